@@ -38,8 +38,8 @@ pub(crate) async fn version(_visit: &Visit) -> Result<Encoded, Exception> {
     Err(refusal::balances_itself())
 }
 
-/// Blocks of a node that are not too small, until they have the size asked for. As in HDFS a new call begins elsewhere,
-/// by chance, so that who asks again sees others.
+/// Blocks of a node that are not too small, until they have the size asked for. As in HDFS a new call begins at a
+/// random place, so that repeated calls return others.
 fn get_blocks(core: &Core, request: &GetBlocksRequestProto) -> Result<Vec<BlockWithLocationsProto>, Exception> {
     if request.size == 0 || i64::try_from(request.size).is_err() {
         let message = format!("Unexpected not positive size: {}", request.size.cast_signed());

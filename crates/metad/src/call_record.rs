@@ -10,7 +10,7 @@ use std::time::Duration;
 use types::Millis;
 use wire::node::{NODE_IN_USE, NODE_SUPERSEDED};
 
-/// Who called.
+/// The caller.
 pub(crate) struct Caller<'a> {
     pub(crate) user: &'a str,
     pub(crate) real: Option<&'a str>,

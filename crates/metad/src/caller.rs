@@ -67,7 +67,7 @@ impl Session {
     }
 }
 
-/// Who may do what by name and group.
+/// Rights by name and group.
 #[derive(Debug)]
 pub(crate) struct Users {
     owner: String,
@@ -127,8 +127,8 @@ impl Users {
         Ok(User { caller: self.caller(user, now).await, real, authentication: Authentication::Simple })
     }
 
-    /// The owner's groups are not asked for: he may do everything without them, and as the servers of a group call each
-    /// other as him, Raft would wait for a directory server.
+    /// The owner's groups are not looked up: the owner may do everything without them. The servers of a group call each
+    /// other as the owner, so Raft would wait for a directory server.
     async fn caller(&self, user: &str, now: Duration) -> Caller {
         if user == self.owner {
             return Caller { user: user.into(), groups: Vec::new(), groups_known: true, superuser: true };
@@ -145,14 +145,14 @@ impl Users {
         self.groups.forget();
     }
 
-    /// Of whomever somebody asks about.
+    /// Of any user, for queries.
     pub(crate) async fn groups(&self, user: &str, now: Duration) -> Result<GroupNames, Exception> {
         check_name(user)?;
         self.groups.of(user, now).await.map_err(|error| Exception::io(format!("groups of {user}: {error}")))
     }
 }
 
-/// Who cannot be looked up may be one: then it is worth another call.
+/// A caller whose groups cannot be looked up may be a superuser: then another call may succeed.
 fn not_superuser(caller: &Caller, message: String) -> Exception {
     if caller.groups_known {
         return refusal::denied(message);

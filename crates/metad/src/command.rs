@@ -35,7 +35,7 @@ impl Command {
     }
 }
 
-/// What makes this store this one. A store that is founded stays as it is.
+/// The identity of this store. It never changes once the store is founded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Founding {
     /// Datanodes refuse another store's blocks by this name. In HDFS's form, `BP-<random>-<address>-<ms>`.

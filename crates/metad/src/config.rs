@@ -37,10 +37,10 @@ pub struct Config {
     /// This server waits to be added to a group that is there: `levada admin meta add`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub join: bool,
-    /// Replicas of a file whose writer does not say.
+    /// Replicas of a file whose writer names no number.
     #[serde(default = "default_replication")]
     pub replication: u16,
-    /// Length of a block whose writer does not say. HDFS: `dfs.blocksize`.
+    /// Length of a block whose writer names none. HDFS: `dfs.blocksize`.
     #[serde(default = "default_block_len")]
     pub block_len: u64,
     /// HDFS: `dfs.namenode.fs-limits.min-block-size`.
@@ -52,14 +52,15 @@ pub struct Config {
     /// Members of this group may do everything, as may the user who runs the server.
     #[serde(default = "default_supergroup")]
     pub supergroup: String,
-    /// A writer silent for longer may lose its file to another one. HDFS: 60 s, not to be configured there.
+    /// A writer that renews no lease for longer may lose its file to another one. HDFS: 60 s, not to be configured
+    /// there.
     #[serde(default = "default_lease_soft_ms")]
     pub lease_soft_ms: u64,
-    /// A writer silent for longer loses its files. HDFS: `dfs.namenode.lease-hard-limit-sec`, 20 min.
+    /// A writer that renews no lease for longer loses its files. HDFS: `dfs.namenode.lease-hard-limit-sec`, 20 min.
     #[serde(default = "default_lease_hard_ms")]
     pub lease_hard_ms: u64,
-    /// A datanode silent for longer is lost: others take its place and copy what it had. HDFS waits ten and a half
-    /// minutes.
+    /// A datanode that sends no heartbeat for longer is lost: others take its place and copy what it had. HDFS waits
+    /// ten and a half minutes.
     #[serde(default = "default_lost_after_ms")]
     pub lost_after_ms: u64,
     /// Containers are sealed at about this length: the unit in which blocks are placed, compared and moved.
@@ -68,7 +69,7 @@ pub struct Config {
     /// Access times are not kept more exactly than this; 0: not at all. HDFS: `dfs.namenode.accesstime.precision`, 1 h.
     #[serde(default = "default_access_time_ms")]
     pub access_time_ms: u64,
-    /// Program that tells which rack an address is in, as HDFS's `net.topology.script.file.name`: of datanodes whose
+    /// Program that prints the rack of an address, as HDFS's `net.topology.script.file.name`: of datanodes whose
     /// configuration names no `rack`, and of clients. None: all others are in `/default-rack`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_script: Option<PathBuf>,
@@ -86,7 +87,7 @@ pub struct Config {
     /// (`dfs.namenode.resource.du.reserved`, 100 MB). None: 512 MiB, or a fortieth of a smaller disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_reserve_len: Option<u64>,
-    /// Who changes what, and who was denied what, is written to `audit/audit.log` in `dir`.
+    /// Calls that change something or were denied are written to `audit/audit.log` in `dir`.
     #[serde(default = "default_audit_log")]
     pub audit_log: bool,
     /// So are calls that change nothing.
@@ -143,7 +144,7 @@ impl Config {
         }
     }
 
-    /// What cannot work, in words for whoever wrote it.
+    /// Settings that cannot work, described for the user who wrote them.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.check_members()?;
         let sums = u64::from(self.bytes_per_checksum);

@@ -52,7 +52,7 @@ pub(crate) struct Core {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) heard: Arc<NodeRegistry>,
     pub(crate) room: Arc<Room>,
-    /// `None`: racks are told by the datanodes alone.
+    /// `None`: datanodes alone name their racks.
     pub(crate) racks: Option<Racks>,
     pub(crate) pool: String,
     /// Since when this server leads.
@@ -74,11 +74,12 @@ pub(crate) struct Core {
     looks: Arc<Semaphore>,
     /// One for each look at rows that no call waits for, or a datanode's.
     chores: Arc<Semaphore>,
-    /// Held while a change of the block side is proposed, so that of many who lack the same thing one asks for it.
+    /// Held while a change of the block side is proposed, so that of many callers who lack the same thing one proposes
+    /// it.
     planning: tokio::sync::Mutex<()>,
     pub(crate) calls: Arc<NodeCalls>,
     telemetry: Arc<Telemetry>,
-    /// Somebody may have reported a replica as damaged.
+    /// A replica may have been reported as damaged.
     pub(crate) reported: Notify,
     /// Held while blocks with too few copies are counted: one counts at a time.
     pub(crate) counting: Arc<tokio::sync::Mutex<()>>,
@@ -182,12 +183,12 @@ impl Core {
         self.reception.confirm(self.monotonic());
     }
 
-    /// Since when silence tells that a datanode is lost.
+    /// Since when a datanode's silence counts towards its loss.
     pub(crate) fn receiving_since(&self) -> Duration {
         self.reception.since(self.monotonic())
     }
 
-    /// Since when silence tells that another process may take a datanode's place.
+    /// Since when a datanode's silence lets another process take its place.
     pub(crate) fn claims_since(&self) -> Duration {
         self.reception.claims_since(self.monotonic())
     }
@@ -295,7 +296,8 @@ impl Core {
         self.change_or_doubt(session, op).await.map_err(refusal::change)
     }
 
-    /// As [`Core::change`], for who has to know whether it may come about in spite of the error.
+    /// As [`Core::change`], for callers that have to know whether the change may still be committed in spite of the
+    /// error.
     pub(crate) async fn change_or_doubt(
         &self,
         session: &Session,
@@ -312,7 +314,7 @@ impl Core {
         Ok(self.room.admit(op)?)
     }
 
-    /// As [`Core::change_or_doubt`], for who has asked [`Core::admit`]: a refusal is what the log has said.
+    /// As [`Core::change_or_doubt`], for callers that have asked [`Core::admit`]: a refusal comes from the log.
     pub(crate) async fn change_admitted(&self, session: &Session, op: Op) -> Result<namespace::Reply, ChangeError> {
         let caller = session.caller.clone();
         let request = Request { now: self.now(), caller, retry: session.retry, op };
@@ -378,13 +380,13 @@ impl Core {
         .await
     }
 
-    /// Held by who proposes what others may be lacking as well.
+    /// Held by a caller that proposes what others may lack as well.
     pub(crate) async fn plan(&self) -> tokio::sync::MutexGuard<'_, ()> {
         self.planning.lock().await
     }
 
-    /// Who pays for a set of nodes that is made for `ask`: a client that asks for what others do not ask for, which sets
-    /// there are lack. `None`: whatever makes the set is no choice of its.
+    /// The account charged for a pipeline that is made for `ask`: a client whose request differs from others', for
+    /// which existing pipelines do not serve. `None`: the client did not choose what makes the pipeline necessary.
     fn payer(&self, ask: &Ask, host: IpAddr) -> Option<Spender> {
         let is_special = !ask.excluded.is_empty() || ask.replication != self.config.replication;
         is_special.then_some(Spender::Host(host))
@@ -403,8 +405,8 @@ impl Core {
         self.decide(Placed::Chain(block), &[Spender::File(file), Spender::HostChains(host)], place).await
     }
 
-    /// Asks until there is a decision, and makes the changes it needs on the way. All of `payers` pay for a set of nodes
-    /// that no plan asks for.
+    /// Asks until there is a decision, and makes the changes it needs on the way. All of `payers` are charged for a
+    /// pipeline that no plan asks for.
     async fn decide<T>(
         &self,
         what: Placed<'_>,
@@ -417,7 +419,7 @@ impl Core {
                 Plan::Propose(_) => {}
             }
             let _planning = self.planning.lock().await;
-            // Whoever held the lock may have made just this change.
+            // The previous holder of the lock may have made just this change.
             match ask().map_err(|error| refusal::place(what, error))? {
                 Plan::Use(decision) => return Ok(decision),
                 Plan::Propose(command) => {
@@ -440,8 +442,8 @@ impl Core {
         Err(Exception::io(format!("{what}: no place was found in time; try again")))
     }
 
-    /// Returns when as many nodes are live as a block needs, or as there are; at the latest a few seconds after they
-    /// could first be heard.
+    /// Returns when as many nodes are live as a block needs, or as there are; at the latest a few seconds after their
+    /// first heartbeats could arrive.
     pub(crate) async fn nodes_arrived(&self, replication: u16) {
         let polls = ARRIVAL_WAIT.as_millis() / ARRIVAL_POLL.as_millis();
         for _ in 0..polls {
@@ -485,7 +487,7 @@ impl Core {
 /// Whose turn it is.
 type Turn = Option<OwnedSemaphorePermit>;
 
-/// The turn ends with the work, which goes on when nobody waits for it any more.
+/// The turn ends with the work, which continues when no caller waits for it any more.
 async fn aside<T: Send + 'static>(turn: Turn, work: impl FnOnce() -> T + Send + 'static) -> T {
     io::task::blocking(move || {
         let done = work();

@@ -16,7 +16,7 @@ const OVERLAY_SHARE: u64 = 4;
 /// An overlay longer than this only makes flushes longer.
 const OVERLAY_LEN_MAX: u64 = 64 << 20;
 
-/// Asks for the groups of a user. A user whom the database does not know is in none.
+/// Looks up the groups of a user. A user whom the database does not know is in none.
 pub type GroupLookUp = dyn Fn(&str) -> std::io::Result<Vec<String>> + Send + Sync;
 
 /// See the module. [`Environment::of_machine`] is the one that ships.
@@ -30,7 +30,7 @@ pub struct Environment {
     pub transport: Option<Arc<dyn Transport>>,
     /// To datanodes, and to members for what is none of Raft's. `None`: over the connections of this process.
     pub route: Option<Arc<dyn Route>>,
-    /// Who runs this server, and may do everything.
+    /// The user who runs this server, and may do everything.
     pub owner: String,
     pub groups: Box<GroupLookUp>,
 }

@@ -27,7 +27,7 @@ pub(crate) struct Counted {
 #[derive(Debug, Default)]
 pub(crate) struct Faults(Mutex<Counted>);
 
-/// Whoever calls this drops what `apply` wrote, if it panics: nothing else is behind it.
+/// The caller drops what `apply` wrote if it panics: nothing else is behind it.
 pub(crate) fn guard<T>(apply: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(apply))
 }

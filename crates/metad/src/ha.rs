@@ -31,7 +31,7 @@ pub(crate) async fn status(visit: &Visit) -> Result<GetServiceStatusResponseProt
     })
 }
 
-/// A server that stands by is well while there is somebody to follow.
+/// A standby is healthy while there is a leader to follow.
 pub(crate) async fn health(visit: &Visit) -> Result<Encoded, Exception> {
     let seat = &visit.seat;
     let unwell = |reason: &str| Err(Exception::new(HEALTH_CHECK_FAILED, reason));

@@ -14,14 +14,14 @@ pub(crate) struct HeartbeatReception {
 
 #[derive(Debug)]
 struct Receptions {
-    /// For who is lost: a short gap must not put off a repair.
+    /// For the loss of nodes: a short gap must not delay a repair.
     of_lost: Reception,
-    /// For who may take the place of a datanode's process.
+    /// For the takeover of a datanode's process.
     of_claims: Reception,
 }
 
 impl HeartbeatReception {
-    /// `lost_gap_max`: a longer gap counts for who is lost.
+    /// `lost_gap_max`: a longer gap counts for the loss of nodes.
     pub(crate) fn new(now: Duration, lost_gap_max: Duration) -> Self {
         Self::by(Arc::new(SystemClock::new()), now, lost_gap_max)
     }
@@ -51,12 +51,12 @@ impl HeartbeatReception {
         }
     }
 
-    /// Since when silence tells that a datanode is lost.
+    /// Since when a datanode's silence counts towards its loss.
     pub(crate) fn since(&self, now: Duration) -> Duration {
         self.with(|receptions, machine| receptions.of_lost.since(now, machine))
     }
 
-    /// Since when silence tells that another process may take a datanode's place.
+    /// Since when a datanode's silence lets another process take its place.
     pub(crate) fn claims_since(&self, now: Duration) -> Duration {
         self.with(|receptions, machine| receptions.of_claims.since(now, machine))
     }

@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 /// Pieces of a report on their way to a client.
 const PIECE_COUNT_MAX: usize = 16;
 
-/// Begins a check for whom the query names, if the door lets him in. The report ends when the channel does. `None`: too
-/// many run already.
+/// Begins a check for the user whom the query names, if the door permits it. The report ends when the channel does.
+/// `None`: too many checks run already.
 pub(crate) fn fsck(seat: &Arc<Seat>, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
     let turn = Arc::clone(&seat.checks).try_acquire_owned().ok()?;
     let (out, report) = mpsc::channel(PIECE_COUNT_MAX);

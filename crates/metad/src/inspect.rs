@@ -11,7 +11,7 @@ use std::sync::Arc;
 use types::rows::{Rows, RowsError};
 use types::{BlockId, NodeId};
 
-/// What leads here, as long as this lives. Whoever holds it holds no lock.
+/// The leader of this server, as long as this value lives. It holds no lock.
 pub struct Inspection {
     core: Arc<Core>,
 }

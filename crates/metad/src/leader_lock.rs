@@ -49,7 +49,7 @@ impl LeaderLock {
         self.lock_unless_broken().expect("the leader's memory is broken: it begins anew with the rows")
     }
 
-    /// For who must not panic: what is dropped, and what only notes something.
+    /// For callers that must not panic: destructors, and code that only notes something.
     pub(crate) fn lock_unless_broken(&self) -> Option<Leading<'_>> {
         if IS_HELD.get() {
             // It would wait for itself for ever. A panic while another one unwinds would end the process.
@@ -57,7 +57,7 @@ impl LeaderLock {
             return None;
         }
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever broke it said so before the mutex was released.
+        // The thread that broke it recorded that before the mutex was released.
         if self.is_broken() {
             return None;
         }
@@ -65,7 +65,7 @@ impl LeaderLock {
         Some(Leading { state, lock: self, was_panicking: std::thread::panicking() })
     }
 
-    /// It has missed something, or nobody looks after it any more.
+    /// It has missed an event, or its tasks ended.
     pub(crate) fn break_off(&self) {
         self.is_broken.store(true, Ordering::Release);
         self.broken.notify_one();
@@ -89,7 +89,7 @@ impl LeaderLock {
     }
 }
 
-/// What the leader knows, while nobody else looks at it.
+/// The leader's state, exclusively.
 pub(crate) struct Leading<'a> {
     state: MutexGuard<'a, State>,
     lock: &'a LeaderLock,

@@ -32,26 +32,26 @@ pub(crate) struct Machine {
     store: Store,
     /// Where the rows of another member are kept until all are there.
     incoming: PathBuf,
-    /// Who leads here, and follows what is applied.
+    /// The leader on this server, which follows what is applied.
     leader: Mutex<Option<Weak<dyn Follower>>>,
-    /// What the row [`DIGEST`] says, so that it is not read for each entry.
+    /// Content of the row [`DIGEST`], so that it is not read for each entry.
     digest: Arc<Mutex<RowsDigest>>,
-    /// What the row [`LEVELS`] says.
+    /// Content of the row [`LEVELS`].
     level: Arc<AtomicU8>,
     /// Entries that changed nothing, as they panicked.
     pub(crate) faults: Faults,
     pub(crate) residency: Residency,
 }
 
-/// Who leads, and is handed what followed from each entry: at once, whether or not a caller waits for its reply.
+/// The leader, which gets the effects of each entry at once, whether or not a caller waits for the reply.
 ///
-/// It is called between two entries, so whatever it does holds up all changes.
+/// It is called between two entries, so its time delays all changes.
 pub(crate) trait Follower: std::fmt::Debug + Send + Sync {
     fn on_blocks(&self, command: &blocks::Command, answer: &Result<blocks::Reply, blocks::BlocksError>);
-    /// It panicked over one, and does not know what the rows say any more.
+    /// It panicked over one, and does not know the rows' present content.
     fn on_blocks_lost(&self);
     fn on_effects(&self, effects: &Effects);
-    /// It panicked over some: what the rows tell of them is to be looked for there.
+    /// It panicked over some: their effects are to be looked for in the rows.
     fn on_effects_lost(&self);
 }
 
@@ -91,7 +91,7 @@ impl Machine {
         &self.store
     }
 
-    /// Makes a leader of the rows as they are now, and lets it follow every later entry until nobody holds it, or
+    /// Makes a leader of the present rows, and lets it follow every later entry until it is dropped, or
     /// [`Machine::unfollow`] is called.
     pub(crate) fn follow<F: Follower + 'static>(
         &self,
@@ -105,7 +105,7 @@ impl Machine {
         Ok(follower)
     }
 
-    /// Nobody leads here any more.
+    /// No leader is on this server any more.
     pub(crate) fn unfollow(&self) {
         *self.lock() = None;
     }
@@ -131,7 +131,7 @@ impl Machine {
             self.commit(change);
             return Ok(Reply::Nothing);
         };
-        // Nobody begins to lead between the change of the rows and what the leader is told of it.
+        // No leader begins between the change of the rows and the hand-over of its effects.
         let leader = self.lock();
         let Applied { reply, effects } = match faults::guard(|| apply(&mut change, command)) {
             Ok(applied) => applied?,
@@ -165,7 +165,7 @@ impl Machine {
         Ok(reply)
     }
 
-    /// The position stays out of the digest: it tells how a member came by its rows, which differs.
+    /// The position is no part of the digest: it shows how a member got its rows, which differs.
     fn commit(&self, mut change: kv::Change<'_>) {
         debug_assert!(change.staged().all(|(table, ..)| table != DIGEST), "no command writes the digest of the rows");
         let mut digest = self.digest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -249,7 +249,7 @@ impl raft::Machine for Machine {
     }
 
     fn may_wait(&self) -> bool {
-        // Who begins to lead holds that lock while all rows are read.
+        // A leader that begins holds that lock while all rows are read.
         self.residency.is_cold() || self.store.must_soon_flush() || self.leader.try_lock().is_err()
     }
 

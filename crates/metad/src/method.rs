@@ -7,26 +7,27 @@ use rpc::Call;
 /// Carries out a call that was let in.
 pub(crate) type Handler = for<'a> fn(&'a Visit) -> Answering<'a>;
 
-/// Who may call.
+/// Permitted callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// Whoever reaches the port. Nobody is looked up.
+    /// Anyone who reaches the port. No user is looked up.
     Anyone,
     /// A user under a name that can be one. Only a superuser acts for another.
     User,
     /// The user who runs the server, and members of the supergroup.
     Superuser,
-    /// A datanode. What SIMPLE can prove stands in its messages: the id of this store's block pool when it registers
-    /// (`nodes::registration::is_foreign`), and the registration with each message after that (`nodes::registration::admit`).
+    /// A datanode. Under SIMPLE its messages identify it: the id of this store's block pool when it registers
+    /// (`nodes::registration::is_foreign`), and the registration with each later message
+    /// (`nodes::registration::admit`).
     Node,
     /// Another server of the group: the user who runs them all, from the address of a member (`admission`).
     Member,
 }
 
-/// Of whom.
+/// The server that answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Needs {
-    /// The leader, as a majority confirms it: others say that they stand by.
+    /// The leader, while a majority confirms it: others answer with `StandbyException`.
     Leader,
     /// The leader; one that stands by has this answer of its own.
     LeaderOr(Handler),

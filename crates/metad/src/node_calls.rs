@@ -25,7 +25,7 @@ pub(crate) enum NodeCalls {
 pub(crate) struct Connections {
     user: String,
     clients: Mutex<HashMap<String, Client>>,
-    /// For what datanodes answer: anybody may say that he is one.
+    /// For datanodes' answers: anyone may claim to be a datanode.
     answers: AnswerRoom,
 }
 

@@ -46,7 +46,7 @@ impl NodeRegistry {
         }
     }
 
-    /// False: this process has not said here who it is.
+    /// False: this process has not described itself to this server.
     pub(crate) fn beat_of(&self, node: NodeId, incarnation: Incarnation, usage: Usage, at: Duration) -> bool {
         let mut nodes = self.lock();
         let word = nodes.get_mut(&node).filter(|word| word.node.incarnation == incarnation);
@@ -58,9 +58,8 @@ impl NodeRegistry {
         self.lock().iter().map(|(node, word)| (*node, word.version.clone())).collect()
     }
 
-    /// Enters the nodes that are there into a new leader's picture. A node that described itself otherwise than it is written down is
-    /// left out, and registers with its next heartbeat. `scripted`: the rack of one that names none is not its own
-    /// word.
+    /// Enters the live nodes into a new leader's picture. A node whose description differs from its row is left out,
+    /// and registers with its next heartbeat. `scripted`: the rack of a node that names none comes from the script.
     pub(crate) fn restore_into(&self, cluster: &mut Cluster, scripted: bool) {
         for NodeEntry { node, usage, at, .. } in self.lock().values() {
             let same = |known: &Node| {

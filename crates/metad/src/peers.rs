@@ -23,7 +23,7 @@ const _: () = assert!(raft::MESSAGE_LEN_MAX + AROUND_LEN <= rpc::FRAME_LEN_MAX a
 
 pub(crate) struct Peers {
     user: String,
-    /// What this server's configuration says; it may be newer than what the group has written down.
+    /// From this server's configuration, which may be newer than the group's rows.
     known: HashMap<u64, String>,
     clients: Mutex<HashMap<(u64, Lane), rpc::Client>>,
     answers: AnswerRoom,
@@ -39,7 +39,7 @@ impl Peers {
         self.known.get(&id).map_or(written, String::as_str)
     }
 
-    /// What this server's configuration says.
+    /// Members in this server's configuration.
     pub(crate) fn listed(&self) -> Vec<Peer> {
         self.known.iter().map(|(id, addr)| Peer { id: *id, addr: addr.clone() }).collect()
     }

@@ -11,7 +11,7 @@ use types::NodeId;
 /// minutes lets them be.
 const USER_KEPT: Duration = Duration::from_secs(10);
 
-/// How a caller has proved who it is.
+/// How a caller was authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Authentication {
     /// The caller gave a name, and proved nothing.
@@ -31,7 +31,7 @@ impl Authentication {
 #[derive(Clone, Debug)]
 pub(crate) struct User {
     pub(crate) caller: Caller,
-    /// Who makes the calls, if that is somebody else. He may.
+    /// The user who makes the calls, if it is another one. It is permitted to.
     pub(crate) real: Option<String>,
     pub(crate) authentication: Authentication,
 }
@@ -52,7 +52,7 @@ pub(crate) struct Acceptance {
     pub(crate) is_stranger: bool,
 }
 
-/// What is known of who calls over one connection. It begins empty when the connection is accepted, and ends with it.
+/// What is known of the caller over one connection. It begins empty when the connection is accepted, and ends with it.
 #[derive(Debug, Default)]
 pub(crate) struct Principal {
     user: Option<KnownUser>,
@@ -69,7 +69,7 @@ struct KnownUser {
 }
 
 impl Principal {
-    /// The user, if he was looked up a moment ago, and the connection still names him.
+    /// The user, if looked up a moment ago, and if the connection still names that user.
     pub(crate) fn user(&self, identity: &Arc<Identity>, now: Duration) -> Option<Arc<User>> {
         let known = self.user.as_ref().filter(|known| now.saturating_sub(known.at) < USER_KEPT)?;
         Arc::ptr_eq(&known.identity, identity).then(|| Arc::clone(&known.user))

@@ -18,7 +18,7 @@ const TRY_COUNT: usize = 20;
 /// Clients asked about at a time; others have no rack until their turn comes.
 const CLIENT_COUNT_MAX: usize = 1000;
 
-/// Learns in which rack a client is, if a script tells, before what is near it is looked for.
+/// Learns a client's rack from the script, if there is one, before near nodes are looked for.
 pub(crate) async fn locate(core: &Arc<Core>, session: &Session) {
     let Some(racks) = &core.racks else { return };
     let host = session.host();
@@ -43,7 +43,7 @@ pub(crate) async fn locate(core: &Arc<Core>, session: &Session) {
     let _in_time = timeout(CLIENT_WAIT, asked).await;
 }
 
-/// The rack of a node whose own configuration says none.
+/// The rack of a node whose own configuration names none.
 pub(crate) async fn of_node(core: &Arc<Core>, node: &Node) -> String {
     let Some(racks) = &core.racks else { return node.rack.clone() };
     let before = core.with_cluster(|cluster, _| cluster.node(node.id).map(|member| member.node.clone()));
@@ -63,7 +63,7 @@ pub(crate) async fn of_node(core: &Arc<Core>, node: &Node) -> String {
     before.unwrap_or_else(|| node.rack.clone())
 }
 
-/// Asks until the script answers, for ten minutes, and records what it says if that is new.
+/// Asks until the script answers, for ten minutes, and records a new answer.
 async fn correct(core: &Arc<Core>, id: types::NodeId, ip: &str) -> Result<(), String> {
     let Some(racks) = &core.racks else { return Ok(()) };
     let mut tries = 0;

@@ -40,7 +40,7 @@ const RETRY_MAX: Duration = Duration::from_secs(600);
 /// Files of one holder read at a time.
 const PAGE_COUNT: usize = 1000;
 
-/// Recovers the last block of a file, as `BeginRecovery` told, in a task of its own.
+/// Recovers the last block of a file, as `BeginRecovery` answered, in a task of its own.
 pub(crate) fn start(core: &Arc<Core>, file: FileId, last: BlockView, generation: Generation) {
     let of_task = Arc::clone(core);
     core.recoveries.begin(file, generation, |sender| {
@@ -67,7 +67,7 @@ pub(crate) async fn take(core: &Arc<Core>, file: FileId, holder: &str) {
     }
 }
 
-/// Takes up what stood still: files that were being recovered when this server went down, and those of silent holders.
+/// Resumes interrupted work: files that were being recovered when this server stopped, and those of silent holders.
 pub(crate) async fn look_after_leases(core: &Arc<Core>) -> Result<(), types::rows::RowsError> {
     let now = core.monotonic();
     core.leader().leased.sweep(now);
@@ -140,9 +140,9 @@ enum Attempt {
     /// The length of the block now; `None`: nothing is left of it.
     Ended(Option<u64>),
     Again(&'static str),
-    /// Some node may have finished its replica without our knowing, or those that did are not fit, and others did not.
-    /// Only a higher generation tells those replicas from what comes next, so this recovery ends, and the next look
-    /// begins another.
+    /// A node may have finished its replica unknown to us, or those that did are not fit, and others did not. Only a
+    /// higher generation distinguishes these replicas from later ones. So this recovery ends, and the next look begins
+    /// another.
     Doubtful,
 }
 
@@ -158,7 +158,7 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
     });
     let mut hearing = RecoveryRound::new(inquest, show(core, &nodes, last, generation).await);
     let agreed = loop {
-        // Together with the time that the answers took: whoever is silent was silent in it, too.
+        // Together with the time that the answers took: a silent node was silent in it, too.
         let waited = core.monotonic().saturating_sub(begun);
         match hearing.next(waited) {
             Next::AskOthers if mutation::is(Mutation::ForgetChains) => hearing.others_said(Vec::new()),
@@ -205,7 +205,7 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
     Attempt::Ended(Some(len))
 }
 
-/// Has nodes fence their replicas of the block, and say what they have.
+/// Has nodes fence their replicas of the block, and report them.
 async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generation: Generation) -> Vec<RecoveryReply> {
     let request = node::BeginRecoveryRequest { block: last.block.0, generation: generation.0 };
     let answers =

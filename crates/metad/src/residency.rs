@@ -28,8 +28,8 @@ const VISITED_COUNT_MAX: u32 = 200;
 const WATCH_EACH: u32 = 8;
 /// Rows between two looks at whether the thread had to wait.
 const LOOK_EACH: u32 = 4;
-/// What takes longer is not to be done here for a while, whatever the reason. A guess: a hundredth of the time in which
-/// a leader must be heard.
+/// A longer wait sends reads elsewhere for a while, whatever the reason. A guess: a hundredth of the time in which a
+/// leader must be heard.
 const LONG: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl Residency {
         self.watch_from(page_waits(), work)
     }
 
-    /// As [`Residency::watch`], for who has just looked how often this thread has waited.
+    /// As [`Residency::watch`], for a caller that has just read how often this thread has waited.
     fn watch_from<T>(&self, waits: u64, work: impl FnOnce() -> T) -> T {
         let began = Moment::now();
         let done = work();

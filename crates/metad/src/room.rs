@@ -87,7 +87,7 @@ pub(crate) struct Reading {
 #[derive(Debug)]
 pub(crate) struct Room {
     pub(crate) limits: Limits,
-    /// Its store is in `store_dir`. Weak: whoever looks must not keep a store open that is shut down.
+    /// Its store is in `store_dir`. Weak: a caller must not keep a store open that is shut down.
     machine: Weak<Machine>,
     store_dir: PathBuf,
     log_dir: PathBuf,
@@ -98,7 +98,7 @@ impl Room {
     /// With a first look at the disks.
     pub(crate) fn new(config: &Config, machine: &Arc<Machine>) -> Self {
         let (store_dir, log_dir) = (config.dir.join("store"), config.dir.join("log"));
-        // Of a disk that cannot be asked nothing is known; looking at it says so.
+        // The space of a disk that cannot be queried is unknown; the reading logs that.
         let capacity = |dir: &PathBuf| io::file::space_of(dir).map_or(u64::MAX, |space| space.capacity);
         let room = Self {
             limits: Limits::new(config, capacity(&store_dir).min(capacity(&log_dir))),
@@ -122,7 +122,7 @@ impl Room {
     fn look(&self) {
         match self.free() {
             Ok(free_len) => self.note(free_len),
-            // The level stays; a disk that fails ends this server by its writes.
+            // The level is kept; a failing disk ends this server by its writes.
             Err(error) => tracing::warn!(%error, "free space of the metadata server's disks unknown"),
         }
     }

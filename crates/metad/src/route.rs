@@ -19,7 +19,7 @@ pub trait Route: Send + Sync {
 pub struct RouteCall<'a> {
     /// host:port.
     pub addr: &'a str,
-    /// As whom.
+    /// The calling user.
     pub user: &'a str,
     pub protocol: &'static str,
     pub method: &'static str,

@@ -40,8 +40,8 @@ use types::{NodeId, Random};
 
 /// Between two tries of an elected leader to take its seat.
 const TRY_PAUSE: Duration = Duration::from_millis(200);
-/// A leader that could not begin, or whose memory broke, so many times with little time between is of no use: this
-/// server stops, so that another one leads, or whoever runs it sees why.
+/// A leader that could not begin, or whose memory broke, so many times with little time between is of no use. This
+/// server stops, so that another one leads, or its administrator sees why.
 const FAULT_COUNT_MAX: u32 = 10;
 /// After such a time without a fault they are counted anew.
 const FAULTS_FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
@@ -63,7 +63,7 @@ impl LeaderFaults {
     }
 }
 
-/// Checks of the file system at a time; whoever asks for more is told to come back. Each holds a page of the tree, and
+/// Checks of the file system at a time; further callers get the answer to come back. Each holds a page of the tree, and
 /// what repair knows.
 const CHECK_COUNT_MAX: usize = 2;
 
@@ -163,7 +163,7 @@ impl Seat {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who makes a call.
+    /// The caller of a call.
     pub(crate) async fn session(&self, call: &Call) -> Result<Session, Exception> {
         self.users.session(&self.connections, call, self.clock.monotonic()).await
     }
@@ -174,8 +174,8 @@ impl Seat {
         self.connections.forget_users();
     }
 
-    /// A connection has ended. If it was a datanode's, the process is likely to be gone: the next blocks go elsewhere
-    /// until it is heard again.
+    /// A connection has ended. If it was a datanode's, the process is probably gone: the next blocks go elsewhere until
+    /// its next heartbeat.
     pub(crate) fn hung_up(&self, peer: SocketAddr) {
         let node = self.connections.closed(peer);
         node.into_iter().for_each(|node| self.disconnected(node));
@@ -218,7 +218,7 @@ impl Seat {
     /// Where the member is that leads, if that is another one.
     pub(crate) fn leader_addr(&self) -> Option<String> {
         let group = self.raft.group();
-        // One that led and is not sure of it any more sends nobody to itself.
+        // A former leader that is not sure of its leadership redirects no caller to itself.
         let leader = group.leader.filter(|id| *id != self.config.id)?;
         let leader = group.members.into_iter().find(|member| member.id == leader)?;
         Some(self.addr_of(leader.id, &leader.addr))
@@ -238,8 +238,8 @@ impl Seat {
         }
     }
 
-    /// This member's id, and where all are; zero and nobody for a server that is alone. So datanodes learn of who
-    /// joined.
+    /// This member's id, and the addresses of all; zero and an empty list for a server that is alone. So datanodes
+    /// learn of new members.
     pub(crate) fn members(&self) -> (u64, Vec<wire::node::Member>) {
         if self.peers.is_none() {
             return (0, Vec::new());
@@ -341,7 +341,7 @@ impl Seat {
         });
         let core = core.await?;
         if self.last_taken.swap(term, Ordering::Relaxed) == term {
-            // Datanodes tell a leader of another term all that they have, and this one not again for minutes.
+            // Datanodes send a leader of another term their catalogues, and this one again only after minutes.
             core.leader().ask_for_catalogues();
         }
         let mut tasks = tasks::start(&core);
@@ -372,7 +372,7 @@ impl Seat {
         }
     }
 
-    /// Makes an empty store, if nobody has yet. Answers the block pool.
+    /// Makes an empty store, unless there is one. Returns the block pool.
     async fn found(&self) -> Result<String, StartError> {
         if let Some(founding) = self.machine.founding()? {
             return Ok(founding.pool);

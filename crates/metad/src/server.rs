@@ -42,8 +42,8 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Returns when it serves: one that is alone when it leads, one of a group at once. The configuration is taken as it
-    /// is, so that a simulation can have containers of a few blocks.
+    /// Returns when it serves: one that is alone when it leads, one of a group at once. The configuration is used
+    /// unchanged, so a simulation can have containers of a few blocks.
     pub async fn start(config: Config, environment: Environment) -> Result<Self, StartError> {
         let (calls, peers) = environment.ways(&config);
         let Environment { clock, store, incoming, log, transport, owner, groups, .. } = environment;
@@ -65,7 +65,7 @@ impl Server {
         readings::register(&mut metrics, &seat);
         let standing = *seat.raft.standing().borrow();
         if let Standing::Leading { term } = standing {
-            // Alone. Whatever is wrong is told to who starts the server.
+            // Alone. Errors are returned to the caller that starts the server.
             seat.take(term).await?;
         }
         let keeper = io::task::spawn_owned("seat", Arc::clone(&seat).keep());
@@ -146,7 +146,7 @@ impl Server {
 
 fn options(config: &Config, transport: Arc<dyn Transport>) -> GroupOptions {
     let founders = config.members.iter().map(|member| Peer { id: member.id, addr: member.addr.clone() });
-    // One that joins founds nothing, whoever is listed.
+    // A joining server founds nothing, whatever members are listed.
     let founders = if config.join { Vec::new() } else { founders.collect() };
     let retain_len = config.log_kept_len as usize;
     GroupOptions { transport, founders, timing: Timing::default(), retain_len }

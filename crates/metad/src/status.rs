@@ -24,7 +24,7 @@ pub(crate) fn status(seat: &Seat) -> Value {
             json!({ "id": member.id, "addr": seat.addr_of(member.id, &member.addr), "role": role, "matched": member.matched })
         })
         .collect();
-    // Of a server that stands by as far as it has heard.
+    // On a standby, as far as it has applied the log.
     let safe_mode = namespace::read::safe_mode(&seat.machine.store().view()).ok().flatten();
     status["safe_mode"] = safe_mode.is_some().into();
     status["safe_mode_since_ms"] = safe_mode.as_ref().map(|mode| mode.since.0).into();
@@ -87,7 +87,7 @@ fn of_leader(core: &Core) -> Value {
                     capacity_len = usage.capacity_len.saturating_add(capacity_len);
                     used_len = usage.used_len.saturating_add(used_len);
                     free_len = usage.free_len.saturating_add(free_len);
-                    // What a node that is down told last says nothing of its disks.
+                    // The last report of a node that is down is out of date.
                     for disk in disks {
                         unread_ms_max = unread_ms_max.max(disk.unread_ms.unwrap_or(0));
                         match (disk.failure.is_empty(), disk.free_len) {

@@ -9,9 +9,9 @@ use io::task::Owned;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Also without a call for it, since nodes fall silent and ids run out by themselves.
+/// Also without a call for it, since nodes become silent and ids run out by themselves.
 const PREPARE_EACH: Duration = Duration::from_secs(1);
-/// Also without a call for it, since nodes are lost by falling silent.
+/// Also without a call for it, since nodes are lost by silence.
 const REAP_EACH: Duration = Duration::from_secs(5);
 /// At most so often, so that a storm of heartbeats is answered by one look.
 const REAP_PAUSE: Duration = Duration::from_millis(200);
@@ -19,15 +19,16 @@ const LEASES_EACH: Duration = Duration::from_secs(1);
 /// Several times in the shortest gap that counts.
 const HEARING_EACH: Duration = Duration::from_millis(500);
 const _: () = assert!(3 * HEARING_EACH.as_millis() <= lead::QUIET_MAX.as_millis());
-/// Members answer every two seconds which level they know. A newer program is started once in months, so nobody waits.
+/// Members answer every two seconds which level they know. A newer program is started once in months, so this is no
+/// delay.
 const LEVEL_EACH: Duration = Duration::from_secs(5);
 const SEAL_EACH: Duration = Duration::from_secs(10);
 /// Before a task that ended is begun again.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
-/// Starts a task of this leader, which ends when the handle is dropped and not before: what nobody does any more is not
-/// seen to be missing. One that panicked is begun again; where it held the leader's lock, the leader begins anew, and
-/// this task ends with it.
+/// Starts a task of this leader, which ends only when the handle is dropped: the end of a task would go unnoticed. A
+/// task that panicked is started again. If it held the leader's lock, the leader begins anew, and this task ends with
+/// it.
 pub(crate) fn kept<F: Future<Output = ()> + Send + 'static>(
     core: &Arc<Core>,
     name: &'static str,

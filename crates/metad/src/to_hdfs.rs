@@ -68,7 +68,7 @@ pub(crate) fn block_ref(block: &ExtendedBlockProto) -> BlockRef {
     BlockRef { block: block.block(), generation: block.generation(), len: block.num_bytes.unwrap_or(0) }
 }
 
-/// The token the client brings to the datanodes, which tells them whose the block is.
+/// The token the client brings to the datanodes, which names the file of the block.
 pub(crate) fn token(file: FileId, home: ContainerId) -> TokenProto {
     TokenProto {
         identifier: BlockScope { file, home }.encode().into(),
@@ -106,7 +106,7 @@ impl<'a> Locator<'a> {
         cluster.readers_order(view.home, view.complete, Some(self.host), self.now, random)
     }
 
-    /// For somebody who goes on writing: members that can take part.
+    /// For a writer that continues: members that can take part.
     pub(crate) fn for_append(&self, cluster: &Cluster, random: &mut OsRandom, view: &BlockView) -> LocatedBlockProto {
         let mut members = cluster.readers_order(view.home, false, Some(self.host), self.now, random);
         if members.iter().any(|member| member.is_live(self.now)) {

@@ -13,7 +13,8 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
-/// Of those whose place nobody told. Java clients take an empty one for none at all, and fail.
+/// The rack of machines that have none by configuration or script. Java clients take an empty one for none at all, and
+/// fail.
 pub(crate) const DEFAULT_RACK: &str = "/default-rack";
 pub(crate) const ASK_WAIT: Duration = Duration::from_secs(5);
 pub(crate) const REST: Duration = Duration::from_secs(30);

@@ -17,7 +17,7 @@ pub(crate) struct Visit {
     pub(crate) core: Option<Arc<Core>>,
     pub(crate) session: Option<Session>,
     pub(crate) standby: Option<Exception>,
-    /// Where a report goes, if this is a query over HTTP.
+    /// Receiver of the report, if this is a query over HTTP.
     pub(crate) report: Option<mpsc::Sender<String>>,
 }
 

@@ -10,13 +10,13 @@ use wire::admin::meta::{
     RemoveMemberRequest, RemoveMemberResponse,
 };
 
-/// A new member may have much to take over; whoever waits for it asks again.
+/// A new member may have much to copy; a caller that waits for it asks again.
 const CATCH_UP_WAIT: Duration = Duration::from_secs(20);
 const REMOVE_WAIT: Duration = Duration::from_secs(20);
 /// A host's name and a port.
 const ADDR_LEN_MAX: usize = 300;
 
-/// As this member sees the group. Only one that leads knows how far the others are, so whoever wants to know asks all.
+/// As this member sees the group. Only the leader knows how far the others are, so callers ask all members.
 pub(super) async fn list(seat: &Seat, _request: ListMembersRequest) -> Result<ListMembersResponse, Exception> {
     let leads = seat.leading().await.is_ok();
     let group = seat.raft.group();

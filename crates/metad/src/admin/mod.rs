@@ -17,8 +17,8 @@ use wire::admin::jobs::{BEGIN_BALANCE, BEGIN_DISK_BALANCE, BEGIN_SCRUB, LIST_JOB
 use wire::admin::meta::{ADD_MEMBER, AddMemberRequest, LIST_MEMBERS, REMOVE_MEMBER, RemoveMemberRequest};
 use wire::admin::placement::{LIST_CONTAINERS, LIST_PIPELINES, UNDER_REPLICATED};
 
-/// What the door goes by. What is asked of the group itself any member may answer, as far as it knows; all the rest is
-/// the leader's.
+/// Rows of the door's table. Any member answers queries about the group itself, as far as it knows; all the rest is the
+/// leader's.
 pub(crate) const ROWS: &[Method] = &[
     row(LIST_MEMBERS, Superuser, Any, Never, handler!(visit => meta::list(&visit.seat, visit.request()?))),
     Method {

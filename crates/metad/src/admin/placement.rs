@@ -94,7 +94,7 @@ struct Found {
     node: Option<NodeId>,
 }
 
-/// The worst first: what nobody has, of what nobody knows which copy is right, what is damaged, what is short.
+/// The worst first: missing blocks, contradictory ones, corrupt ones, under-replicated ones.
 pub(crate) async fn under_replicated(
     core: &Arc<Core>,
     _request: told::UnderReplicatedRequest,

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "audit.log";
-/// Paths are nobody's business but the administrator's.
+/// Paths are for the administrator only.
 const FILE_MODE: u32 = 0o600;
 
 #[derive(Debug)]

@@ -31,7 +31,7 @@ const PATH_COUNT_MAX: usize = 100;
 /// Bytes of all paths in a line. A guess: a thousandth of what may wait.
 const PATHS_LEN_MAX: usize = 8 << 10;
 const _: () = assert!(TEXT_LEN_MAX <= PATHS_LEN_MAX, "one path is always listed");
-/// For the last lines at the end of the server. A disk that hangs keeps nobody from ending.
+/// For the last lines at the server's end. A disk that hangs does not keep the server from ending.
 const END_WAIT: Duration = Duration::from_secs(2);
 
 /// One line.
@@ -41,10 +41,10 @@ pub(crate) struct Record<'a> {
     pub(crate) time: String,
     /// In whose name.
     pub(crate) user: &'a str,
-    /// Who made it, if that is somebody else.
+    /// The user who made the call, if it is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) real_user: Option<&'a str>,
-    /// How the caller has shown who he is.
+    /// How the caller was authenticated.
     pub(crate) authentication: &'a str,
     pub(crate) address: String,
     pub(crate) protocol: &'a str,
@@ -58,7 +58,7 @@ pub(crate) struct Record<'a> {
     /// What else it is about: a datanode, a member, a job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) subject: Option<&'a str>,
-    /// False: the caller may not do this. Whether it was done says `error`.
+    /// False: the call was denied. `error` says whether a permitted one was carried out.
     pub(crate) allowed: bool,
     /// Class of the exception that was answered.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -112,7 +112,7 @@ pub(super) async fn get_ez_for_path(
     session: &Session,
     request: GetEzForPathRequestProto,
 ) -> Result<GetEzForPathResponseProto, Exception> {
-    // Only so that nobody asks about what he may not see.
+    // So that no caller learns of a path that it may not see.
     status(core, session, "getEZForPath", &request.src).await?;
     Ok(GetEzForPathResponseProto { zone: None })
 }

@@ -82,7 +82,7 @@ async fn change_examined<T: Into<Op>>(
     core.change(session, op(examine(core, session, path).await?)).await
 }
 
-/// Whether the caller may delete the tree: each step takes a new view, so a large one keeps nobody from writing.
+/// Whether the caller may delete the tree. Each step takes a new view, so a large tree does not delay writers.
 async fn examine(core: &Arc<Core>, session: &Session, path: &FsPath) -> Result<Option<InodeId>, Exception> {
     if session.caller.superuser {
         return Ok(None);

@@ -55,8 +55,8 @@ pub(super) async fn recover_lease(
     Ok(RecoverLeaseResponseProto { result })
 }
 
-/// A client that asks for a file to write. Until the answer, and if nobody waits for it any more, it counts as one that
-/// has it.
+/// A client that asks for a file to write. Until the answer, and if no caller waits for it any more, it counts as a
+/// holder.
 struct LeaseRequestGuard<'a> {
     core: &'a Core,
     holder: &'a str,

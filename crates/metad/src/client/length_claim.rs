@@ -7,8 +7,8 @@ use hdfs::Exception;
 use namespace::{BlockRef, BlockView, read};
 use types::mutation::{self, Mutation};
 
-/// True if the block is said to be longer than the blocks of its file, and a datanode has it whole at that length. So
-/// it is with HBase's logs: their writer goes on in one block until it begins another file.
+/// True if the claimed length is greater than that of the file's blocks, and a datanode has the block whole at that
+/// length. HBase's logs are like that: their writer stays in one block until it begins another file.
 pub(super) async fn is_outgrown_and_seen(core: &Core, client: &str, claim: BlockRef) -> Result<bool, Exception> {
     if mutation::is(Mutation::BelieveLengths) {
         return Ok(true);

@@ -59,7 +59,7 @@ fn plain_page(core: &Core, session: &Session, path: &FsPath, after: &[u8]) -> Re
     Ok(end.map(|end| page.finish(end.remaining)))
 }
 
-/// Nodes are looked up when all rows are read: nobody waits for the leader's memory with rows in his hands.
+/// Nodes are looked up when all rows are read: the lock of the leader is never waited for with a view open.
 fn located_page(core: &Core, session: &Session, path: &FsPath, after: &[u8]) -> Result<Option<Bytes>, Exception> {
     let limits = PageLimits::new(true);
     let listing = core.read_here(|rows| read::list(rows, &session.caller, path, after, limits))?;

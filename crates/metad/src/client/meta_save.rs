@@ -22,7 +22,7 @@ pub(super) async fn meta_save(
     request: MetaSaveRequestProto,
 ) -> Result<MetaSaveResponseProto, Exception> {
     let name = request.filename;
-    // Whoever may change all files of the store need not write elsewhere on this machine.
+    // A user who may change all files of the store need not write elsewhere on this machine.
     let is_plain =
         !name.is_empty() && name.len() <= NAME_LEN_MAX && !name.starts_with('.') && !name.contains(['/', '\0']);
     if !is_plain {
@@ -44,7 +44,7 @@ fn write(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
     std::fs::write(dir.join(name), text)
 }
 
-/// In the lines of HDFS, as far as there is something to be said in them.
+/// In HDFS's lines, as far as they apply.
 fn report(core: &Core, found: &UnderReplicatedResponse) -> String {
     let mut text = String::new();
     let now = core.monotonic();

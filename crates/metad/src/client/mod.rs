@@ -29,15 +29,15 @@ use crate::method::{Audit, Method, Needs, Who, row};
 use crate::named_paths::NamedPaths;
 use hdfs::proto::*;
 
-/// Each line: the method's name on the wire, what the audit log has of it, who may call it (users, if it does not say)
-/// and of whom (the leader, if it does not say what one that stands by answers), who carries it out, its request, and
-/// which fields of that are paths. Then what HDFS has and Levada has not, which is refused in words that end with
-/// "not supported".
+/// Each line has the method's name on the wire, its entry in the audit log, who may call it (default: users), and the
+/// server that answers (default: the leader; otherwise what a standby answers). Then follow its function, its request,
+/// and which fields of that are paths. At the end are HDFS's features that Levada has not, which are refused with a
+/// message that ends with "not supported".
 macro_rules! methods {
     ($($name:literal $audit:ident $($who:ident)? $(@ $standby:ident)? =>
         $module:ident::$function:ident($request:ty $(; $($path:ident),+)?);)*
     absent: $($absent:literal $absent_audit:ident => $what:literal;)*) => {
-        /// What the door goes by.
+        /// Rows of the door's table.
         pub(crate) const ROWS: &[Method] = &[
             $(Method {
                 paths: |_call| paths!(_call, $request $(; $($path),+)?),
@@ -93,10 +93,10 @@ macro_rules! paths {
     };
 }
 
-// Checked where they are carried out, since it depends on what is asked: who owns a file (setPermission, setOwner,
+// Checked where they are carried out, since it depends on the request: who owns a file (setPermission, setOwner,
 // setTimes, setAcl …), who may give one away (setOwner), rights on paths (`namespace::permission`), limits (setQuota:
-// superusers), whether safe mode is asked about or changed (setSafeMode), whose attributes are set (setXAttr: `trusted`
-// is for superusers), changes by way of `/.reserved/raw` (superusers).
+// superusers), whether safe mode is queried or changed (setSafeMode), whose attributes are set (setXAttr: `trusted` is
+// for superusers), changes through `/.reserved/raw` (superusers).
 methods! {
     "getFileInfo" Read => reading::get_file_info(GetFileInfoRequestProto; src);
     "getFileLinkInfo" Read => reading::get_file_link_info(GetFileLinkInfoRequestProto; src);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Leaves a limit as it is: the greatest of Java's numbers.
 const KEEP: u64 = i64::MAX as u64;
-/// Lifts a limit; also how none is told.
+/// Lifts a limit; also the value that stands for none.
 const NONE: u64 = MINUS_ONE;
 
 fn change(number: u64) -> Option<QuotaChange> {

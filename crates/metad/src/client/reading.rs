@@ -152,7 +152,7 @@ pub(super) async fn get_content_summary(
         snapshot_file_count: Some(0),
         snapshot_directory_count: Some(0),
         snapshot_space_consumed: Some(0),
-        // Files are kept in whole replicas; of a directory this tells what was set on it, which is nothing.
+        // Files are kept in whole replicas; of a directory this is the policy set on it, which is none.
         erasure_coding_policy: Some(if is_file { "Replicated".into() } else { String::new() }),
     };
     Ok(GetContentSummaryResponseProto { summary })

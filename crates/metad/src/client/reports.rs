@@ -49,7 +49,7 @@ impl<'a> Reporter<'a> {
             Some(DatanodeReportTypeProto::Decommissioning) => {
                 told.admin_state == Some(AdminState::DecommissionInprogress.into())
             }
-            // Nobody is in maintenance.
+            // There is no maintenance state.
             _ => false,
         })
     }
@@ -123,7 +123,7 @@ pub(super) async fn get_datanode_storage_report(
     Ok(GetDatanodeStorageReportResponseProto { datanode_storage_reports })
 }
 
-/// Slowness is dealt with in seconds, by those who feel it; no list is kept of it.
+/// Slow nodes are detected in seconds by their peers; no list of them is kept.
 pub(super) async fn get_slow_datanode_report(
     _core: &Core,
     _session: &Session,
@@ -166,7 +166,7 @@ pub(super) async fn get_ec_block_group_stats(
     })
 }
 
-/// Blocks without any sound replica, and their files. The cookie counts those told before.
+/// Blocks without any sound replica, and their files. The cookie counts those already listed.
 pub(super) async fn list_corrupt_file_blocks(
     core: &Arc<Core>,
     session: &Session,

@@ -24,8 +24,8 @@ pub(super) async fn nothing_to_do(_visit: &Visit) -> Result<Encoded, Exception> 
     Ok(Encoded::EMPTY)
 }
 
-/// Safe mode is the group's: the leader enters and leaves it, and says whether it is on. While none is known, this
-/// server's own rows do. A client that wants to hear it from the leader itself says so.
+/// Safe mode is the group's: the leader enters and leaves it, and answers queries about it. While no leader is known,
+/// this server's own rows answer. A client that wants the leader's answer says so in its request.
 pub(super) async fn set_safe_mode(visit: &Visit) -> Result<SetSafeModeResponseProto, Exception> {
     let (seat, call, refused) = (&*visit.seat, &visit.call, visit.standby());
     let request: SetSafeModeRequestProto = visit.request()?;

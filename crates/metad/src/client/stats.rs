@@ -84,8 +84,8 @@ pub(super) async fn get_datanode_report(
 /// Replicas that one call may complain of. A reader finds one at a time.
 const BAD_COUNT_MAX: usize = 100;
 
-/// A client is not believed blindly: it may be its own memory that is bad. Nor does a complaint take anybody's time
-/// unless there is such a replica.
+/// A client's report is verified first, as its own memory may be bad. Nor is a complaint taken up unless there is such
+/// a replica.
 pub(super) async fn report_bad_blocks(
     core: &Core,
     session: &Session,

@@ -33,7 +33,7 @@ fn has(flags: u32, flag: CreateFlagProto) -> bool {
     flags & flag as u32 != 0
 }
 
-/// 0 stands for "not told".
+/// 0 stands for "not given".
 fn file_id(id: Option<u64>) -> Option<FileId> {
     id.filter(|id| *id != 0).map(InodeId)
 }
@@ -110,7 +110,7 @@ pub(super) async fn append(
     let locator = Locator::new(core, &host);
     let block = last.map(|view| {
         core.with_cluster(|cluster, random| match view.complete {
-            // The client wanted a new block: this one tells the position alone.
+            // The client wanted a new block: this one only gives the position.
             true => locator.with_nodes(cluster, &view, &[]),
             false => locator.for_append(cluster, random, &view),
         })
@@ -184,7 +184,7 @@ async fn writing_of(
     core.read(move |rows| read::writing(rows, &caller, &path, file, &client)).await
 }
 
-/// The file's last writer is being shut out; the client comes back later, as `refused` says.
+/// The file's last writer is being shut out; the client retries later, as `refused` says.
 pub(crate) fn wait_for(core: &Arc<Core>, recovery: Recovery, refused: Exception) -> Exception {
     match recovery {
         Recovery::Started { file, last, generation } => {
@@ -316,10 +316,10 @@ async fn block_of_file(core: &Core, block: BlockId) -> Result<BlockView, Excepti
     found.map(|(_, view)| view).ok_or_else(|| Exception::io(format!("{block} does not exist.")))
 }
 
-/// How clients begin their names that tell in updatePipeline what their programs have written, sent or not: hdfs-native
-/// does, and it tells so even of a chain that did not come about. Others tell what was acknowledged, which is recorded,
-/// and a recovery looks for it until it is found; for bytes that never left the client it would look for ever, and the
-/// file stay open.
+/// The beginning of names of clients that report in updatePipeline what their programs have written, sent or not.
+/// hdfs-native does so, even for a chain that was never set up. Others report acknowledged bytes, which are recorded,
+/// and a recovery looks for them until they are found. For bytes that never left the client it would look without end,
+/// and the file would stay open.
 const COUNTS_UNSENT: &str = "hdfs_native_client-";
 
 pub(super) async fn update_pipeline(
@@ -332,7 +332,7 @@ pub(super) async fn update_pipeline(
         return Err(Exception::io(format!("{} can not become {}", old.block, new.block)));
     }
     to_hdfs::bounded("newNodes", &request.new_nodes)?;
-    // Whoever may not write it shall not make us a pipeline either.
+    // A caller without the right to write must not cause a pipeline either.
     let client = request.client_name.clone();
     let written = core.read(move |rows| read::written_block(rows, old.block, &client)).await?;
     let current = written.home;
@@ -357,9 +357,9 @@ pub(super) async fn update_pipeline(
         home,
     };
     core.change(session, update).await?;
-    // A writer notices who is gone seconds before heartbeats are missed. Its next block shall not go there: hdfs-native
-    // gives a file up when the first node of a block does not answer. Told only by who may write the block, and has
-    // recovered it.
+    // A writer detects a dead node seconds before heartbeats are missed. Its next block must not go there: hdfs-native
+    // gives a file up when the first node of a block does not answer. Only from a client that may write the block, and
+    // has recovered it.
     core.with_cluster(|cluster, _| dropped.into_iter().for_each(|node| cluster.on_dropped_from_chain(node)));
     Ok(UpdatePipelineResponseProto {})
 }

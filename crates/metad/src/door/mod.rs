@@ -71,7 +71,7 @@ async fn pass_one(seat: &Arc<Seat>, call: Call, report: Option<mpsc::Sender<Stri
             // A query over HTTP has none.
             address: if peer.port() == 0 { peer.ip().to_canonical().to_string() } else { peer.to_string() },
         };
-        // Who was not let in is written down as he says he is.
+        // A refused caller is recorded under the name that it gave.
         if let Some(session) = &visit.session {
             (caller.real, caller.authentication) = (session.real.as_deref(), session.authentication);
         }
@@ -86,7 +86,7 @@ async fn pass_one(seat: &Arc<Seat>, call: Call, report: Option<mpsc::Sender<Stri
     answer
 }
 
-/// Who is to answer, if the call may come in.
+/// The handler of the call, if it is permitted.
 async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Result<Handler, Exception> {
     let (seat, call) = (&visit.seat, &visit.call);
     if method.who == Who::Member && seat.peers.is_none() {

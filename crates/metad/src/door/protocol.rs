@@ -9,11 +9,11 @@ pub(crate) struct Protocol {
     /// `None`: HDFS's tools name any.
     pub(crate) version: Option<u64>,
     pub(crate) methods: &'static [Method],
-    /// Stands for all that are not listed: who may not call anything of a protocol is told no more than that.
+    /// Stands for all that are not listed: a caller without rights in a protocol learns no more than that.
     pub(crate) other: Method,
     /// Its callers are clients, whose racks decide where they read and write.
     pub(crate) has_clients: bool,
-    /// HDFS's refusal of who is no superuser ends with ` for operation x`.
+    /// HDFS's refusal of a caller who is not a superuser ends with ` for operation x`.
     pub(crate) names_operations: bool,
     /// It is spoken over HTTP, and not over RPC: its answers are reports, in pieces.
     pub(crate) has_reports: bool,

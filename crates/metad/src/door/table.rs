@@ -142,8 +142,8 @@ const RAFT: &[Method] =
     &[row(wire::raft::TELL, Member, Any, Never, handler!(visit => member_messages::deliver(visit, visit.request()?)))];
 
 const OVER_HTTP: &[Method] = &[
-    // Each is recorded, as in HDFS: it looks at more than any other call. By what is asked, it is for superusers: blocks
-    // by their ids, and files with blocks that nobody has.
+    // Each is recorded, as in HDFS: it reads more than any other call. Some requests are for superusers: blocks by
+    // their ids, and files with missing blocks.
     Method {
         paths: checked_path,
         subject: |call| call.request().ok().and_then(|ask: fsck::Ask| ask.block_ids),

@@ -18,7 +18,7 @@ pub(crate) struct Ask {
     pub(super) racks: bool,
     #[prost(bool, tag = "6")]
     pub(super) open_files: bool,
-    /// Only the blocks that nobody has whole, from this many on.
+    /// Only the blocks without a whole replica, from this many on.
     #[prost(uint64, optional, tag = "7")]
     pub(super) corrupt_after: Option<u64>,
     /// Only these blocks: `blk_1`, `blk_2`.
@@ -30,7 +30,7 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    /// Who asks, and for what.
+    /// The user and the request.
     pub(crate) fn of(pairs: Vec<(String, String)>) -> (String, Self) {
         let (mut user, mut ask) = (String::new(), Self { path: "/".into(), ..Self::default() });
         let (mut corrupt, mut after) = (false, 0);

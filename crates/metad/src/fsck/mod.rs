@@ -136,7 +136,7 @@ impl Check {
         }
     }
 
-    /// Who leads no more has old rows.
+    /// A server that lost the leadership has old rows.
     async fn still_leads(&self) -> Result<(), Exception> {
         match self.seat.leading().await?.term == self.core.term {
             true => Ok(()),

@@ -9,8 +9,7 @@ use lead::{Grant, LeaseRefused, LeasedHome, PutFate};
 use namespace::{Op, Reply};
 use types::BlockId;
 
-/// A block that is being put. It counts as on lease until the log says what became of the put, also where nobody waits
-/// for that.
+/// A block that is being put. It counts as on lease until the log decides the put, even if no caller waits for that.
 pub(super) struct Held<'a> {
     core: &'a Core,
     block: BlockId,
@@ -34,7 +33,7 @@ impl<'a> Held<'a> {
     /// Proposes what puts it.
     pub(super) async fn change(&mut self, session: &Session, op: impl Into<Op>) -> Result<Reply, Exception> {
         let op = op.into();
-        // What is refused here never came to the log, which so has said nothing of the puts before.
+        // A request refused here never came to the log, so the log has decided nothing about earlier puts.
         self.core.admit(&op).map_err(refusal::change)?;
         self.fate = PutFate::InDoubt;
         let changed = self.core.change_admitted(session, op).await;

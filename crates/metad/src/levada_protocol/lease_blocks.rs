@@ -97,7 +97,7 @@ fn refused(holder: &str, why: &LeaseRefused) -> Exception {
     Exception::io("no blocks can be given on lease now; stream the file")
 }
 
-/// Sees to it that there are ids for `count` files; of many who lack them, one asks.
+/// Ensures that there are ids for `count` files; of many callers who lack them, one proposes.
 async fn reserve(core: &Core, count: usize) -> Result<(), Exception> {
     let _planning = core.plan().await;
     if core.leader().leased.has_files(count) {

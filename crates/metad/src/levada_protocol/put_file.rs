@@ -21,7 +21,7 @@ pub(crate) async fn put_file(
 ) -> Result<PutFileResponse, Exception> {
     let path = make_path("putFile", &request.path)?;
     let create = Create {
-        // Whoever replaces a file asks nobody who has it open.
+        // A client that replaces a file does not ask its current writer.
         takeover: if request.overwrite { None } else { silent_holder(core, &path).await? },
         client: request.holder.clone(),
         client_host: session.host(),

@@ -38,7 +38,7 @@ pub(super) fn no_incarnation() -> Exception {
     refusal::illegal("a datanode's message names no incarnation: run the same version of levada on it as here")
 }
 
-/// The node as its registration describes it. Nothing of it goes anywhere before it was checked.
+/// The node as its registration describes it. It is checked before any use.
 pub(super) fn described(request: RegisterRequest, peer: SocketAddr) -> Result<Node, Exception> {
     let port = |port: u32| u16::try_from(port).map_err(|_| refusal::illegal(format!("invalid port {port}")));
     let texts = [&request.ip, &request.host, &request.storage, &request.rack];
@@ -78,7 +78,7 @@ pub(super) fn usage(told: Option<wire::node::Usage>, transfer_count: u32) -> Usa
     Usage { capacity_len: usage.capacity_len, used_len: usage.used_len, free_len: usage.free_len, transfer_count }
 }
 
-/// What a heartbeat says of the node, and of its copies.
+/// The part of a heartbeat about the node and its copies.
 pub(super) fn reported(request: &HeartbeatRequest) -> Heartbeat {
     let failure = |failure: &wire::node::CopyFailure| CopyFailure {
         number: failure.number,
@@ -99,7 +99,7 @@ pub(super) fn deletion((block, at_most): (BlockId, Generation)) -> Deletion {
     Deletion { block: block.0, generation_at_most: at_most.0 }
 }
 
-/// All disks of the node have failed, and nothing counts that is there: it lives for nobody.
+/// All disks of the node have failed, and its replicas count as absent: it does not count as live.
 fn has_no_disk(request: &HeartbeatRequest) -> bool {
     let disks = &request.disks;
     request.usage.is_none_or(|usage| usage.capacity_len == 0)

@@ -6,8 +6,9 @@ use hdfs::Exception;
 use types::{BlockId, NodeId};
 use wire::node::Orders;
 
-/// Orders to delete leave only if this server led still when they were thought of: a leader that slept in the middle of
-/// it knows nothing of what another one has let happen since. Nor do they leave in safe mode, which may have come since.
+/// Orders to delete are sent only if this server still led when they were decided. A leader that was suspended
+/// meanwhile does not know what another one has committed since. Nor are they sent in safe mode, which may have begun
+/// since.
 pub(crate) async fn command(core: &Core, node: NodeId, mut orders: Orders) -> Result<Orders, Exception> {
     if !orders.delete.is_empty() {
         let confirmed = core.raft.confirm().await;

@@ -13,7 +13,7 @@ use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, FileId, NodeId};
 use wire::node::{CatalogueRequest, Orders, Owner, PAGE_COUNT_MAX};
 
-/// Replicas that a message may tell of: a page of those that were put, and one of stale ones.
+/// Replicas that a message may report: a page of those that were put, and one of stale ones.
 const REPORT_COUNT_MAX: usize = 2 * PAGE_COUNT_MAX;
 
 /// Replicas looked up under one view.
@@ -40,7 +40,7 @@ pub(super) fn check_replicas(count: usize) -> Result<(), Exception> {
     Ok(())
 }
 
-/// What to do with replicas a node told of.
+/// Decides about replicas that a node reported.
 pub(super) async fn reconcile(
     core: &Arc<Core>,
     node: NodeId,
@@ -82,7 +82,7 @@ pub(super) async fn reconcile(
 
 /// What the rows have of each of these replicas, and whether a client may still put it.
 pub(super) fn owners(core: &Core, page: &[ReportedReplica], now: Duration) -> Result<Vec<LookedUp>, Exception> {
-    // Before the rows: what nobody may put at this moment can only have an owner already.
+    // Before the rows are read: a block that no client may put at this moment can only have an owner already.
     let may_be_put = core.leader().may_be_put(page, now);
     let found = core.rows_here(|rows| look_up(rows, page))?;
     assert_eq!((found.len(), may_be_put.len()), (page.len(), page.len()), "each replica is judged by its own block");

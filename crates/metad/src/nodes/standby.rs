@@ -17,7 +17,7 @@ pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<
         let (usage, version) = (usage(request.usage, 0), version(&request));
         let node = described(request, visit.call.peer)?;
         must_be_free(seat, visit.call.peer, node.id)?;
-        // Who is a datanode is decided by the leader, and read in the rows; of others nothing is remembered.
+        // The leader decides which process is a datanode, which the rows record; others are not remembered.
         let row = blocks::tables::node(&seat.machine.store().view(), node.id).map_err(refusal::rows)?;
         if row.is_some_and(|row| row.incarnation == node.incarnation) {
             let process = process_of(&node);

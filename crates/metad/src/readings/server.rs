@@ -33,7 +33,7 @@ const FAMILIES: &[Described] = &[
 ];
 
 pub(super) fn register(registry: &mut Registry, seat: &Arc<Seat>) {
-    // Weak: whoever scrapes must not keep a store open that is shut down.
+    // Weak: a scraper must not keep a store open that is shut down.
     let seat = Arc::downgrade(seat);
     registry.read(FAMILIES, move |readings| {
         if let Some(seat) = seat.upgrade() {

@@ -96,7 +96,7 @@ pub(crate) fn recovering(opening: Opening, path: &str, client: &str, client_host
     Exception::new(class::RECOVERY_IN_PROGRESS, sentence).with_kind(Kind::Busy)
 }
 
-/// Ids that a client says it holds are not on lease to it.
+/// Ids that a client claims are not on lease to it.
 pub(crate) fn not_leased(block: BlockId, client: &str) -> Exception {
     let sentence = format!("{block} is not on lease to {client}; write the block again");
     Exception::new(class::LEASE_EXPIRED, sentence).with_kind(Kind::LeaseLost)
@@ -137,7 +137,7 @@ pub(crate) fn no_new_path(call: &str, text: &str, error: PathError) -> Exception
     match error {
         PathError::Relative { .. } if text.is_empty() => illegal("Can not create a Path from an empty string"),
         PathError::Relative { .. } | PathError::Component { .. } => {
-            // Two calls say only what is wrong; the others in HDFS put one message into the other.
+            // Two calls give only the cause; HDFS wraps the others' messages in another one.
             let what = if matches!(call, "create" | "putFile") { "" } else { "Invalid file name: " };
             Exception::new(class::INVALID_PATH, format!("Invalid path name {what}{}", beginning(text)))
         }
@@ -173,7 +173,7 @@ pub(crate) fn place(what: Placed<'_>, error: PlaceError) -> Exception {
     }
 }
 
-/// A fault of this node. What is wrong exactly goes to its log, not to strangers.
+/// A fault of this server. The details go to its log, not to callers.
 pub(crate) fn rows(error: RowsError) -> Exception {
     tracing::error!(%error, "store read failed");
     Exception::io("the metadata server cannot read its store; its messages (stderr) say why")
@@ -198,7 +198,7 @@ pub(crate) fn raft(error: RaftError) -> Exception {
         RaftError::NotLeader { .. } => return Exception::new(class::STANDBY, error.to_string()),
         RaftError::TooLong { .. } => return illegal(error.to_string()),
         RaftError::Doubt { .. } | RaftError::Level { .. } => return Exception::io(error.to_string()),
-        // Why it has stopped was said when it did; directories of this machine are nobody else's business.
+        // The reason was logged when it stopped; directories of this machine are not for callers.
         RaftError::Stopped { .. } => {
             tracing::error!(%error, "change not accepted");
             return Exception::io(

@@ -5,7 +5,7 @@ use super::rules::rules;
 use crate::core::Core;
 use lead::BalancePlan;
 
-/// Looks up what is to be moved, once there is something to say of all datanodes.
+/// Plans the moves, once every datanode has reported.
 pub(super) async fn plan(core: &Core) {
     let rules = rules(core);
     let unplanned = core.leader().unplanned_balance();

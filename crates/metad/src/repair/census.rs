@@ -11,7 +11,7 @@ use std::time::Duration;
 use types::NodeId;
 use types::rows::RowsError;
 
-/// Between counts that nobody has asked for: `/metrics` tells what was counted last.
+/// Between counts without a request: `/metrics` shows the last count.
 const COUNTED_EACH: Duration = Duration::from_secs(1);
 
 /// Counts now and then until the task is dropped.
@@ -40,7 +40,7 @@ async fn recount(core: &Arc<Core>) -> Result<Arc<Census>, RowsError> {
         return Ok(census);
     }
     let core = Arc::clone(core);
-    // The turn ends with the count, which goes on when nobody waits for it any more.
+    // The turn ends with the count, which continues when no caller waits for it any more.
     io::task::blocking(move || {
         let _turn = turn;
         count(&core)

@@ -147,13 +147,13 @@ async fn compare_page(core: &Core, home: ContainerId, from: Place, page: &Page, 
     core.heal(|healing: &mut RepairContext<'_>| comparison.on_list(blocks, &answers, healing));
 }
 
-/// True if a member of the block's home has a whole replica, as long as told or longer.
+/// True if a member of the block's home has a whole replica, of the given length or more.
 pub(crate) async fn has_whole(core: &Core, wanted: &BlockView) -> bool {
     let members = core.with_cluster(|cluster, _| cluster.member_ids(wanted.home).to_vec());
     answers(core, &[*wanted], &members).await.is_any_fit(0)
 }
 
-/// What each of the nodes says of each of the blocks.
+/// The answer of each node about each block.
 pub(super) async fn answers(core: &Core, blocks: &[BlockView], nodes: &[NodeId]) -> Answers {
     let replica = |wanted: &BlockView| Replica {
         block: wanted.block.0,

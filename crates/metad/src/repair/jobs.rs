@@ -13,7 +13,7 @@ use types::{BlockId, NodeId};
 /// Tries to write a job down, each under another number.
 const BEGIN_COUNT_MAX: usize = 3;
 
-/// Begins what somebody asked for. `Err` inside: the same is under way already, as this job.
+/// Begins a requested job. `Err` inside: the same is under way already, as this job.
 pub(crate) async fn begin(
     core: &Arc<Core>,
     kind: JobKind,
@@ -24,7 +24,7 @@ pub(crate) async fn begin(
         Ok(id) => id,
         same => return Ok(same),
     };
-    // Whoever asked for it sees how much there is to do, or that there was nothing.
+    // The requester sees how much there is to do, or that there was nothing.
     balance::plan(core).await;
     settle(core, vec![id]).await;
     write_ends(core).await?;
@@ -66,7 +66,7 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
     core.leader().look_after_repair(&rules);
     let drains = core.leader().drains_without_job();
     for node in drains {
-        // If its job cannot be written down, all the rest goes on.
+        // If its job cannot be recorded, everything else continues.
         match begin_drain(core, node).await {
             Err(RepairError::Refused(why)) => tracing::warn!(%node, why, "drain without a job"),
             begun => _ = begun?,

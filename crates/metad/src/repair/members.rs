@@ -52,7 +52,7 @@ fn next(core: &Core, mending: &mut MembershipRound) -> Option<Command> {
     }
 }
 
-/// People are told once, when room begins to lack and when it does no more; how much lacks is in /metrics.
+/// Logged once, when room begins to lack and when it does no more; the amount is in /metrics.
 fn note(core: &Core, shortage: Shortage) {
     let before = core.leader().on_shortage(shortage);
     match (before.len, shortage.len) {

@@ -74,7 +74,7 @@ pub(crate) async fn run_members(core: Arc<Core>) {
 
 async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
     compare::round(core).await?;
-    // Copies are made in safe mode, too; nothing goes, and no container moves for any other reason.
+    // Copies are made in safe mode, too; no replica is deleted, and no container moves for any other reason.
     let is_frozen = core.safe_mode()?.is_some();
     if !is_frozen {
         resize::round(core).await?;

@@ -21,7 +21,7 @@ const READING_COUNT_MAX: usize = 8;
 /// Also without a call for it, since replicas are read again by the clock.
 const ROUND_EACH: Duration = Duration::from_secs(1);
 
-/// Who reads just now. They stop when this is dropped.
+/// Nodes that verify a replica now. Their tasks end when this is dropped.
 type Reading = BTreeMap<NodeId, Owned<()>>;
 
 /// Has replicas read until the task is dropped.

@@ -41,7 +41,7 @@ impl Queues {
 }
 
 impl Queue {
-    /// Whose turn it is. The clock is read by those alone who have to wait.
+    /// Waits for a turn. The clock is read only by callers that have to wait.
     pub(crate) async fn turn(&self, turns: &Arc<Semaphore>, clock: &dyn Clock) -> Option<OwnedSemaphorePermit> {
         if let Ok(turn) = Arc::clone(turns).try_acquire_owned() {
             self.waits.observe(Duration::ZERO);
@@ -55,7 +55,7 @@ impl Queue {
     }
 }
 
-/// Who waits may be dropped meanwhile.
+/// A caller that waits may be dropped meanwhile.
 struct Waiting<'a>(&'a Gauge);
 
 impl<'a> Waiting<'a> {
