@@ -48,13 +48,18 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
     if !is_safe_mode {
         orders.delete.extend(surplus(core, node, now).await?);
     }
+    let disks = request.disks.iter().map(to_hdfs::kept_disk).collect();
     let mut leader = core.leader();
     orders.copy = leader.copy_orders(node, now).into_iter().map(copy).collect();
     orders.tell_all = leader.surplus.take_ask(node);
     orders.scrub = repair::node_jobs::scrub(&mut leader, node, request.scrub.as_ref());
     orders.disk_balance = repair::node_jobs::disk_balance(&mut leader, node, request.disk_balance.as_ref());
-    for disk in leader.on_disks(node, request.disks.iter().map(to_hdfs::kept_disk).collect()) {
-        tracing::warn!(%node, dir = disk.dir, why = disk.failure, "a disk of a datanode has failed");
+    let failed = leader.on_disks(node, disks, now);
+    // Whoever reads the log may be slow, and everybody waits for the leader.
+    drop(leader);
+    for disk in failed.shown {
+        let more = failed.more_count;
+        tracing::warn!(%node, dir = disk.dir, why = disk.failure, more, "a disk of a datanode has failed");
     }
     Ok(orders)
 }
