@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 use crate::complaints::Complaints;
 use crate::container_audit::ContainerAudit;
 use crate::container_sizes::ContainerSizes;
-use crate::disk::{self, Disk};
+use crate::disk::{Disk, FailedDisks, LoggedFailures};
 use crate::doomed::Doomed;
 use crate::effects::{EffectHandler, Wakeups};
 use crate::hash_tree_queue::HashTreeQueue;
@@ -78,6 +78,8 @@ pub struct Leader {
     /// Position in the search for removable containers.
     pub(crate) removal_after: Option<ContainerId>,
     disks: BTreeMap<NodeId, Vec<Disk>>,
+    /// Of nodes with a failed disk.
+    logged_disk_failures: BTreeMap<NodeId, LoggedFailures>,
 }
 
 impl Leader {
@@ -113,6 +115,7 @@ impl Leader {
             lost: BTreeSet::new(),
             removal_after: None,
             disks: BTreeMap::new(),
+            logged_disk_failures: BTreeMap::new(),
         };
         // What the leader before was at: members that had not copied all yet.
         for pipeline in leader.cluster.joined_pipelines() {
@@ -185,10 +188,13 @@ impl Leader {
         &self.disks
     }
 
-    /// A node reports its disks. Answers those that failed since.
-    pub fn on_disks(&mut self, node: NodeId, disks: Vec<Disk>) -> Vec<Disk> {
-        let before = self.disks.get(&node).map_or(&[][..], Vec::as_slice);
-        let failed = disk::failed_since(before, &disks).cloned().collect();
+    /// A node reports its disks. Answers whose failure is to be logged.
+    pub fn on_disks(&mut self, node: NodeId, disks: Vec<Disk>, now: Duration) -> FailedDisks {
+        let logged = self.logged_disk_failures.entry(node).or_default();
+        let failed = logged.take_news(&disks, now);
+        if logged.is_forgettable(now) {
+            self.logged_disk_failures.remove(&node);
+        }
         self.disks.insert(node, disks);
         failed
     }
@@ -216,6 +222,11 @@ impl Leader {
         let mut known = self.lost.iter().chain(self.disks.keys()).chain(self.unresponsive.nodes());
         let strangers = known.find(|node| self.cluster.node(**node).is_none());
         assert_eq!(strangers, None, "something is remembered of a node that is not registered");
+        let is_reported = |node| self.disks.contains_key(node);
+        assert!(
+            self.logged_disk_failures.keys().all(is_reported),
+            "a failure was logged of a disk that was not reported"
+        );
     }
 }
 
@@ -341,9 +352,10 @@ pub(crate) mod tests {
     fn a_disk_that_fails_is_told_once() {
         let mut leader = leader();
         let disk = |failure: &str| Disk { dir: "/a".into(), failure: failure.into(), ..Disk::default() };
-        assert_eq!(leader.on_disks(node(1), vec![disk("")]), []);
-        assert_eq!(leader.on_disks(node(1), vec![disk("cannot sync")]), [disk("cannot sync")]);
-        assert_eq!(leader.on_disks(node(1), vec![disk("cannot sync")]), []);
+        assert_eq!(leader.on_disks(node(1), vec![disk("")], NOW).shown, []);
+        assert_eq!(leader.on_disks(node(1), vec![disk("cannot sync")], NOW).shown, [disk("cannot sync")]);
+        assert_eq!(leader.on_disks(node(1), vec![disk("cannot sync")], NOW).shown, []);
         assert_eq!(leader.disks()[&node(1)], [disk("cannot sync")]);
+        leader.check();
     }
 }

@@ -88,7 +88,7 @@ pub use compare_answer::Answers;
 pub use comparison::{Compared, Comparison, Outcome};
 pub use complaints::{Complainant, Complaints};
 pub use container_sizes::ContainerSizes;
-pub use disk::{Disk, kept_text};
+pub use disk::{Disk, FailedDisks, kept_text};
 pub use disk_balance::{DiskBalance, DiskBalanceReport, DiskBalanceTerms};
 pub use doomed::{Doomed, DoomedPage};
 pub use drain::{DrainPicture, LeftBehind};

@@ -54,8 +54,8 @@ pub struct CopyFailure {
 /// What came of a heartbeat.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct HeartbeatOutcome {
-    /// Failures that were not reported before.
-    pub failures: Vec<CopyFailure>,
+    /// Failures of copies that were to be made, and that were not reported before: places in the heartbeat's list.
+    pub failures: Vec<usize>,
     /// There may be something to compare or to copy.
     pub wakes_repair: bool,
     /// A replica is to be read by its node.
@@ -124,17 +124,20 @@ impl Leader {
             self.surplus.stays(node, *block);
             self.repair.on_put(node, *block, *generation, now);
         }
-        for failure in copy_failures {
+        for (at, failure) in copy_failures.iter().enumerate() {
             if !self.repair.is_news(node, failure.number) {
                 continue;
             }
-            // What a node says of copies that it was not to make concerns nobody, and complaints have a bound.
-            let was_asked_for = self.repair.wants(node, failure.block);
+            // What a node says of copies that it was not to make concerns nobody, and complaints and the log of the
+            // server have a bound.
+            if !self.repair.wants(node, failure.block) {
+                continue;
+            }
             self.repair.on_failed(node, failure.block, failure.source, now);
-            if let Some(source) = failure.source.filter(|_| failure.is_corrupt && was_asked_for) {
+            if let Some(source) = failure.source.filter(|_| failure.is_corrupt) {
                 reported.has_complaint |= self.complaints.note(failure.block, source, Complainant::Ours, now);
             }
-            reported.failures.push(*failure);
+            reported.failures.push(at);
         }
         self.repair.on_working(node, copying, now);
         Some(reported)
@@ -420,13 +423,14 @@ mod tests {
         let failure = CopyFailure { number: 1, block: block(1), source: Some(node(2)), is_corrupt: true };
         let heartbeat = Heartbeat { copy_failures: vec![failure], ..Heartbeat::default() };
         let unasked = Heartbeat { copy_failures: vec![CopyFailure { number: 9, ..failure }], ..Heartbeat::default() };
-        assert!(!leader.on_heartbeat(node(1), &unasked, NOW).unwrap().has_complaint, "it was to copy nothing");
+        let came = leader.on_heartbeat(node(1), &unasked, NOW).unwrap();
+        assert_eq!((came.failures.len(), came.has_complaint), (0, false), "it was to copy nothing");
         assert_eq!(leader.complaints.take(NOW, |_| true), None);
         let failure = CopyFailure { number: 10, ..failure };
         let heartbeat = Heartbeat { copy_failures: vec![failure], ..heartbeat };
         leader.repair.on_lack(lack(1, 2));
         let came = leader.on_heartbeat(node(1), &heartbeat, NOW).unwrap();
-        assert_eq!(came, HeartbeatOutcome { failures: vec![failure], wakes_repair: true, has_complaint: true });
+        assert_eq!(came, HeartbeatOutcome { failures: vec![0], wakes_repair: true, has_complaint: true });
         assert_eq!(leader.complaints.take(NOW, |_| true), Some((block(1), node(2))));
         let came = leader.on_heartbeat(node(1), &heartbeat, NOW).unwrap();
         assert_eq!((came.failures.len(), came.has_complaint), (0, false));

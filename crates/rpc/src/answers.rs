@@ -38,8 +38,9 @@ pub(crate) struct Place {
 
 impl AnswerRoom {
     /// Says why an answer is not to be decoded, if so.
-    pub(crate) fn place(&self, frame: &Bytes, came: Charge) -> Result<Place, FrameError> {
-        Ok(Place { came, grown: self.lane.growth(frame)? })
+    pub(crate) fn place(&self, frame: &Bytes, mut came: Charge) -> Result<Place, FrameError> {
+        let grown = self.lane.growth(frame, &mut came)?;
+        Ok(Place { came, grown })
     }
 
     /// Waits until it may be decoded. `None`: that took too long.

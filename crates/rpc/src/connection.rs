@@ -209,7 +209,7 @@ impl<S: Service> Reader<S> {
             _ => Some(self.answers.admit(host.options.answers_len_per_connection_max / 2).await),
         };
         // Who it is must be known before it can be urgent; that is short. What is urgent and short waits for nothing.
-        let came = if len <= SHORT_LEN_MAX && (is_urgent || !session.is_known()) {
+        let mut came = if len <= SHORT_LEN_MAX && (is_urgent || !session.is_known()) {
             let came = lane.count(whole_len);
             lane.read_counted(socket, &mut self.buffer, whole_len).await?;
             came
@@ -217,7 +217,7 @@ impl<S: Service> Reader<S> {
             lane.read(socket, &mut self.buffer, whole_len).await?
         };
         let frame = take_frame(&mut self.buffer, len);
-        Ok(Some(match lane.growth(&frame) {
+        Ok(Some(match lane.growth(&frame, &mut came) {
             Ok(grown) => Ok(Incoming { frame, place: Place { came, grown, own } }),
             Err(error) => Err(Refusal::unreadable(&error)),
         }))

@@ -7,7 +7,8 @@
 //! long ──▶ the other part ─┘    (only what grows)
 //! ```
 //!
-//! Promise: however many long requests wait, short ones are let in: heartbeats of datanodes are among them.
+//! Promise: however many long requests wait, short ones are let in: heartbeats of datanodes are among them. What a
+//! short one grows to counts as if it had come, without a wait, so that the next ones are not read when many are held.
 
 use crate::budget::{Budget, Charge};
 use crate::coming::Coming;
@@ -27,8 +28,11 @@ use wire::delimited::{self, FIELD_LEN};
 /// memory. Shorter ones with long lists are counted as these. A list that would take more than there is for all is
 /// refused; one that lies deeper waits until nothing else is held, as it may be no list but a text.
 pub(crate) const USUAL_LEN_MAX: usize = 64 << 10;
-/// Per byte: 400 for each two.
+/// Per byte: [`FIELD_LEN`] for each two.
 const EXPANSION: usize = 400 / 2;
+/// A key and an empty value.
+const FIELD_LEN_MIN: usize = 2;
+const _: () = assert!(EXPANSION * FIELD_LEN_MIN >= FIELD_LEN, "no message grows by more");
 /// Messages within messages that are looked into for such lists. No request nests so deep.
 const DEPTH_MAX: usize = 8;
 /// The part of a lane's memory that requests of usual length have to themselves. A guess: it holds some thousands of
@@ -56,6 +60,11 @@ impl Part {
     fn new(options: &ServerOptions, len_max: usize) -> Self {
         let requests = Budget::new(len_max);
         Self { patience: Patience::new(options.frame_time_max, options, &requests), requests }
+    }
+
+    /// Whether what is held could take more than the part has when it is decoded.
+    fn may_outgrow(&self) -> bool {
+        self.requests.held_len() > self.requests.held_len_max() / EXPANSION
     }
 }
 
@@ -121,25 +130,38 @@ impl Lane {
         Ok(())
     }
 
-    /// What a frame that is here may take when it is decoded, or why it never will be.
-    pub(crate) fn growth(&self, frame: &Bytes) -> Result<usize, FrameError> {
-        // Whatever it is made of, it is admitted without a wait: most are so short.
+    /// What a frame that is here may take when it is decoded, or why it never will be. Of a short one that is counted
+    /// in `came` at once: it is admitted without a wait.
+    pub(crate) fn growth(&self, frame: &Bytes, came: &mut Charge) -> Result<usize, FrameError> {
+        // Whatever it is made of, it grows to no more: most are so short.
         if frame.len() * EXPANSION <= USUAL_LEN_MAX {
-            return Ok(frame.len() * EXPANSION);
+            // As long as all that are held could grow so far and still fit, none is looked into.
+            if self.short.may_outgrow() {
+                came.grow(field_count(frame, DEPTH_MAX) * FIELD_LEN);
+            }
+            return Ok(0);
         }
         let (count, max) = (field_count(frame, 0), self.decoded.held_len_max() / FIELD_LEN);
         if count > max {
             return Err(FrameError::Fields { count, max });
         }
         let is_long = frame.len() > USUAL_LEN_MAX;
-        Ok(if is_long { frame.len() * EXPANSION } else { field_count(frame, DEPTH_MAX) * FIELD_LEN })
+        if is_long {
+            return Ok(frame.len() * EXPANSION);
+        }
+        let grown = field_count(frame, DEPTH_MAX) * FIELD_LEN;
+        if grown <= USUAL_LEN_MAX {
+            came.grow(grown);
+            return Ok(0);
+        }
+        Ok(grown)
     }
 
-    /// Lets a frame that grows so far be decoded. Whoever waits here holds what it sent, so everything else that it
+    /// Lets a frame be decoded that grows so far beyond what was counted of it. Whoever waits here holds what it sent, so everything else that it
     /// waits for comes first, and this has a limit: `None` if it took longer.
     pub(crate) async fn admit(&self, grown: usize, came: Charge) -> Option<Held> {
         let decoded = match grown {
-            ..=USUAL_LEN_MAX => None,
+            0 => None,
             _ => Some(timeout(self.decoded_wait_max, self.decoded.admit_at_most(grown)).await.ok()?),
         };
         Some(Held { _came: came, _decoded: decoded })

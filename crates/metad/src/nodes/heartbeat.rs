@@ -7,12 +7,15 @@ use crate::refusal;
 use crate::repair;
 use crate::to_hdfs;
 use hdfs::Exception;
-use lead::{CopyFailure, ReportedReplica};
+use lead::ReportedReplica;
 use namespace::BlockView;
 use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, NodeId};
 use wire::node::{DISK_COUNT_MAX, Deletion, HeartbeatRequest, Orders, PAGE_COUNT_MAX, Replica};
+
+/// Failures of copies that one heartbeat brings into the log. A guess: a node makes a few copies at a time.
+const LOGGED_FAILURE_COUNT_MAX: usize = 100;
 
 pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders, Exception> {
     let node = node_id(&request.node)?;
@@ -20,10 +23,11 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
     let now = core.monotonic();
     let heartbeat = reported(&request);
     let Some(came) = core.leader().on_heartbeat(node, &heartbeat, now) else { return Ok(Orders::default()) };
-    for CopyFailure { number, block, .. } in came.failures {
-        let told = request.copy_failures.iter().find(|failure| failure.number == number);
-        let (source, reason) = told.map_or(("", ""), |failure| (short(&failure.source), short(&failure.reason)));
-        tracing::warn!(%block, %node, source, reason, "a replica was not copied");
+    let more = came.failures.len().saturating_sub(LOGGED_FAILURE_COUNT_MAX);
+    for at in came.failures.into_iter().take(LOGGED_FAILURE_COUNT_MAX) {
+        let failure = &request.copy_failures[at];
+        let (block, source, reason) = (BlockId(failure.block), short(&failure.source), short(&failure.reason));
+        tracing::warn!(%block, %node, source, reason, more, "a replica was not copied");
     }
     if came.wakes_repair {
         core.repair_wake.notify_one();
@@ -48,13 +52,18 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
     if !is_safe_mode {
         orders.delete.extend(surplus(core, node, now).await?);
     }
+    let disks = request.disks.iter().map(to_hdfs::kept_disk).collect();
     let mut leader = core.leader();
     orders.copy = leader.copy_orders(node, now).into_iter().map(copy).collect();
     orders.tell_all = leader.surplus.take_ask(node);
     orders.scrub = repair::node_jobs::scrub(&mut leader, node, request.scrub.as_ref());
     orders.disk_balance = repair::node_jobs::disk_balance(&mut leader, node, request.disk_balance.as_ref());
-    for disk in leader.on_disks(node, request.disks.iter().map(to_hdfs::kept_disk).collect()) {
-        tracing::warn!(%node, dir = disk.dir, why = disk.failure, "a disk of a datanode has failed");
+    let failed = leader.on_disks(node, disks, now);
+    // Whoever reads the log may be slow, and everybody waits for the leader.
+    drop(leader);
+    for disk in failed.shown {
+        let more = failed.more_count;
+        tracing::warn!(%node, dir = disk.dir, why = disk.failure, more, "a disk of a datanode has failed");
     }
     Ok(orders)
 }

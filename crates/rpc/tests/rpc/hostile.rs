@@ -337,6 +337,34 @@ async fn a_list_that_would_take_all_memory_is_refused() {
     assert_eq!(raw.response().await, "x");
 }
 
+/// Calls that wait hold what their requests take when they are decoded, also if these are short: others are not read
+/// meanwhile.
+#[tokio::test]
+async fn what_short_requests_grow_to_is_counted() {
+    const HELD_LEN_MAX: usize = 4 << 20;
+    // A sixteenth is for short requests as they come, and as much may be held uncounted.
+    let fit_count = |grown: usize| 2 * (HELD_LEN_MAX / 16 / grown + 1);
+    for message_count in [100, 150] {
+        let (server, service) =
+            server_with(ServerOptions { held_len_max: HELD_LEN_MAX, ..ServerOptions::default() }).await;
+        let list = GetBatchedListingRequestProto { paths: vec![String::new(); message_count], ..Default::default() };
+        let mut crowd = Vec::new();
+        for id in 0..40 {
+            let mut raw = Raw::known(&server).await;
+            raw.send(&frame(&[&header(id), &what("wait"), &list])).await;
+            crowd.push(raw);
+        }
+        tokio::time::sleep(10 * A_WHILE).await;
+        let started = service.started_count.load(Ordering::SeqCst);
+        let max = fit_count(message_count * wire::delimited::FIELD_LEN);
+        assert!((1..=max).contains(&started), "{started} of {message_count} messages each, not {max}");
+        service.gate.add_permits(crowd.len());
+        for raw in &mut crowd {
+            assert_eq!(raw.response().await, "", "each is answered in the end");
+        }
+    }
+}
+
 /// What looks like such a list within another message may be a text, as here. One is let in at a time; others are
 /// served meanwhile.
 #[tokio::test]
