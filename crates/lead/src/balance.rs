@@ -12,9 +12,9 @@
 
 use crate::cluster::Cluster;
 use crate::fullness::{FULL_PARTS, parts};
+use crate::liveness::{LivenessRules, swap};
 use crate::member::Usage;
 use crate::repair::Repair;
-use crate::rules::{LivenessRules, swap};
 use blocks::Command;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{ContainerId, NodeId, PipelineId};
@@ -227,7 +227,7 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::first::First;
+    use crate::first_choice::First;
     use crate::membership::next_change;
     use blocks::{Node, apply};
     use std::time::Duration;

@@ -21,8 +21,8 @@
 
 use crate::census::{Census, LackingBlock};
 use crate::cluster::Cluster;
+use crate::liveness::LivenessRules;
 use crate::repair::Repair;
-use crate::rules::LivenessRules;
 use crate::unsound_replicas::{UnsoundReplicas, is_here};
 use namespace::BlockView;
 use namespace::read::{self, Place};

@@ -10,7 +10,7 @@
 //! still be the one that was asked.
 
 use crate::compare_answer::Answers;
-use crate::healing::RepairContext;
+use crate::repair_context::RepairContext;
 use crate::replica_fate::ReportedReplica;
 use crate::surplus::Surplus;
 use namespace::BlockView;

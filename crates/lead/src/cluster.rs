@@ -1,7 +1,7 @@
 //! The leader's picture of the block side: a mirror of the rows, and what exists in memory only.
 
-use crate::length_claims::Claims;
 use crate::member::{Member, Usage};
+use crate::named_lengths::Claims;
 use crate::worklists::Index;
 use blocks::{BlocksError, Command, ContainerRow, ContainerState, PipelineRow, Reply, tables};
 use std::collections::{BTreeMap, BTreeSet};

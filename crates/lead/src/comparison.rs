@@ -16,8 +16,8 @@
 //! returns with the block reports it, and it is copied then.
 
 use crate::compare_answer::Answers;
-use crate::healing::RepairContext;
 use crate::repair::{Lack, Repair};
+use crate::repair_context::RepairContext;
 use crate::surplus::Surplus;
 use namespace::BlockView;
 use std::collections::{BTreeMap, BTreeSet};

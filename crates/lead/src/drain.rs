@@ -11,8 +11,8 @@
 //! Promise: a replica counts as copied only if another node reported that it put it and read it back.
 
 use crate::cluster::{Cluster, Pipeline};
+use crate::liveness::LivenessRules;
 use crate::repair::Repair;
-use crate::rules::LivenessRules;
 use crate::surplus::Surplus;
 use std::time::Duration;
 use types::NodeId;

@@ -4,12 +4,12 @@
 //! must also be on other nodes, or not be needed.
 
 use crate::drain::{DrainPicture, LeftBehind};
+use crate::job_progress::Drain;
 use crate::job_state::JobState;
 use crate::jobs::with_left;
 use crate::leader::Leader;
+use crate::liveness::LivenessRules;
 use crate::member::Member;
-use crate::rules::LivenessRules;
-use crate::running::Drain;
 use blocks::{JobKind, Service, Work};
 use std::time::Duration;
 use types::NodeId;

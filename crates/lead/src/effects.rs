@@ -8,9 +8,9 @@
 //! Promise: only this module applies effects to the leader, and it is called when an entry is applied. So no effect is
 //! lost where no caller waits for the answer. A new operation only has to note its effects.
 
+use crate::block_leases::Leased;
 use crate::cluster::Cluster;
 use crate::doomed::Doomed;
-use crate::leased::Leased;
 use crate::repair::Repair;
 use namespace::{Doubt, DoubtCause, Effects, Written};
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl EffectHandler<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leased::{Grant, LeasedHome};
+    use crate::block_leases::{Grant, LeasedHome};
     use crate::{QUIET_MAX, Usage};
     use blocks::{Command, Node};
     use namespace::DoomedBlock;

@@ -3,11 +3,11 @@
 
 use crate::balance::Move;
 use crate::disk_balance::{DiskBalanceReport, DiskBalanceTerms};
+use crate::job_progress::Running;
 use crate::job_state::JobState;
 use crate::leader::Leader;
+use crate::liveness::LivenessRules;
 use crate::node_job::{NodeJob, NodeOrder};
-use crate::rules::LivenessRules;
-use crate::running::Running;
 use crate::scrub::{ScrubReport, ScrubTerms};
 use blocks::{Command, JobKind, Service};
 use std::time::Duration;

@@ -5,8 +5,8 @@
 //! an administrator asked for is in the rows ([`blocks::JobRow`]), so the next leader continues it under the same
 //! number. Repair has no row; each leader counts it anew.
 
+use crate::job_progress::{Drain, Running};
 use crate::job_state::JobState;
-use crate::running::{Drain, Running};
 use blocks::{JobEnd, JobKind, JobRow, Work, tables};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

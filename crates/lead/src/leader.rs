@@ -9,9 +9,9 @@
 //! Promise: state that must agree is in this struct, and [`Leader::check`] states how. A new leader begins with the
 //! rows and learns the rest from its datanodes and clients.
 
+use crate::block_leases::{Grant, LeaseRefused, Leased, LeasedHome};
 use crate::census::LastCensus;
 use crate::chain_sets::ChainSets;
-use crate::claim::Newcomers;
 use crate::cluster::Cluster;
 use crate::complaints::Complaints;
 use crate::container_audit::ContainerAudit;
@@ -20,17 +20,17 @@ use crate::disk::{Disk, FailedDisks, LoggedFailures};
 use crate::doomed::Doomed;
 use crate::effects::{EffectHandler, Wakeups};
 use crate::hash_tree_queue::HashTreeQueue;
-use crate::healing::RepairContext;
 use crate::jobs::Jobs;
-use crate::leased::{Grant, LeaseRefused, Leased, LeasedHome};
-use crate::leases::WriterLeases;
+use crate::liveness::LivenessRules;
+use crate::node_claim::Newcomers;
 use crate::repair::Repair;
+use crate::repair_context::RepairContext;
 use crate::replica_fate::Undecided;
 use crate::resize_queue::ResizeQueue;
-use crate::room::Shortage;
-use crate::rules::LivenessRules;
 use crate::surplus::Surplus;
+use crate::takeover::Shortage;
 use crate::unresponsive::Unresponsive;
+use crate::writer_leases::WriterLeases;
 use blocks::{BlocksError, Command, Reply};
 use namespace::Effects;
 use std::collections::{BTreeMap, BTreeSet};

@@ -16,10 +16,10 @@
 //! again after each.
 
 use crate::cluster::{Cluster, Pipeline};
+use crate::liveness::{LivenessRules, swap};
 use crate::member::Member;
 use crate::repair::Repair;
-use crate::room::Shortage;
-use crate::rules::{LivenessRules, swap};
+use crate::takeover::Shortage;
 use blocks::Command;
 use blocks::{PipelineRow, Service};
 use std::collections::{BTreeSet, VecDeque};

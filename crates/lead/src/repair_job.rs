@@ -3,8 +3,8 @@
 use crate::census::Census;
 use crate::job_state::JobState;
 use crate::leader::Leader;
-use crate::room::Shortage;
-use crate::rules::LivenessRules;
+use crate::liveness::LivenessRules;
+use crate::takeover::Shortage;
 use blocks::JobKind;
 
 impl Leader {

@@ -11,9 +11,9 @@
 use crate::cluster::Cluster;
 use crate::compare_answer::Answers;
 use crate::comparison::{is_lacking, lack};
-use crate::healing::RepairContext;
-use crate::place::{PlaceError, Plan};
+use crate::placement::{PlaceError, Plan};
 use crate::repair::Repair;
+use crate::repair_context::RepairContext;
 use crate::replica_fate::ReportedReplica;
 use namespace::BlockView;
 use std::collections::BTreeMap;

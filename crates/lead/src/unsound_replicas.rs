@@ -1,9 +1,9 @@
 //! Known faults of single replicas at one moment, and the copies of a block that are sound by that.
 
 use crate::cluster::Cluster;
+use crate::liveness::LivenessRules;
 use crate::member::Member;
 use crate::repair::Repair;
-use crate::rules::LivenessRules;
 use namespace::BlockView;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};

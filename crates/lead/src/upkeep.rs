@@ -1,11 +1,11 @@
 //! Periodic work of the leader: audit, lost nodes, removal and sealing of containers, unreachable deletions. Each step
 //! is bounded, and the leader keeps where it continues.
 
+use crate::container_sealing::Sealing;
 use crate::leader::Leader;
+use crate::liveness::LivenessRules;
 use crate::member::SILENCE_MAX;
-use crate::room::Shortage;
-use crate::rules::LivenessRules;
-use crate::sealing::Sealing;
+use crate::takeover::Shortage;
 use std::time::Duration;
 use types::{ContainerId, NodeId};
 

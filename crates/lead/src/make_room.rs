@@ -11,9 +11,9 @@
 //! joining member does not delay this.
 
 use crate::cluster::{Cluster, Container};
+use crate::liveness::{LivenessRules, swap};
 use crate::member::Member;
 use crate::repair::Repair;
-use crate::rules::{LivenessRules, swap};
 use blocks::Command;
 use blocks::ContainerState;
 use std::cmp::Reverse;

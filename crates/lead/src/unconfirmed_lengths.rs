@@ -10,7 +10,7 @@
 //! container takes blocks until its nodes have as many bytes as it should have, whatever writers claim.
 
 use crate::cluster::Cluster;
-use crate::length_claims::Claim;
+use crate::named_lengths::Claim;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{BlockId, ContainerId};
@@ -104,10 +104,10 @@ mod tests {
     use super::*;
     use crate::Usage;
     use crate::compare_answer::Answers;
-    use crate::first::First;
-    use crate::healing::RepairContext;
+    use crate::first_choice::First;
+    use crate::liveness::LivenessRules;
     use crate::repair::Repair;
-    use crate::rules::LivenessRules;
+    use crate::repair_context::RepairContext;
     use crate::surplus::Surplus;
     use blocks::{Command, Node, apply};
     use namespace::BlockView;

@@ -4,16 +4,16 @@
 //! a node has room for all of the pipeline      ──▶ SetMembers: it joins
 //! otherwise, while one container fits          ──▶ Carve: as many as fit into the node that takes most, in the
 //!                                                  lost one's place; then the next node; the last by SetMembers
-//! nothing fits anywhere                        ──▶ a Shortage, in bytes, for users; `exchange` tries to make room
+//! nothing fits anywhere                        ──▶ a Shortage, in bytes, for users; `make_room` moves another container
 //! ```
 //!
 //! Room is what a node's disks can take down to their reserve, without what is being copied to the node. Parts of a
 //! pipeline that end up on the same nodes are merged again when all is copied, so there are few distinct pipelines.
 
 use crate::cluster::{Cluster, Container, Pipeline};
+use crate::liveness::{LivenessRules, swap};
 use crate::member::Member;
 use crate::repair::Repair;
-use crate::rules::{LivenessRules, swap};
 use blocks::Command;
 use blocks::ContainerState;
 use std::cmp::Reverse;

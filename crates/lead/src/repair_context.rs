@@ -11,9 +11,9 @@
 
 use crate::cluster::Cluster;
 use crate::compare_answer::Answers;
+use crate::liveness::LivenessRules;
 use crate::member::Member;
 use crate::repair::Repair;
-use crate::rules::LivenessRules;
 use crate::surplus::Surplus;
 use blocks::Command;
 use blocks::Service;
@@ -139,7 +139,7 @@ impl Cluster {
 mod tests {
     use super::*;
     use crate::Usage;
-    use crate::first::First;
+    use crate::first_choice::First;
     use crate::membership::next_change;
     use crate::replica_fate::ReportedReplica;
     use blocks::{Node, apply};
