@@ -28,7 +28,7 @@ use types::rows::{Rows, RowsError};
 use types::{BlockId, ContainerId, Epoch, FileId, Generation, InodeId, PipelineId};
 
 #[derive(Debug)]
-pub struct Leased {
+pub struct BlockLeases {
     /// When this leader began.
     since: Duration,
     limit: Duration,
@@ -102,7 +102,7 @@ pub enum PutFate {
     Decided,
 }
 
-impl Leased {
+impl BlockLeases {
     pub fn load(rows: &dyn Rows, now: Duration, limit: Duration) -> Result<Self, RowsError> {
         let predecessor_may_have_leased = read::ever_reserved(rows)?;
         let (holders, out, doubted) = Default::default();
@@ -193,7 +193,8 @@ impl Leased {
     }
 
     /// `holder` puts a file with this block and id, which some nodes may lack (`is_short`). The block's home; it counts
-    /// as held until [`Leased::leave_put`], or longer. `given_before`: a leader before this one may have given it out.
+    /// as held until [`BlockLeases::leave_put`], or longer. `given_before`: a leader before this one may have given it
+    /// out.
     pub(crate) fn begin_put(
         &mut self,
         holder: &str,
@@ -346,12 +347,12 @@ mod tests {
     }
 
     /// A leader since second 100, with a limit of 60 s; `a` holds blocks 0 and 1.
-    fn leader(predecessor_may_have_leased: bool) -> (Leased, Vec<Grant>) {
+    fn leader(predecessor_may_have_leased: bool) -> (BlockLeases, Vec<Grant>) {
         let mut rows = MemoryRows::default();
         if predecessor_may_have_leased {
             rows.put(namespace::tables::RESERVED, &[], vec![0; 8]);
         }
-        let mut leased = Leased::load(&rows, at(100), at(60)).unwrap();
+        let mut leased = BlockLeases::load(&rows, at(100), at(60)).unwrap();
         assert_eq!(leased.grant("a", HOST, PLACE, &[block(0)], None, at(100)), Err(LeaseRefused::NoIds));
         leased.reserved(InodeId(50), 10, Generation(1001));
         let (grants, generation) = leased.grant("a", HOST, PLACE, &[block(0), block(1)], None, at(100)).unwrap();

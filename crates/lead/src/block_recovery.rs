@@ -110,7 +110,7 @@ pub enum RecoveryReply {
 
 /// A recovery, as the namespace knows of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inquest {
+pub struct RecordedBlock {
     /// As recorded.
     pub generation: Generation,
     pub len: u64,
@@ -118,7 +118,7 @@ pub struct Inquest {
     pub cut: Option<u64>,
 }
 
-impl Inquest {
+impl RecordedBlock {
     /// What must be there.
     fn recorded(&self) -> u64 {
         self.cut.unwrap_or(self.len)
@@ -207,7 +207,7 @@ impl Inquest {
 /// One attempt of a recovery: the answers so far.
 #[derive(Debug)]
 pub struct RecoveryRound {
-    inquest: Inquest,
+    recorded: RecordedBlock,
     members: Vec<RecoveryReply>,
     /// Of all datanodes that are no members, once they were asked.
     others: Option<Vec<RecoveryReply>>,
@@ -216,8 +216,8 @@ pub struct RecoveryRound {
 }
 
 impl RecoveryRound {
-    pub fn new(inquest: Inquest, members: Vec<RecoveryReply>) -> Self {
-        Self { inquest, members, others: None, read: BTreeSet::new() }
+    pub fn new(recorded: RecordedBlock, members: Vec<RecoveryReply>) -> Self {
+        Self { recorded, members, others: None, read: BTreeSet::new() }
     }
 
     pub fn others_said(&mut self, others: Vec<RecoveryReply>) {
@@ -265,13 +265,13 @@ impl RecoveryRound {
 
     /// `waited` is the time since the recovery began.
     pub fn next(&self, waited: Duration) -> Next {
-        if self.others.is_none() && self.inquest.asks_others(&self.members) {
+        if self.others.is_none() && self.recorded.asks_others(&self.members) {
             return Next::AskOthers;
         }
         let others = self.others.as_deref().unwrap_or_default();
-        let step = self.inquest.next_step(&self.members, others, waited);
+        let step = self.recorded.next_step(&self.members, others, waited);
         if let Step::Finish(agreed) = &step
-            && self.inquest.must_be_read(&self.members, agreed)
+            && self.recorded.must_be_read(&self.members, agreed)
         {
             let unread = self.unread(agreed);
             if !unread.is_empty() {
@@ -309,13 +309,13 @@ fn shows_some(shown: &RecoveryReply) -> bool {
 }
 
 /// Decides on the answers: `survivors` showed a replica, `silent_count` did not answer, the others have none.
-fn next_step(survivors: &[FencedReplica], silent_count: usize, waited: Duration, inquest: &Inquest) -> Step {
-    let agreed = inquest.agree(survivors);
+fn next_step(survivors: &[FencedReplica], silent_count: usize, waited: Duration, recorded: &RecordedBlock) -> Step {
+    let agreed = recorded.agree(survivors);
     if silent_count > 0 && agreed.is_none() {
         // A node that does not answer may have all of it. It must return, or the file must be deleted.
         return Step::Wait("no replica was found, and not all nodes answer");
     }
-    let sound = agreed.as_ref().is_some_and(|agreed| is_sound(survivors, agreed, inquest.recorded()));
+    let sound = agreed.as_ref().is_some_and(|agreed| is_sound(survivors, agreed, recorded.recorded()));
     if silent_count > 0 && waited < if sound { PATIENCE } else { PATIENCE_IN_DOUBT } {
         return Step::Wait("not all nodes answer");
     }
@@ -427,9 +427,9 @@ mod tests {
     #[test]
     fn silent_members_are_waited_for_and_forever_if_nobody_has_anything() {
         let open = FencedReplica { node: NodeId([1; 16]), state: Open, generation: Generation(10), len: 5 };
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let recorded = RecordedBlock { generation: Generation(10), len: 0, cut: None };
         let step = |survivors: &[FencedReplica], silent, seconds| {
-            next_step(survivors, silent, Duration::from_secs(seconds), &inquest)
+            next_step(survivors, silent, Duration::from_secs(seconds), &recorded)
         };
         assert!(matches!(step(&[open], 1, 4), Step::Wait(_)));
         assert!(matches!(step(&[open], 1, 5), Step::Finish(_)));
@@ -452,15 +452,15 @@ mod tests {
     /// elsewhere.
     #[test]
     fn bytes_are_looked_for_where_the_home_is_no_more() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let recorded = RecordedBlock { generation: Generation(10), len: 0, cut: None };
         let step = |members: &[RecoveryReply], others: &[RecoveryReply], seconds| {
-            inquest.next_step(members, others, Duration::from_secs(seconds))
+            recorded.next_step(members, others, Duration::from_secs(seconds))
         };
         let finish = |len, number| Step::Finish(RecoveryPlan { len, nodes: vec![NodeId([number; 16])] });
         for members in
             [&[RecoveryReply::Nothing, RecoveryReply::Nothing][..], &[shown(1, Open, 9, 50), RecoveryReply::Nothing]]
         {
-            assert!(inquest.asks_others(members), "{members:?}");
+            assert!(recorded.asks_others(members), "{members:?}");
             assert_eq!(
                 step(members, &[RecoveryReply::Nothing, shown(5, Open, 10, 80)], 0),
                 finish(80, 5),
@@ -474,20 +474,20 @@ mod tests {
         // Somebody shows it, so whoever is silent may have more.
         assert!(matches!(step(&nothing, &[RecoveryReply::Silence, shown(5, Open, 10, 80)], 4), Step::Wait(_)));
         // All members fell: somebody else may have all of it.
-        assert!(inquest.asks_others(&[shown(1, WaitingForRecovery, 10, 50)]));
+        assert!(recorded.asks_others(&[shown(1, WaitingForRecovery, 10, 50)]));
         assert_eq!(step(&[shown(1, WaitingForRecovery, 10, 50)], &[shown(5, Open, 10, 80)], 0), finish(80, 5));
-        assert!(!inquest.asks_others(&[shown(1, Open, 10, 50), RecoveryReply::Silence]));
+        assert!(!recorded.asks_others(&[shown(1, Open, 10, 50), RecoveryReply::Silence]));
     }
 
     #[test]
     fn recorded_bytes_are_never_given_up_and_a_cut_waits_for_what_shall_be_left() {
         let long = Duration::from_secs(1_000_000);
-        let appended = Inquest { generation: Generation(10), len: 80, cut: None };
+        let appended = RecordedBlock { generation: Generation(10), len: 80, cut: None };
         assert!(matches!(
             appended.next_step(&[RecoveryReply::Nothing], &[RecoveryReply::Nothing], long),
             Step::Wait(_)
         ));
-        let cut = Inquest { cut: Some(30), ..appended };
+        let cut = RecordedBlock { cut: Some(30), ..appended };
         let whole = [shown(1, Finalized, 10, 80)];
         assert_eq!(
             cut.next_step(&whole, &[], Duration::ZERO),
@@ -500,7 +500,7 @@ mod tests {
     /// Node 1 has rotted, and shows what it always showed; nodes 2 and 3 do not answer.
     #[test]
     fn who_goes_on_without_others_is_read_before_it_is_believed() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let recorded = RecordedBlock { generation: Generation(10), len: 0, cut: None };
         let long = Duration::from_secs(1_000_000);
         let finish = |numbers: &[u8]| {
             let nodes = numbers.iter().map(|number| NodeId([*number; 16])).collect();
@@ -508,9 +508,9 @@ mod tests {
         };
         let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
         let put = |number| shown(number, Finalized, 10, 80);
-        let all_there = RecoveryRound::new(inquest, vec![put(1), put(2), put(3)]);
+        let all_there = RecoveryRound::new(recorded, vec![put(1), put(2), put(3)]);
         assert_eq!(all_there.next(Duration::ZERO), finish(&[1, 2, 3]), "damage is mended from the others");
-        let alone = || RecoveryRound::new(inquest, vec![put(1), RecoveryReply::Silence, RecoveryReply::Silence]);
+        let alone = || RecoveryRound::new(recorded, vec![put(1), RecoveryReply::Silence, RecoveryReply::Silence]);
         assert!(matches!(alone().next(Duration::from_secs(4)), Next::Do(Step::Wait(_))));
         assert_eq!(alone().next(Duration::from_secs(5)), Next::Read(vec![first]));
         let mut sound = alone();
@@ -526,14 +526,14 @@ mod tests {
         silent.others_said(vec![]);
         assert!(matches!(silent.next(long), Next::Do(Step::Wait(_))));
         // One of them is back.
-        let mut two = RecoveryRound::new(inquest, vec![put(1), put(2), RecoveryReply::Silence]);
+        let mut two = RecoveryRound::new(recorded, vec![put(1), put(2), RecoveryReply::Silence]);
         assert_eq!(two.next(long), Next::Read(vec![first, second]));
         two.was_read(first, Some(Fitness::Unfit));
         assert_eq!(two.next(long), Next::Read(vec![second]));
         two.was_read(second, Some(Fitness::Fit));
         assert_eq!(two.next(long), finish(&[2]));
         // It is elsewhere, since the home has got other members.
-        let mut moved = RecoveryRound::new(inquest, vec![put(1), RecoveryReply::Nothing, RecoveryReply::Nothing]);
+        let mut moved = RecoveryRound::new(recorded, vec![put(1), RecoveryReply::Nothing, RecoveryReply::Nothing]);
         assert_eq!(moved.next(Duration::ZERO), Next::Read(vec![first]));
         moved.was_read(first, Some(Fitness::Unfit));
         assert_eq!(moved.next(Duration::ZERO), Next::AskOthers);
@@ -547,16 +547,16 @@ mod tests {
     /// be deleted.
     #[test]
     fn who_finishes_alone_is_read_before_it_is_recorded() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let recorded = RecordedBlock { generation: Generation(10), len: 0, cut: None };
         let put = |number| shown(number, Finalized, 10, 80);
         let node = |number| NodeId([number; 16]);
         let agreed =
             |numbers: &[u8]| RecoveryPlan { len: 80, nodes: numbers.iter().map(|number| node(*number)).collect() };
-        let all_there = RecoveryRound::new(inquest, vec![put(1), put(2), put(3)]);
+        let all_there = RecoveryRound::new(recorded, vec![put(1), put(2), put(3)]);
         let all = agreed(&[1, 2, 3]);
         assert_eq!(all_there.to_be_read(&all, &[node(1), node(2), node(3)]), []);
         assert_eq!(all_there.to_be_read(&all, &[node(1)]), [node(1)]);
-        let mut read = RecoveryRound::new(inquest, vec![put(1), put(2), RecoveryReply::Silence]);
+        let mut read = RecoveryRound::new(recorded, vec![put(1), put(2), RecoveryReply::Silence]);
         read.was_read(node(1), Some(Fitness::Fit));
         read.was_read(node(2), Some(Fitness::Fit));
         assert_eq!(read.to_be_read(&agreed(&[1, 2]), &[node(2)]), []);
@@ -566,7 +566,7 @@ mod tests {
     /// not.
     #[test]
     fn a_block_is_read_before_it_is_cut() {
-        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(30) };
+        let cut = RecordedBlock { generation: Generation(10), len: 80, cut: Some(30) };
         let node = |number| NodeId([number; 16]);
         let finish = |number| Next::Do(Step::Finish(RecoveryPlan { len: 30, nodes: vec![node(number)] }));
         let mut hearing = RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80), shown(2, Finalized, 10, 80)]);
@@ -589,15 +589,15 @@ mod tests {
     /// What is damaged is better than nothing, and than what lacks bytes that it tells of, once everybody has spoken.
     #[test]
     fn damage_is_taken_when_nobody_is_left_who_may_have_better() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
+        let recorded = RecordedBlock { generation: Generation(10), len: 0, cut: None };
         let first = NodeId([1; 16]);
-        let mut alone = RecoveryRound::new(inquest, vec![shown(1, Finalized, 10, 80), RecoveryReply::Nothing]);
+        let mut alone = RecoveryRound::new(recorded, vec![shown(1, Finalized, 10, 80), RecoveryReply::Nothing]);
         alone.was_read(first, Some(Fitness::Unfit));
         alone.others_said(vec![RecoveryReply::Nothing]);
         assert_eq!(alone.next(Duration::ZERO), Next::Do(Step::Finish(RecoveryPlan { len: 80, nodes: vec![first] })));
         let short = |third| {
             let members = vec![shown(1, Finalized, 10, 80), shown(2, WaitingForRecovery, 10, 30), third];
-            let mut hearing = RecoveryRound::new(inquest, members);
+            let mut hearing = RecoveryRound::new(recorded, members);
             hearing.was_read(first, Some(Fitness::Unfit));
             hearing.others_said(vec![]);
             hearing.next(Duration::from_secs(1_000_000))
@@ -609,7 +609,7 @@ mod tests {
     /// Node 1 has rotted. Node 2 was cut to what shall be left, and fell before it was put.
     #[test]
     fn damage_is_not_taken_for_bytes_that_are_cut_off() {
-        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(50) };
+        let cut = RecordedBlock { generation: Generation(10), len: 80, cut: Some(50) };
         let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
         let step = |len| {
             let mut hearing = RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80)]);
@@ -626,7 +626,7 @@ mod tests {
     /// before still have it.
     #[test]
     fn who_is_alone_in_its_home_is_read_before_it_is_believed() {
-        let cut = Inquest { generation: Generation(10), len: 80, cut: Some(50) };
+        let cut = RecordedBlock { generation: Generation(10), len: 80, cut: Some(50) };
         let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
         let mut hearing = RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80)]);
         assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![first]));
@@ -642,8 +642,8 @@ mod tests {
     /// Reading is part of fencing what a crash left, and while it is written nobody is asked to read.
     #[test]
     fn what_was_found_at_a_start_is_not_read_again() {
-        let inquest = Inquest { generation: Generation(10), len: 0, cut: None };
-        let mut fell = RecoveryRound::new(inquest, vec![shown(1, WaitingForRecovery, 10, 30), RecoveryReply::Nothing]);
+        let recorded = RecordedBlock { generation: Generation(10), len: 0, cut: None };
+        let mut fell = RecoveryRound::new(recorded, vec![shown(1, WaitingForRecovery, 10, 30), RecoveryReply::Nothing]);
         fell.others_said(vec![]);
         let agreed = RecoveryPlan { len: 30, nodes: vec![NodeId([1; 16])] };
         assert_eq!(fell.next(Duration::ZERO), Next::Do(Step::Finish(agreed)));
@@ -653,12 +653,13 @@ mod tests {
     /// must not stay open until somebody brings the disk back.
     #[test]
     fn who_cannot_say_is_not_waited_for_for_ever_where_nothing_was_ever_shown() {
-        let begun = Inquest { generation: Generation(10), len: 0, cut: None };
-        let step = |inquest: &Inquest, members: &[RecoveryReply], seconds| {
-            inquest.next_step(members, &[RecoveryReply::Nothing, RecoveryReply::Unknown], Duration::from_secs(seconds))
+        let begun = RecordedBlock { generation: Generation(10), len: 0, cut: None };
+        let step = |recorded: &RecordedBlock, members: &[RecoveryReply], seconds| {
+            recorded.next_step(members, &[RecoveryReply::Nothing, RecoveryReply::Unknown], Duration::from_secs(seconds))
         };
-        let waits =
-            |inquest: &Inquest, members: &[RecoveryReply]| matches!(step(inquest, members, 1_000_000), Step::Wait(_));
+        let waits = |recorded: &RecordedBlock, members: &[RecoveryReply]| {
+            matches!(step(recorded, members, 1_000_000), Step::Wait(_))
+        };
         let one_cannot_say = [RecoveryReply::Nothing, RecoveryReply::Unknown, RecoveryReply::Nothing];
         assert!(matches!(step(&begun, &one_cannot_say, 59), Step::Wait(_)));
         assert_eq!(step(&begun, &one_cannot_say, 60), Step::Nothing);
@@ -668,8 +669,8 @@ mod tests {
         );
         assert!(waits(&begun, &[RecoveryReply::Unknown]), "nobody else was ever to have it");
         assert!(waits(&begun, &[shown(1, Open, 9, 50), RecoveryReply::Unknown]), "its chain went on without that one");
-        assert!(waits(&Inquest { len: 5, ..begun }, &one_cannot_say), "bytes were acknowledged");
-        assert!(waits(&Inquest { cut: Some(5), ..begun }, &one_cannot_say));
+        assert!(waits(&RecordedBlock { len: 5, ..begun }, &one_cannot_say), "bytes were acknowledged");
+        assert!(waits(&RecordedBlock { cut: Some(5), ..begun }, &one_cannot_say));
         // Whoever shows it is believed as soon as before.
         assert!(matches!(step(&begun, &[shown(1, Open, 10, 50), RecoveryReply::Unknown], 5), Step::Finish(_)));
     }

@@ -2,7 +2,7 @@
 
 use crate::member::{Member, Usage};
 use crate::named_lengths::Claims;
-use crate::worklists::Index;
+use crate::worklists::Worklists;
 use blocks::{BlocksError, Command, ContainerRow, ContainerState, PipelineRow, Reply, tables};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -122,7 +122,7 @@ pub struct Cluster {
     /// Containers of which members that joined up to this epoch hold every complete block. They are not whole yet, as
     /// blocks begun before are still being written.
     pub(crate) copied: BTreeMap<ContainerId, (PipelineId, Epoch)>,
-    pub(crate) index: Index,
+    pub(crate) worklists: Worklists,
     /// Containers of which bytes are missing.
     missing_of: Vec<ContainerId>,
     pub(crate) claims: Claims,
@@ -143,7 +143,7 @@ impl Cluster {
             by_node: BTreeMap::new(),
             racks: BTreeMap::new(),
             copied: BTreeMap::new(),
-            index: Index::default(),
+            worklists: Worklists::default(),
             missing_of: Vec::new(),
             claims: Claims::default(),
         };
@@ -379,16 +379,16 @@ impl Cluster {
     /// Up to `count` sealed containers behind `after`.
     pub fn sealed_after(&self, after: Option<ContainerId>, count: usize) -> Vec<ContainerId> {
         let from = ContainerId(after.map_or(0, |after| after.0 + 1));
-        self.index.sealed.range(from..).take(count).copied().collect()
+        self.worklists.sealed.range(from..).take(count).copied().collect()
     }
 
     pub fn is_sealed(&self, home: ContainerId) -> bool {
-        self.index.sealed.contains(&home)
+        self.worklists.sealed.contains(&home)
     }
 
     /// Pipelines with joining members.
     pub fn joined_pipelines(&self) -> impl Iterator<Item = PipelineId> + '_ {
-        self.index.joining.iter().copied()
+        self.worklists.joining.iter().copied()
     }
 
     /// Pipelines some containers of which may have fewer whole copies than they should. They have a member that is not
@@ -396,7 +396,7 @@ impl Cluster {
     pub fn doubtful_pipelines(&self, here: impl Fn(&Member) -> bool) -> BTreeSet<PipelineId> {
         let away = self.nodes.values().filter(|member| !here(member)).map(|member| member.node.id);
         let of_away = away.flat_map(|node| self.pipelines_of(node).iter().copied());
-        of_away.chain(self.index.joining.iter().copied()).chain(self.index.uneven.iter().copied()).collect()
+        of_away.chain(self.worklists.joining.iter().copied()).chain(self.worklists.uneven.iter().copied()).collect()
     }
 
     /// Containers behind this one.

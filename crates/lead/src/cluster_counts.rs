@@ -3,7 +3,7 @@
 //! Promise: after each change every count equals what a recount gives; [`Cluster::check`] asserts it.
 
 use crate::cluster::{Cluster, Container};
-use crate::worklists::Index;
+use crate::worklists::Worklists;
 use blocks::{ContainerState, PipelineRow};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{ContainerId, Epoch, NodeId, PipelineId};
@@ -21,16 +21,16 @@ impl Cluster {
     pub(crate) fn count_in(&mut self, id: ContainerId) {
         self.count(id, |sum, len| *sum += len, |count| *count += 1);
         match self.containers.get(&id).map(|container| container.state) {
-            Some(ContainerState::Sealed) => _ = self.index.sealed.insert(id),
-            Some(ContainerState::Sealing) => _ = self.index.sealing.insert(id),
+            Some(ContainerState::Sealed) => _ = self.worklists.sealed.insert(id),
+            Some(ContainerState::Sealing) => _ = self.worklists.sealing.insert(id),
             Some(ContainerState::Open) | None => {}
         }
     }
 
     pub(crate) fn count_out(&mut self, id: ContainerId) {
         self.count(id, |sum, len| *sum -= len, |count| *count -= 1);
-        self.index.sealed.remove(&id);
-        self.index.sealing.remove(&id);
+        self.worklists.sealed.remove(&id);
+        self.worklists.sealing.remove(&id);
     }
 
     fn count(&mut self, id: ContainerId, add: impl Fn(&mut u128, u128), step: impl Fn(&mut u64)) {
@@ -75,13 +75,13 @@ impl Cluster {
         let same = self.by_set.entry((row.members.clone(), row.wanted)).or_default();
         same.insert(id);
         if same.len() > 1 {
-            self.index.twins.extend(same.iter());
+            self.worklists.twins.extend(same.iter());
         }
         if !row.joining.is_empty() {
-            self.index.joining.insert(id);
+            self.worklists.joining.insert(id);
         }
         if row.members.len() != usize::from(row.wanted) {
-            self.index.uneven.insert(id);
+            self.worklists.uneven.insert(id);
         }
     }
 
@@ -98,21 +98,21 @@ impl Cluster {
         if let Some(same) = self.by_set.get_mut(&key) {
             same.remove(&id);
             if same.len() == 1 {
-                same.iter().for_each(|alone| _ = self.index.twins.remove(alone));
+                same.iter().for_each(|alone| _ = self.worklists.twins.remove(alone));
             }
             if same.is_empty() {
                 self.by_set.remove(&key);
             }
         }
-        self.index.joining.remove(&id);
-        self.index.uneven.remove(&id);
-        self.index.twins.remove(&id);
+        self.worklists.joining.remove(&id);
+        self.worklists.uneven.remove(&id);
+        self.worklists.twins.remove(&id);
     }
 
     /// Every relation between the rows that are mirrored here and what is counted of them. Looks at everything: for
     /// tests and simulations.
     pub fn check(&self) {
-        let mut index = Index::default();
+        let mut worklists = Worklists::default();
         let mut incoming: BTreeMap<NodeId, u128> = BTreeMap::new();
         let mut by_node: BTreeMap<NodeId, BTreeSet<PipelineId>> = BTreeMap::new();
         let mut by_set: BTreeMap<(Vec<NodeId>, u16), BTreeSet<PipelineId>> = BTreeMap::new();
@@ -137,16 +137,16 @@ impl Cluster {
             assert_eq!(pipeline.open.iter().collect::<BTreeSet<_>>(), open, "open containers of {id}");
             row.members.iter().for_each(|node| _ = by_node.entry(*node).or_default().insert(*id));
             by_set.entry((row.members.clone(), row.wanted)).or_default().insert(*id);
-            index.joining.extend((!row.joining.is_empty()).then_some(*id));
-            index.uneven.extend((row.members.len() != usize::from(row.wanted)).then_some(*id));
+            worklists.joining.extend((!row.joining.is_empty()).then_some(*id));
+            worklists.uneven.extend((row.members.len() != usize::from(row.wanted)).then_some(*id));
         }
-        index.twins = by_set.values().filter(|same| same.len() > 1).flatten().copied().collect();
+        worklists.twins = by_set.values().filter(|same| same.len() > 1).flatten().copied().collect();
         let of_state = |state| {
             let all = self.containers.iter().filter(move |(_, container)| container.state == state);
             all.map(|(home, _)| *home).collect()
         };
-        (index.sealed, index.sealing) = (of_state(ContainerState::Sealed), of_state(ContainerState::Sealing));
-        assert_eq!(self.index, index, "lists of what needs looking after");
+        (worklists.sealed, worklists.sealing) = (of_state(ContainerState::Sealed), of_state(ContainerState::Sealing));
+        assert_eq!(self.worklists, worklists, "lists of what needs looking after");
         assert_eq!(self.by_set, by_set, "pipelines by their members");
         for (home, container) in &self.containers {
             let pipeline = self.pipelines.get(&container.pipeline);

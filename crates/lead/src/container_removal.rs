@@ -27,7 +27,8 @@ impl Cluster {
     ) -> Vec<ContainerId> {
         let from = ContainerId(after.map_or(0, |after| after.0 + 1));
         let owed = doomed.homes();
-        let quiet = self.index.sealed.range(from..).copied().filter(|id| !leased.contains(id) && !owed.contains(id));
+        let quiet =
+            self.worklists.sealed.range(from..).copied().filter(|id| !leased.contains(id) && !owed.contains(id));
         quiet.take(count).collect()
     }
 }

@@ -17,7 +17,7 @@ pub struct Sealing {
 impl Sealing {
     /// `leased` are the homes of blocks that clients hold on lease.
     pub fn begin(cluster: &Cluster, leased: &BTreeSet<ContainerId>) -> Self {
-        Self { quiet: cluster.index.sealing.difference(leased).copied().collect() }
+        Self { quiet: cluster.worklists.sealing.difference(leased).copied().collect() }
     }
 
     /// False: there is nothing to seal, so no further file needs to be looked at.

@@ -8,7 +8,7 @@
 //! Promise: only this module applies effects to the leader, and it is called when an entry is applied. So no effect is
 //! lost where no caller waits for the answer. A new operation only has to note its effects.
 
-use crate::block_leases::Leased;
+use crate::block_leases::BlockLeases;
 use crate::cluster::Cluster;
 use crate::doomed::Doomed;
 use crate::repair::Repair;
@@ -22,7 +22,7 @@ pub struct EffectHandler<'a> {
     pub cluster: &'a mut Cluster,
     pub doomed: &'a mut Doomed,
     pub repair: &'a mut Repair,
-    pub leased: &'a Leased,
+    pub leased: &'a BlockLeases,
 }
 
 /// Which of the leader's rounds have work now.
@@ -123,7 +123,7 @@ mod tests {
         let mut cluster = Cluster::load(&rows, 1).unwrap();
         (1..=2).for_each(|number| cluster.on_registered(NOW, node(number), Usage::default()));
         rows.put(namespace::tables::RESERVED, &[], vec![0; 8]);
-        let mut leased = Leased::load(&rows, NOW, Duration::from_secs(60)).unwrap();
+        let mut leased = BlockLeases::load(&rows, NOW, Duration::from_secs(60)).unwrap();
         leased.reserved(InodeId(50), 10, Generation(1001));
         let home = LeasedHome { container: HOME, set: cluster.set_of(HOME, &[node(1), node(2)]) };
         leased.grant("a", [127, 0, 0, 1].into(), home, &[block(0)], None, NOW).unwrap();

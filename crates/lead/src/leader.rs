@@ -9,7 +9,7 @@
 //! Promise: state that must agree is in this struct, and [`Leader::check`] states how. A new leader begins with the
 //! rows and learns the rest from its datanodes and clients.
 
-use crate::block_leases::{Grant, LeaseRefused, Leased, LeasedHome};
+use crate::block_leases::{BlockLeases, Grant, LeaseRefused, LeasedHome};
 use crate::census::LastCensus;
 use crate::chain_sets::ChainSets;
 use crate::cluster::Cluster;
@@ -46,7 +46,7 @@ pub struct Leader {
     /// Writers, and the last renewal of each.
     pub leases: WriterLeases,
     /// Blocks that clients hold on lease.
-    pub leased: Leased,
+    pub leased: BlockLeases,
     /// Replicas to delete.
     pub doomed: Doomed,
     /// Replicas whose blocks are still written.
@@ -96,7 +96,7 @@ impl Leader {
             cluster,
             newcomers: Newcomers::default(),
             leases: WriterLeases::load(rows, now)?,
-            leased: Leased::load(rows, now, lease_soft)?,
+            leased: BlockLeases::load(rows, now, lease_soft)?,
             doomed: Doomed::default(),
             undecided: Undecided::default(),
             withheld_deletions: Undecided::default(),
@@ -139,7 +139,7 @@ impl Leader {
         self.cluster.on_applied(command, answer);
         match command {
             Command::SetMembers { .. } | Command::Carve { .. } => {
-                self.healing(rules).on_members(command, &before);
+                self.repair_context(rules).on_members(command, &before);
                 return Wakeups { repair: true, ..Wakeups::default() };
             }
             Command::BeginJob { id, row } => self.jobs.begun(*id, row, rules.now),
@@ -152,7 +152,7 @@ impl Leader {
     }
 
     /// `holder` puts a file with a block that it has on lease, of this leader or, as it claims, of an earlier one.
-    /// Returns the block's home, and the number of the put, for [`Leased::leave_put`].
+    /// Returns the block's home, and the number of the put, for [`BlockLeases::leave_put`].
     pub fn begin_put(
         &mut self,
         holder: &str,
@@ -172,7 +172,7 @@ impl Leader {
     }
 
     /// What decisions about copies rest on.
-    pub fn healing(&mut self, rules: LivenessRules) -> RepairContext<'_> {
+    pub fn repair_context(&mut self, rules: LivenessRules) -> RepairContext<'_> {
         let Self { cluster, repair, surplus, .. } = self;
         RepairContext { cluster, repair, surplus, rules }
     }

@@ -27,7 +27,7 @@ impl Cluster {
     /// Whether a container is on its way to another node though it has all its copies: as when room is made, or when
     /// fullness is levelled.
     pub(crate) fn is_moving(&self) -> bool {
-        self.index.joining.iter().any(|id| {
+        self.worklists.joining.iter().any(|id| {
             let row = &self.pipelines[id].row;
             row.wanted > 0 && self.staying(row) > usize::from(row.wanted)
         })

@@ -80,8 +80,8 @@ impl MembershipRound {
             .collect();
         let burdened = cluster.nodes.keys().filter(|node| cluster.excess_len(**node, repair) > 0);
         waiting.extend(burdened.flat_map(|node| cluster.pipelines_of(*node)));
-        let index = &cluster.index;
-        waiting.extend(index.joining.iter().chain(&index.uneven).chain(&index.twins));
+        let worklists = &cluster.worklists;
+        waiting.extend(worklists.joining.iter().chain(&worklists.uneven).chain(&worklists.twins));
         let mut order: Vec<(usize, PipelineId)> =
             waiting.into_iter().map(|id| (cluster.source_count(&cluster.pipelines[&id], rules), id)).collect();
         order.sort_unstable();

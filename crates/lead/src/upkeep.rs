@@ -22,7 +22,7 @@ impl Leader {
     /// again until there is none.
     pub fn watch(&mut self, rules: LivenessRules) -> Option<(NodeId, bool)> {
         let mut lost = std::mem::take(&mut self.lost);
-        let changed = self.healing(rules).watch(&mut lost);
+        let changed = self.repair_context(rules).watch(&mut lost);
         self.lost = lost;
         if let Some((node, true)) = changed {
             self.on_lost(node);

@@ -5,7 +5,7 @@ use types::{ContainerId, PipelineId};
 
 /// Lists of what needs looking after.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Index {
+pub(crate) struct Worklists {
     /// Pipelines with joining members.
     pub(crate) joining: BTreeSet<PipelineId>,
     /// Pipelines with more or fewer members than they should have.

@@ -22,7 +22,7 @@
 use crate::ask::{self, Answer};
 use crate::change_error::ChangeError;
 use crate::core::Core;
-use lead::{FencedReplica, Inquest, Next, RecoveryReply, RecoveryRound, Step};
+use lead::{FencedReplica, Next, RecordedBlock, RecoveryReply, RecoveryRound, Step};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,11 +152,11 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
     let Ok(cut) = core.chore_rows(move |rows| read::cut_len(rows, block)).await else {
         return Attempt::Again("store read failed");
     };
-    let inquest = Inquest { generation: last.generation, len: last.len, cut };
+    let recorded = RecordedBlock { generation: last.generation, len: last.len, cut };
     let mut nodes: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
         cluster.members(last.home).into_iter().map(|member| (member.node.id, member.node.ipc_addr())).collect()
     });
-    let mut hearing = RecoveryRound::new(inquest, show(core, &nodes, last, generation).await);
+    let mut hearing = RecoveryRound::new(recorded, show(core, &nodes, last, generation).await);
     let agreed = loop {
         // Together with the time that the answers took: a silent node was silent in it, too.
         let waited = core.monotonic().saturating_sub(begun);

@@ -30,6 +30,6 @@ impl Core {
     /// What decisions about copies rest on, as of now.
     pub(crate) fn heal<T>(&self, run: impl FnOnce(&mut RepairContext<'_>) -> T) -> T {
         let rules = rules(self);
-        self.with_leader(|leader, _| run(&mut leader.healing(rules)))
+        self.with_leader(|leader, _| run(&mut leader.repair_context(rules)))
     }
 }
