@@ -265,13 +265,21 @@ impl Session {
                     self.leader.failed.send_replace(Some(foreign.to_string()));
                 }
                 Broken::InUse(reason) if self.node.now() < since + self.in_use_wait() => {
-                    tracing::warn!(reason, metad = self.metad.addr(), "registration refused; retrying");
+                    tracing::warn!(
+                        reason = rpc::log_text(&reason),
+                        metad = self.metad.addr(),
+                        "registration refused; retrying"
+                    );
                 }
                 Broken::InUse(reason) | Broken::Superseded(reason) => {
-                    tracing::error!(reason, metad = self.metad.addr(), "this process cannot be the datanode");
+                    tracing::error!(
+                        reason = rpc::log_text(&reason),
+                        metad = self.metad.addr(),
+                        "this process cannot be the datanode"
+                    );
                     self.leader.failed.send_replace(Some(reason));
                 }
-                broken => tracing::warn!(%broken, "the session with the metadata server broke"),
+                broken => tracing::warn!(reason = rpc::log_text(&broken), "the session with the metadata server broke"),
             }
             tokio::time::sleep(retry).await;
             retry = (retry * 2).min(if self.leader.server_count() > 1 { RETRY_LAST_OF_SEVERAL } else { RETRY_LAST });

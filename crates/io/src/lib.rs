@@ -13,12 +13,14 @@
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
 //! | [`socket`], [`poll`] | options of TCP connections; waiting for several descriptors |
 //! | [`limit`] | which errors speak of limits, and not of what was asked |
+//! | [`LogLimit`] | how often a message is logged that others cause |
 
 pub mod clock;
 mod crew;
 mod crowd;
 pub mod file;
 pub mod limit;
+mod log_limit;
 pub mod poll;
 pub mod random;
 mod share;
@@ -30,5 +32,6 @@ pub mod transfer;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use crew::Crew;
 pub use crowd::{Crowd, Seat, Stall, Work};
+pub use log_limit::LogLimit;
 pub use random::OsRandom;
 pub use share::{Share, Stuck};

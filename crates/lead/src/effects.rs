@@ -102,7 +102,7 @@ mod tests {
         cluster: Cluster,
         doomed: Doomed,
         repair: Repair,
-        leased: Leased,
+        leased: BlockLeases,
     }
 
     fn node(number: u8) -> NodeId {

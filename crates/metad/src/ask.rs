@@ -134,7 +134,8 @@ where
                 match io::stage::timeout(limit, calls.call::<Q, A>(&addr, method, &request)).await {
                     Ok(Ok(answer)) => Answer::Said(answer),
                     Ok(Err(error)) => {
-                        tracing::warn!(node = %id, method, %error, "a datanode did not answer as it should");
+                        let reason = rpc::log_text(&error);
+                        tracing::warn!(node = %id, method, reason, "a datanode did not answer as it should");
                         match error {
                             rpc::CallError::Remote { class, .. } => Answer::Refused { class },
                             _ => Answer::Unreached,

@@ -3,6 +3,7 @@
 
 use crate::topology_script::DEFAULT_RACK;
 use blocks::{Incarnation, Node};
+use io::LogLimit;
 use lead::{Cluster, Usage};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,19 @@ use types::limits::DATANODE_COUNT_MAX;
 #[derive(Debug, Default)]
 pub(crate) struct NodeRegistry {
     nodes: Mutex<BTreeMap<NodeId, NodeEntry>>,
+}
+
+/// How often refusals of processes that would be datanodes are logged: each kind by itself, since any of them may come
+/// from a stranger, as often as he likes.
+#[derive(Debug, Default)]
+pub(crate) struct RegistrationRefusals {
+    /// Another process has the node's id.
+    pub(crate) superseded: LogLimit,
+    pub(crate) in_use: LogLimit,
+    /// It belongs to another cluster.
+    pub(crate) foreign: LogLimit,
+    /// Too many newcomers.
+    pub(crate) crowded: LogLimit,
 }
 
 /// The last word of a node.

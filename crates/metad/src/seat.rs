@@ -19,7 +19,7 @@ use crate::connections::Connections;
 use crate::core::{Core, Parts};
 use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
-use crate::node_registry::NodeRegistry;
+use crate::node_registry::{NodeRegistry, RegistrationRefusals};
 use crate::peers::Peers;
 use crate::room::Room;
 use crate::start_error::StartError;
@@ -75,6 +75,8 @@ pub(crate) struct Seat {
     pub(crate) connections: Arc<Connections>,
     pub(crate) users: Arc<Users>,
     pub(crate) heard: Arc<NodeRegistry>,
+    /// Registrations that are refused.
+    pub(crate) refusals: RegistrationRefusals,
     pub(crate) admission: Arc<Admission>,
     pub(crate) room: Arc<Room>,
     /// `None`: no calls are written down.
@@ -136,6 +138,7 @@ impl Seat {
             connections,
             users,
             heard: Arc::default(),
+            refusals: RegistrationRefusals::default(),
             admission: Arc::new(admission),
             room,
             audit: None,

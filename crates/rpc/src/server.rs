@@ -4,9 +4,9 @@ use crate::budget::Budget;
 use crate::expected::ExpectedLens;
 use crate::lane::Lane;
 use crate::{Service, connection};
-use ::io::Crowd;
 use ::io::socket::SocketOptions;
 use ::io::task::Owned;
+use ::io::{Crowd, LogLimit};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -112,6 +112,8 @@ pub(crate) struct Host<S> {
     pub(crate) answers: Arc<Budget>,
     pub(crate) expected: ExpectedLens,
     pub(crate) crowd: Arc<Crowd>,
+    /// Connections that are refused.
+    refusals: LogLimit,
 }
 
 /// A running server. Dropping it cuts all connections; see also [`Server::shutdown`].
@@ -144,6 +146,7 @@ impl Server {
             answers: Budget::new(options.held_len_max / ANSWERS_PART),
             expected: ExpectedLens::default(),
             crowd: Crowd::new(options.connections_max),
+            refusals: LogLimit::default(),
             options,
         });
         let addr = listener.local_addr()?;
@@ -196,8 +199,10 @@ fn take<S: Service>(
     alive: &mpsc::Sender<()>,
 ) {
     let Some(seat) = host.crowd.enter() else {
-        let max = host.options.connections_max;
-        tracing::warn!(%peer, max, "a connection is refused: all others are being answered");
+        if let Some(passed_over) = host.refusals.due() {
+            let max = host.options.connections_max;
+            tracing::warn!(%peer, max, passed_over, "a connection is refused: all others are being answered");
+        }
         return;
     };
     let (host, phase, alive) = (host.clone(), phase.clone(), alive.clone());

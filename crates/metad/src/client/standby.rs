@@ -59,7 +59,7 @@ async fn pass_on(seat: &Seat, call: &Call, request: SetSafeModeRequestProto) -> 
     match seat.calls.call_member(call, &request).await {
         Ok(SetSafeModeResponseProto { result }) => Some(result),
         Err(error) => {
-            tracing::info!(%error, leader, "safe mode not forwarded");
+            tracing::info!(error = rpc::log_text(&error), leader, "safe mode not forwarded");
             None
         }
     }

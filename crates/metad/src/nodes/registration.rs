@@ -36,7 +36,10 @@ pub(super) async fn admit(
         Standing::Superseded { .. } if mutation::is(Mutation::BelieveCopies) => Ok(true),
         Standing::Current => Ok(true),
         Standing::Superseded { addr } => {
-            tracing::warn!(%node, was = short(xfer_addr), is = addr, "a process is refused: another one has its node's id");
+            if let Some(passed_over) = seat.refusals.superseded.due() {
+                let was = short(xfer_addr);
+                tracing::warn!(%node, was, is = addr, passed_over, "a process is refused: another one has its node's id");
+            }
             Err(Exception::new(
                 NODE_SUPERSEDED,
                 format!(
@@ -61,13 +64,14 @@ pub(super) async fn admit(
 
 /// A node of another cluster. It is told which pool is ours, and refuses by that; until then nobody here shall believe
 /// in it.
-pub(super) fn is_foreign(request: &RegisterRequest, pool: &str) -> bool {
+pub(super) fn is_foreign(seat: &Seat, request: &RegisterRequest, pool: &str) -> bool {
     let foreign = !request.pool.is_empty() && request.pool != pool;
-    if foreign {
+    if foreign && let Some(passed_over) = seat.refusals.foreign.due() {
         tracing::warn!(
             node = short(&request.node),
             ip = short(&request.ip),
             pool = short(&request.pool),
+            passed_over,
             "a datanode of another cluster asks to be taken"
         );
     }
@@ -81,7 +85,7 @@ pub(super) async fn register(
     request: RegisterRequest,
 ) -> Result<RegisterResponse, Exception> {
     let answer = RegisterResponse { block_pool: core.pool.clone(), standby: false, term: core.term, new: false };
-    if is_foreign(&request, &core.pool) {
+    if is_foreign(seat, &request, &core.pool) {
         return Ok(answer);
     }
     let (usage, version) = (usage(request.usage, 0), version(&request));
@@ -96,7 +100,7 @@ pub(super) async fn register(
         Claim::New => {
             let entered =
                 core.with_leader(|Leader { newcomers, cluster, .. }, _| newcomers.enter(now, node, version, cluster));
-            entered.map_err(crowded)?;
+            entered.map_err(|refused| crowded(seat, &refused))?;
             bind(seat, peer, process);
             Ok(RegisterResponse { new: true, ..answer })
         }
@@ -107,7 +111,10 @@ pub(super) async fn register(
         }
         Claim::InUse { addr } => {
             let (id, new) = (node.id, node.xfer_addr());
-            tracing::warn!(node = %id, addr, refused = new, from = node.from, "a second process registers with a datanode's id");
+            if let Some(passed_over) = seat.refusals.in_use.due() {
+                let from = node.from;
+                tracing::warn!(node = %id, addr, refused = new, from, passed_over, "a second process registers with a datanode's id");
+            }
             Err(Exception::new(
                 NODE_IN_USE,
                 format!(
@@ -124,9 +131,11 @@ pub(super) async fn register(
     }
 }
 
-fn crowded(crowded: Crowded) -> Exception {
-    tracing::warn!(%crowded, "a datanode is not registered");
-    Exception::io(crowded.to_string())
+fn crowded(seat: &Seat, refused: &Crowded) -> Exception {
+    if let Some(passed_over) = seat.refusals.crowded.due() {
+        tracing::warn!(%refused, passed_over, "a datanode is not registered");
+    }
+    Exception::io(refused.to_string())
 }
 
 /// The process is the node from now on. `must_write`: also if its row says so already, as that of another process may
@@ -149,7 +158,7 @@ async fn accept(
     if !is_written || must_write {
         let now = core.monotonic();
         let spent = core.with_leader(|Leader { newcomers, cluster, .. }, _| newcomers.spend(now, &node, cluster));
-        spent.map_err(crowded)?;
+        spent.map_err(|refused| crowded(seat, &refused))?;
         let answer = core.change_blocks(blocks::Command::Register(node)).await.map_err(refusal::raft)?;
         answer.map_err(|refused| Exception::io(refused.to_string()))?;
     }

@@ -13,7 +13,7 @@ pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<
     // Before the first leader there is no pool to join.
     let founding = seat.machine.founding().map_err(refusal::rows)?;
     let block_pool = founding.ok_or_else(|| seat.standby())?.pool;
-    if !is_foreign(&request, &block_pool) {
+    if !is_foreign(seat, &request, &block_pool) {
         let (usage, version) = (usage(request.usage, 0), version(&request));
         let node = described(request, visit.call.peer)?;
         must_be_free(seat, visit.call.peer, node.id)?;
