@@ -2,8 +2,8 @@
 
 use crate::audit::{Record, listed, shortened};
 use crate::date;
+use crate::leadership::Leadership;
 use crate::principal::Authentication;
-use crate::seat::Seat;
 use hdfs::Exception;
 use hdfs::exception::{ACCESS_CONTROL, AUTHORIZATION};
 use std::time::Duration;
@@ -33,19 +33,19 @@ pub(crate) struct CallTimer {
 }
 
 impl CallTimer {
-    pub(crate) fn now(seat: &Seat) -> Self {
+    pub(crate) fn now(seat: &Leadership) -> Self {
         Self { at: seat.clock.now(), since: seat.clock.monotonic() }
     }
 
     /// Time since then.
-    pub(crate) fn passed(&self, seat: &Seat) -> Duration {
+    pub(crate) fn passed(&self, seat: &Leadership) -> Duration {
         seat.clock.monotonic().saturating_sub(self.since)
     }
 
     /// Writes a call down that is over, and took this time.
     pub(crate) fn record<T>(
         &self,
-        seat: &Seat,
+        seat: &Leadership,
         time: Duration,
         caller: &Caller<'_>,
         named: Named<'_>,

@@ -1,6 +1,6 @@
 //! Reasons why a proposed change was not made.
 
-use crate::room::NoRoom;
+use crate::free_space::NoRoom;
 use raft::RaftError;
 
 /// Why a change of this server's own was not made.

@@ -4,6 +4,7 @@ use crate::caller::Session;
 use crate::change_error::ChangeError;
 use crate::command::{Command, Reply};
 use crate::config::Config;
+use crate::free_space::Room;
 use crate::heartbeat_reception::HeartbeatReception;
 use crate::leader_lock::{LeaderLock, Leading};
 use crate::machine::Machine;
@@ -11,9 +12,8 @@ use crate::node_calls::NodeCalls;
 use crate::node_registry::NodeRegistry;
 use crate::recoveries::Recoveries;
 use crate::refusal::{self, Placed};
-use crate::room::Room;
 use crate::telemetry::{Queue, Telemetry};
-use crate::topology_script::Racks;
+use crate::topology_script::TopologyScript;
 use blocks::BlocksError;
 use hdfs::Exception;
 use io::{Clock, OsRandom};
@@ -53,7 +53,7 @@ pub(crate) struct Core {
     pub(crate) heard: Arc<NodeRegistry>,
     pub(crate) room: Arc<Room>,
     /// `None`: datanodes alone name their racks.
-    pub(crate) racks: Option<Racks>,
+    pub(crate) racks: Option<TopologyScript>,
     pub(crate) pool: String,
     /// Since when this server leads.
     pub(crate) started: Duration,
@@ -111,7 +111,7 @@ impl Core {
         let Parts { config, machine, raft, clock, heard, room, calls, telemetry, pool, cluster, term } = parts;
         let started = clock.monotonic();
         let leader = Leader::load(cluster, &machine.store().view(), clock.now(), started, config.lease_soft())?;
-        let racks = config.topology_script.clone().map(Racks::new);
+        let racks = config.topology_script.clone().map(TopologyScript::new);
         let reception = HeartbeatReception::new(started, config.lost_after() / 2);
         Ok(Self {
             config,

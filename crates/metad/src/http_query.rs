@@ -2,7 +2,7 @@
 
 use crate::door;
 use crate::fsck::{self, Ask};
-use crate::seat::Seat;
+use crate::leadership::Leadership;
 use bytes::Bytes;
 use hdfs::exception::STANDBY;
 use prost::Message;
@@ -16,7 +16,11 @@ const PIECE_COUNT_MAX: usize = 16;
 
 /// Begins a check for the user whom the query names, if the door permits it. The report ends when the channel does.
 /// `None`: too many checks run already.
-pub(crate) fn fsck(seat: &Arc<Seat>, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
+pub(crate) fn fsck(
+    seat: &Arc<Leadership>,
+    pairs: Vec<(String, String)>,
+    peer: IpAddr,
+) -> Option<mpsc::Receiver<String>> {
     let turn = Arc::clone(&seat.checks).try_acquire_owned().ok()?;
     let (out, report) = mpsc::channel(PIECE_COUNT_MAX);
     let seat = Arc::clone(seat);

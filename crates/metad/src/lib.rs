@@ -15,11 +15,11 @@
 //!     reaper     frees deleted trees, has replicas deleted                                     (block_deletion)
 //!     sealer     container_sizes, container_sealing, container_removal
 //!     level      allows newer forms of entries once all members know them
-//!     members    members of pipelines                                                          (repair::members)
+//!     members    members of pipelines                                                          (repair::membership)
 //!     repair     comparison, resizing, surplus replicas, jobs                                  (repair)
-//!     reported   verification of reported replicas                                             (repair::reported)
+//!     reported   verification of reported replicas                                             (repair::complaints)
 //!     census     blocks with too few copies                                                    (repair::census)
-//!     contents   hash trees of sealed containers                                               (repair::contents)
+//!     contents   hash trees of sealed containers                                               (repair::hash_trees)
 //! ```
 //!
 //! Promise: nothing is answered before its entry is synced in the log. A call sees the state after everything that was
@@ -30,7 +30,6 @@
 mod admin;
 mod admission;
 mod answer;
-mod ask;
 mod audit;
 mod balancer;
 mod block_deletion;
@@ -50,9 +49,10 @@ mod door;
 mod effects;
 mod environment;
 mod faults;
+mod free_space;
 mod fsck;
 #[cfg(test)]
-mod golden;
+mod golden_tests;
 mod groups;
 mod ha;
 mod heartbeat_reception;
@@ -60,9 +60,10 @@ mod heartbeat_reception;
 mod histories;
 mod http_query;
 #[cfg(test)]
-mod identity;
+mod identity_tests;
 mod inspect;
 mod leader_lock;
+mod leadership;
 mod levada_protocol;
 mod machine;
 mod mappings;
@@ -71,20 +72,19 @@ mod meter;
 mod method;
 mod named_paths;
 mod node_calls;
+mod node_questions;
 mod node_registry;
 mod nodes;
 mod peers;
 mod principal;
-mod racks;
+mod rack_lookup;
 mod readings;
 mod recoveries;
 mod recovery;
 mod refusal;
 mod repair;
 mod residency;
-mod room;
 mod route;
-mod seat;
 mod server;
 mod service;
 mod settings;

@@ -14,7 +14,7 @@ use wire::node::REPLICA_PROTOCOL;
 const CONNECTED_COUNT_MAX: usize = 4096;
 
 pub(crate) enum NodeCalls {
-    Connections(Connections),
+    Connections(NodeConnections),
     /// As `user`.
     Route {
         user: String,
@@ -22,7 +22,7 @@ pub(crate) enum NodeCalls {
     },
 }
 
-pub(crate) struct Connections {
+pub(crate) struct NodeConnections {
     user: String,
     clients: Mutex<HashMap<String, Client>>,
     /// For datanodes' answers: anyone may claim to be a datanode.
@@ -48,7 +48,7 @@ impl fmt::Debug for NodeCalls {
 impl NodeCalls {
     /// Datanodes are called as `user`.
     pub(crate) fn over_tcp(user: String) -> Self {
-        Self::Connections(Connections { user, clients: Mutex::default(), answers: AnswerRoom::default() })
+        Self::Connections(NodeConnections { user, clients: Mutex::default(), answers: AnswerRoom::default() })
     }
 
     /// Of a datanode; `addr` is host:port.
@@ -96,7 +96,7 @@ where
     A::decode(answer).map_err(|error| CallError::Decode(error.to_string()))
 }
 
-impl Connections {
+impl NodeConnections {
     fn client(&self, addr: &str) -> Client {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if clients.len() >= CONNECTED_COUNT_MAX {

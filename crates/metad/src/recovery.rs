@@ -19,9 +19,9 @@
 //! answer keeps a replica of a lower generation, which is stale from then on. Progress is soft state: the namespace
 //! records that the file is being recovered. The next attempt begins again under a higher generation.
 
-use crate::ask::{self, Answer};
 use crate::change_error::ChangeError;
 use crate::core::Core;
+use crate::node_questions::{self, Answer};
 use lead::{FencedReplica, Next, RecordedBlock, RecoveryReply, RecoveryRound, Step};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
 use std::sync::Arc;
@@ -189,7 +189,7 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
     let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len };
     nodes.retain(|(id, _)| agreed.nodes.contains(id));
     let answers =
-        ask::all::<_, node::FinishRecoveryResponse>(core, &nodes, node::FINISH_RECOVERY, &request, ANSWER_MAX).await;
+        node_questions::all::<_, node::FinishRecoveryResponse>(core, &nodes, node::FINISH_RECOVERY, &request, ANSWER_MAX).await;
     if answers.iter().all(|(_, answer)| answer.is_none()) && !mutation::is(Mutation::FinishUnanswered) {
         return Attempt::Doubtful;
     }
@@ -209,7 +209,7 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
 async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generation: Generation) -> Vec<RecoveryReply> {
     let request = node::BeginRecoveryRequest { block: last.block.0, generation: generation.0 };
     let answers =
-        ask::each::<_, node::BeginRecoveryResponse>(core, nodes, node::BEGIN_RECOVERY, &request, ANSWER_MAX).await;
+        node_questions::each::<_, node::BeginRecoveryResponse>(core, nodes, node::BEGIN_RECOVERY, &request, ANSWER_MAX).await;
     let shown = |(id, answer)| match answer {
         Answer::Refused { class } if class == node::CANNOT_SAY => RecoveryReply::Unknown,
         Answer::Refused { .. } | Answer::Unreached | Answer::Silence => RecoveryReply::Silence,
@@ -231,7 +231,7 @@ async fn read(
     len: u64,
 ) -> Vec<(NodeId, Option<Fitness>)> {
     let _turn = core.recoveries.turn_to_read().await;
-    ask::verify(core, nodes, block, generation, len).await
+    node_questions::verify(core, nodes, block, generation, len).await
 }
 
 fn survivor(node: NodeId, replica: &node::Replica) -> Option<FencedReplica> {

@@ -3,9 +3,9 @@
 use crate::caller::Users;
 use crate::config::Config;
 use crate::environment::Environment;
+use crate::free_space::Room;
+use crate::leadership::{Leadership, Ways};
 use crate::machine::Machine;
-use crate::room::Room;
-use crate::seat::{Seat, Ways};
 use crate::service::Service;
 use crate::start_error::StartError;
 use crate::telemetry::Telemetry;
@@ -29,7 +29,7 @@ const RELEASE_POLL: Duration = Duration::from_millis(5);
 
 /// A running metadata server. To end it cleanly, see [`Server::shutdown`]; dropped, it is as if it was killed.
 pub struct Server {
-    pub(crate) seat: Arc<Seat>,
+    pub(crate) seat: Arc<Leadership>,
     /// They follow the elections, and the free space.
     tasks: [Owned<()>; 2],
     metrics: Arc<Registry>,
@@ -60,7 +60,7 @@ impl Server {
         let (its_config, its_clock) = (config.clone(), Arc::clone(&clock));
         let audit = io::task::blocking(move || audit::Log::open(&its_config, &its_clock)).await;
         let audit = audit.map_err(|source| StartError::Dir { path: config.dir.join("audit"), source })?;
-        let seat = Seat::new(config, machine, raft, clock, ways, users, Arc::clone(&room)).audited(audit);
+        let seat = Leadership::new(config, machine, raft, clock, ways, users, Arc::clone(&room)).audited(audit);
         let seat = Arc::new(seat.counting(Telemetry::new(&mut metrics, door::table::names())));
         readings::register(&mut metrics, &seat);
         let standing = *seat.raft.standing().borrow();

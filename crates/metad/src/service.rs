@@ -1,7 +1,7 @@
 //! Callbacks of the RPC server. Calls pass the door.
 
 use crate::door;
-use crate::seat::Seat;
+use crate::leadership::Leadership;
 use bytes::Bytes;
 use hdfs::Exception;
 use rpc::Call;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Service {
-    pub(crate) seat: Arc<Seat>,
+    pub(crate) seat: Arc<Leadership>,
 }
 
 impl rpc::Service for Service {

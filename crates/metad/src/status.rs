@@ -1,12 +1,12 @@
 //! State of the store in numbers, for users and monitors.
 
 use crate::core::Core;
-use crate::room::Level;
-use crate::seat::Seat;
+use crate::free_space::Level;
+use crate::leadership::Leadership;
 use raft::Role;
 use serde_json::{Value, json};
 
-pub(crate) fn status(seat: &Seat) -> Value {
+pub(crate) fn status(seat: &Leadership) -> Value {
     let mut status = match seat.core() {
         Some(core) => of_leader(&core),
         None => json!({ "version": env!("CARGO_PKG_VERSION"), "overlay_len": seat.machine.store().overlay_len() }),

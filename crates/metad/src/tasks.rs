@@ -77,9 +77,9 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
         }),
         kept(core, "repair", repair::run),
         kept(core, "members", repair::run_members),
-        kept(core, "reported", repair::reported::run),
+        kept(core, "reported", repair::complaints::run),
         kept(core, "census", repair::census::run),
-        kept(core, "contents", repair::contents::run),
+        kept(core, "contents", repair::hash_trees::run),
         kept(core, "level", async |core| {
             loop {
                 sleep(LEVEL_EACH).await;

@@ -23,7 +23,7 @@ const RUN_COUNT_MAX: usize = 8;
 const RACK_LEN_MAX: usize = 256;
 
 #[derive(Debug)]
-pub(crate) struct Racks {
+pub(crate) struct TopologyScript {
     script: PathBuf,
     runs: Semaphore,
     state: Mutex<State>,
@@ -37,7 +37,7 @@ pub(crate) struct State {
     pub(crate) clients: BTreeSet<String>,
 }
 
-impl Racks {
+impl TopologyScript {
     pub(crate) fn new(script: PathBuf) -> Self {
         Self { script, runs: Semaphore::new(RUN_COUNT_MAX), state: Mutex::default() }
     }
@@ -90,12 +90,12 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    fn script(text: &str) -> (tempfile::TempDir, Racks) {
+    fn script(text: &str) -> (tempfile::TempDir, TopologyScript) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("topology.sh");
         std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        (dir, Racks::new(path))
+        (dir, TopologyScript::new(path))
     }
 
     #[tokio::test]

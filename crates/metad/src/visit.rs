@@ -2,7 +2,7 @@
 
 use crate::caller::Session;
 use crate::core::Core;
-use crate::seat::Seat;
+use crate::leadership::Leadership;
 use hdfs::Exception;
 use prost::Message;
 use rpc::Call;
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 /// A call that was let in.
 #[derive(Debug)]
 pub(crate) struct Visit {
-    pub(crate) seat: Arc<Seat>,
+    pub(crate) seat: Arc<Leadership>,
     pub(crate) call: Call,
     pub(crate) core: Option<Arc<Core>>,
     pub(crate) session: Option<Session>,

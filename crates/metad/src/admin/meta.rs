@@ -1,7 +1,7 @@
 //! Administration of the group of metadata servers.
 
+use crate::leadership::Leadership;
 use crate::refusal;
-use crate::seat::Seat;
 use hdfs::Exception;
 use raft::{Peer, RaftError, Role};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const REMOVE_WAIT: Duration = Duration::from_secs(20);
 const ADDR_LEN_MAX: usize = 300;
 
 /// As this member sees the group. Only the leader knows how far the others are, so callers ask all members.
-pub(super) async fn list(seat: &Seat, _request: ListMembersRequest) -> Result<ListMembersResponse, Exception> {
+pub(super) async fn list(seat: &Leadership, _request: ListMembersRequest) -> Result<ListMembersResponse, Exception> {
     let leads = seat.leading().await.is_ok();
     let group = seat.raft.group();
     let members = group.members.into_iter().map(|member| Member {
@@ -40,7 +40,7 @@ pub(super) async fn list(seat: &Seat, _request: ListMembersRequest) -> Result<Li
     })
 }
 
-pub(super) async fn add(seat: &Seat, request: AddMemberRequest) -> Result<AddMemberResponse, Exception> {
+pub(super) async fn add(seat: &Leadership, request: AddMemberRequest) -> Result<AddMemberResponse, Exception> {
     require_group(seat)?;
     seat.leading().await?;
     let AddMemberRequest { id, addr } = request;
@@ -62,7 +62,7 @@ pub(super) async fn add(seat: &Seat, request: AddMemberRequest) -> Result<AddMem
     }
 }
 
-pub(super) async fn remove(seat: &Seat, request: RemoveMemberRequest) -> Result<RemoveMemberResponse, Exception> {
+pub(super) async fn remove(seat: &Leadership, request: RemoveMemberRequest) -> Result<RemoveMemberResponse, Exception> {
     require_group(seat)?;
     seat.leading().await?;
     tracing::info!(id = request.id, "metadata server removed from the group");
@@ -72,7 +72,7 @@ pub(super) async fn remove(seat: &Seat, request: RemoveMemberRequest) -> Result<
     }
 }
 
-fn require_group(seat: &Seat) -> Result<(), Exception> {
+fn require_group(seat: &Leadership) -> Result<(), Exception> {
     if seat.peers.is_some() {
         return Ok(());
     }

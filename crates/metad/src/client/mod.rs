@@ -3,13 +3,13 @@
 mod absent;
 mod attributes;
 mod batched;
+#[cfg(test)]
+mod calls_page_tests;
 mod changing;
 mod leases;
 mod length_claim;
 mod listing;
 mod meta_save;
-#[cfg(test)]
-mod page;
 mod policies;
 mod quotas;
 mod reading;

@@ -3,9 +3,9 @@
 
 use super::safe_mode;
 use crate::answer::Encoded;
+use crate::leadership::Leadership;
 use crate::node_calls::MemberCall;
 use crate::refusal;
-use crate::seat::Seat;
 use crate::visit::Visit;
 use hdfs::Exception;
 use hdfs::proto::*;
@@ -47,7 +47,7 @@ pub(super) async fn set_safe_mode(visit: &Visit) -> Result<SetSafeModeResponsePr
 }
 
 /// What the leader answers; `None`: there is none that answers.
-async fn pass_on(seat: &Seat, call: &Call, request: SetSafeModeRequestProto) -> Option<bool> {
+async fn pass_on(seat: &Leadership, call: &Call, request: SetSafeModeRequestProto) -> Option<bool> {
     let leader = seat.leader_addr()?;
     let call = MemberCall {
         addr: &leader,

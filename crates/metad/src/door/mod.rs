@@ -17,10 +17,10 @@ mod tests;
 
 use crate::call_record::{CallTimer, Caller, Named, is_denied};
 use crate::core::Core;
+use crate::leadership::Leadership;
 use crate::method::{Audit, Handler, Method, Needs, Who};
 use crate::principal::Authentication;
-use crate::racks;
-use crate::seat::Seat;
+use crate::rack_lookup;
 use crate::visit::Visit;
 use bytes::Bytes;
 use hdfs::Exception;
@@ -32,20 +32,24 @@ use tokio::sync::mpsc;
 use types::mutation::{self, Mutation};
 
 /// Passes a call that came over RPC.
-pub(crate) async fn pass(seat: &Arc<Seat>, call: Call) -> Result<Bytes, Exception> {
+pub(crate) async fn pass(seat: &Arc<Leadership>, call: Call) -> Result<Bytes, Exception> {
     pass_one(seat, call, None).await
 }
 
 /// Passes what was asked over HTTP; the report goes into `report`.
 pub(crate) async fn pass_for_report(
-    seat: &Arc<Seat>,
+    seat: &Arc<Leadership>,
     call: Call,
     report: mpsc::Sender<String>,
 ) -> Result<(), Exception> {
     pass_one(seat, call, Some(report)).await.map(|empty| assert!(empty.is_empty(), "a report is all of the answer"))
 }
 
-async fn pass_one(seat: &Arc<Seat>, call: Call, report: Option<mpsc::Sender<String>>) -> Result<Bytes, Exception> {
+async fn pass_one(
+    seat: &Arc<Leadership>,
+    call: Call,
+    report: Option<mpsc::Sender<String>>,
+) -> Result<Bytes, Exception> {
     let found = table::find(&call.protocol, &call.method);
     let Some((protocol, method, row)) = found.filter(|(protocol, ..)| protocol.has_reports == report.is_some()) else {
         return Err(call.no_such_protocol());
@@ -122,14 +126,14 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
             }
         }
         if let Some(core) = visit.core.as_ref().filter(|_| protocol.has_clients) {
-            racks::locate(core, &session).await;
+            rack_lookup::locate(core, &session).await;
         }
         visit.session = Some(session);
     }
     Ok(handler)
 }
 
-async fn leader(seat: &Seat, protocol: &Protocol) -> Result<Arc<Core>, Exception> {
+async fn leader(seat: &Leadership, protocol: &Protocol) -> Result<Arc<Core>, Exception> {
     if mutation::is(Mutation::StaleReads)
         && protocol.has_clients
         && let Some(core) = seat.core()
@@ -139,7 +143,7 @@ async fn leader(seat: &Seat, protocol: &Protocol) -> Result<Arc<Core>, Exception
     seat.leading().await
 }
 
-fn is_recorded(seat: &Seat, method: &Method, answer: &Result<Bytes, Exception>) -> bool {
+fn is_recorded(seat: &Leadership, method: &Method, answer: &Result<Bytes, Exception>) -> bool {
     let Some(log) = &seat.audit else { return false };
     match answer {
         Err(error) if is_denied(error) => true,

@@ -21,8 +21,8 @@ pub(crate) use ask::Ask;
 use crate::answer::Encoded;
 use crate::caller::Session;
 use crate::core::Core;
+use crate::leadership::Leadership;
 use crate::repair::census::{holders, unsound};
-use crate::seat::Seat;
 use crate::visit::Visit;
 use crate::{date, refusal};
 use hdfs::Exception;
@@ -57,7 +57,7 @@ pub(crate) async fn check(visit: &Visit, ask: Ask) -> Result<Encoded, Exception>
     }
 }
 
-pub(crate) fn end_line(seat: &Seat, begun: Duration) -> String {
+pub(crate) fn end_line(seat: &Leadership, begun: Duration) -> String {
     let took = seat.clock.monotonic().saturating_sub(begun).as_millis();
     format!("FSCK ended at {} in {took} milliseconds\n", date::java(seat.clock.now()))
 }
@@ -98,7 +98,7 @@ fn is_below(path: &str, top: &FsPath) -> bool {
 }
 
 struct Check {
-    seat: Arc<Seat>,
+    seat: Arc<Leadership>,
     core: Arc<Core>,
     out: mpsc::Sender<String>,
     ask: Ask,

@@ -3,11 +3,11 @@
 
 use crate::caller::Users;
 use crate::config::Config;
+use crate::free_space::Room;
+use crate::leadership::{Leadership, Ways};
 use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
 use crate::peers::Peers;
-use crate::room::Room;
-use crate::seat::{Seat, Ways};
 use crate::service::Service;
 use io::SystemClock;
 use io::task::Owned;
@@ -58,7 +58,7 @@ impl Transport for End {
 }
 
 pub(super) struct Member {
-    pub(super) seat: Arc<Seat>,
+    pub(super) seat: Arc<Leadership>,
     pub(super) service: Arc<Service>,
     _keeper: Owned<()>,
 }
@@ -105,7 +105,7 @@ impl Group {
             let room = Arc::new(Room::new(&config, &machine));
             let calls = Arc::new(NodeCalls::over_tcp("root".into()));
             let ways = Ways { calls, peers: Some(peers) };
-            let seat = Arc::new(Seat::new(config, machine, raft, clock, ways, users, room));
+            let seat = Arc::new(Leadership::new(config, machine, raft, clock, ways, users, room));
             let keeper = io::task::spawn_owned("seat", Arc::clone(&seat).keep());
             members.push(Member { service: Arc::new(Service { seat: Arc::clone(&seat) }), seat, _keeper: keeper });
         }

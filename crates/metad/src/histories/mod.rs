@@ -11,7 +11,7 @@ mod names;
 
 use crate::core::Core;
 use crate::door::table;
-use crate::seat::Seat;
+use crate::leadership::Leadership;
 use crate::visit::Visit;
 use bytes::Bytes;
 use group::{Cut, Group, Member};
@@ -205,7 +205,7 @@ async fn believe(member: &Member, call: Call) -> Result<Bytes, Exception> {
     carry_out(&member.seat, core, call).await
 }
 
-async fn carry_out(seat: &Arc<Seat>, core: Arc<Core>, call: Call) -> Result<Bytes, Exception> {
+async fn carry_out(seat: &Arc<Leadership>, core: Arc<Core>, call: Call) -> Result<Bytes, Exception> {
     let (_, method, _) = table::find(&call.protocol, &call.method).unwrap();
     let session = seat.session(&call).await?;
     let seat = Arc::clone(seat);

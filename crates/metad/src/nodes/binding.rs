@@ -6,9 +6,9 @@
 //! without a registration, which is logged and limited.
 
 use super::messages::{incarnation, no_incarnation, node_id};
+use crate::leadership::Leadership;
 use crate::principal::RegisteredNode;
 use crate::refusal;
-use crate::seat::Seat;
 use crate::visit::Visit;
 use blocks::Node;
 use hdfs::Exception;
@@ -31,7 +31,7 @@ pub(super) fn registered<'a>(
 }
 
 /// A connection over which a node registered is that node's.
-pub(super) fn must_be_free(seat: &Seat, peer: SocketAddr, node: NodeId) -> Result<(), Exception> {
+pub(super) fn must_be_free(seat: &Leadership, peer: SocketAddr, node: NodeId) -> Result<(), Exception> {
     match seat.connections.node(peer) {
         Some(known) if known.id != node => {
             Err(refusal::denied(format!("this connection is datanode {}'s, and the message is of {node}", known.id)))
@@ -41,7 +41,7 @@ pub(super) fn must_be_free(seat: &Seat, peer: SocketAddr, node: NodeId) -> Resul
 }
 
 /// `node` has registered over this connection.
-pub(super) fn bind(seat: &Seat, peer: SocketAddr, node: RegisteredNode) {
+pub(super) fn bind(seat: &Leadership, peer: SocketAddr, node: RegisteredNode) {
     if !seat.connections.bind(peer, node) {
         seat.disconnected(node.id);
     }

@@ -5,10 +5,10 @@
 use super::binding::{bind, must_be_free, process_of};
 use super::messages::{described, short, usage, version};
 use crate::core::Core;
+use crate::leadership::Leadership;
 use crate::principal::RegisteredNode;
-use crate::racks;
+use crate::rack_lookup;
 use crate::refusal;
-use crate::seat::Seat;
 use crate::topology_script::DEFAULT_RACK;
 use blocks::Node;
 use hdfs::Exception;
@@ -26,7 +26,7 @@ const CLOCK_AHEAD_MAX_MS: u64 = 24 * 3600 * 1000;
 /// newcomer becomes a node by its first heartbeat, which has a `usage`.
 pub(super) async fn admit(
     core: &Arc<Core>,
-    seat: &Seat,
+    seat: &Leadership,
     RegisteredNode { id: node, incarnation }: RegisteredNode,
     xfer_addr: &str,
     usage: Option<Usage>,
@@ -64,7 +64,7 @@ pub(super) async fn admit(
 
 /// A node of another cluster. It is told which pool is ours, and refuses by that; until then nobody here shall believe
 /// in it.
-pub(super) fn is_foreign(seat: &Seat, request: &RegisterRequest, pool: &str) -> bool {
+pub(super) fn is_foreign(seat: &Leadership, request: &RegisterRequest, pool: &str) -> bool {
     let foreign = !request.pool.is_empty() && request.pool != pool;
     if foreign && let Some(passed_over) = seat.refusals.foreign.due() {
         tracing::warn!(
@@ -80,7 +80,7 @@ pub(super) fn is_foreign(seat: &Seat, request: &RegisterRequest, pool: &str) -> 
 
 pub(super) async fn register(
     core: &Arc<Core>,
-    seat: &Seat,
+    seat: &Leadership,
     peer: SocketAddr,
     request: RegisterRequest,
 ) -> Result<RegisterResponse, Exception> {
@@ -131,7 +131,7 @@ pub(super) async fn register(
     }
 }
 
-fn crowded(seat: &Seat, refused: &Crowded) -> Exception {
+fn crowded(seat: &Leadership, refused: &Crowded) -> Exception {
     if let Some(passed_over) = seat.refusals.crowded.due() {
         tracing::warn!(%refused, passed_over, "a datanode is not registered");
     }
@@ -142,7 +142,7 @@ fn crowded(seat: &Seat, refused: &Crowded) -> Exception {
 /// be under way.
 async fn accept(
     core: &Arc<Core>,
-    seat: &Seat,
+    seat: &Leadership,
     mut node: Node,
     usage: Usage,
     version: String,
@@ -151,7 +151,7 @@ async fn accept(
     seat.heard.registered(node.clone(), usage, version, core.monotonic());
     // What a datanode's own configuration says stands above the script.
     if node.rack == DEFAULT_RACK {
-        node.rack = racks::of_node(core, &node).await;
+        node.rack = rack_lookup::of_node(core, &node).await;
     }
     let is_written = core.with_cluster(|cluster, _| cluster.node(node.id).is_some_and(|member| member.node == node));
     let (id, addr, claimed) = (node.id, node.xfer_addr(), node.clone());

@@ -1,7 +1,7 @@
 //! Metrics of the leader that are read at a scrape: datanodes, blocks, work under way.
 
 use crate::core::Core;
-use crate::seat::Seat;
+use crate::leadership::Leadership;
 use lead::Leader;
 use metrics::{Described, Readings, Registry, gauge};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const FAMILIES: &[Described] = &[
 /// Its id, and where it serves.
 const NODE: &[&str] = &["node", "addr"];
 
-pub(super) fn register(registry: &mut Registry, seat: &Arc<Seat>) {
+pub(super) fn register(registry: &mut Registry, seat: &Arc<Leadership>) {
     let seat = Arc::downgrade(seat);
     registry.read(FAMILIES, move |readings| {
         if let Some(core) = seat.upgrade().and_then(|seat| seat.core()) {

@@ -2,15 +2,15 @@
 
 mod leader;
 #[cfg(test)]
-mod page;
+mod metrics_page_tests;
 mod server;
 
-use crate::seat::Seat;
+use crate::leadership::Leadership;
 use metrics::Registry;
 use std::sync::Arc;
 
 /// Adds what is read of the server at the moment of a scrape.
-pub(crate) fn register(registry: &mut Registry, seat: &Arc<Seat>) {
+pub(crate) fn register(registry: &mut Registry, seat: &Arc<Leadership>) {
     host::process::register(registry, env!("CARGO_PKG_VERSION"), "metadata");
     server::register(registry, seat);
     leader::register(registry, seat);

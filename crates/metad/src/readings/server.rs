@@ -1,7 +1,7 @@
 //! Metrics of every server that are read at a scrape, leading or not.
 
-use crate::room::Level;
-use crate::seat::Seat;
+use crate::free_space::Level;
+use crate::leadership::Leadership;
 use metrics::{Described, Readings, Registry, counter, gauge};
 use raft::Role;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const FAMILIES: &[Described] = &[
     gauge("levada_raft_matched_index", "Last entry that a member is known to have", &["member"]),
 ];
 
-pub(super) fn register(registry: &mut Registry, seat: &Arc<Seat>) {
+pub(super) fn register(registry: &mut Registry, seat: &Arc<Leadership>) {
     // Weak: a scraper must not keep a store open that is shut down.
     let seat = Arc::downgrade(seat);
     registry.read(FAMILIES, move |readings| {
@@ -46,7 +46,7 @@ fn flag(is_set: bool) -> f64 {
     if is_set { 1.0 } else { 0.0 }
 }
 
-fn read(seat: &Seat, readings: &mut Readings<'_>) {
+fn read(seat: &Leadership, readings: &mut Readings<'_>) {
     let store = seat.machine.store();
     let mut put = |name, value: f64| readings.put(name, &[], value);
     put("levada_leader", flag(seat.core().is_some()));

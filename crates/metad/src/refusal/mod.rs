@@ -7,7 +7,7 @@ mod sentence;
 mod sentence_tests;
 
 use crate::change_error::ChangeError;
-use crate::room::NoRoom;
+use crate::free_space::NoRoom;
 use hdfs::Exception;
 use hdfs::exception::{self as class, Kind};
 use lead::PlaceError;

@@ -163,11 +163,11 @@ pub(super) async fn answers(core: &Core, blocks: &[BlockView], nodes: &[NodeId])
     };
     let request = CompareRequest { replicas: blocks.iter().map(replica).collect(), ..CompareRequest::default() };
     let said = ask(core, nodes, &request).await.into_iter();
-    let fitness = |answer: CompareResponse| answer.fitness.into_iter().map(crate::ask::fitness).collect();
+    let fitness = |answer: CompareResponse| answer.fitness.into_iter().map(crate::node_questions::fitness).collect();
     Answers::new(blocks.len(), said.map(|(id, answer)| (id, answer.map(fitness))))
 }
 
 async fn ask(core: &Core, nodes: &[NodeId], request: &CompareRequest) -> Vec<(NodeId, Option<CompareResponse>)> {
     let nodes = super::rules::askable(core, nodes.iter().copied());
-    crate::ask::call_responsive(core, &nodes, COMPARE, request, ANSWER_MAX).await
+    crate::node_questions::call_responsive(core, &nodes, COMPARE, request, ANSWER_MAX).await
 }

@@ -19,12 +19,12 @@
 mod balance;
 pub(crate) mod census;
 mod compare;
-pub(crate) mod contents;
+pub(crate) mod complaints;
 mod error;
+pub(crate) mod hash_trees;
 pub(crate) mod jobs;
-mod members;
+mod membership;
 pub(crate) mod node_jobs;
-pub(crate) mod reported;
 mod resize;
 mod rules;
 mod surplus;
@@ -65,7 +65,7 @@ pub(crate) async fn run(core: Arc<Core>) {
 pub(crate) async fn run_members(core: Arc<Core>) {
     let _taken = TakenWork(Arc::clone(&core));
     loop {
-        if let Err(error) = members::round(&core).await {
+        if let Err(error) = membership::round(&core).await {
             crate::task_fault::fault(&error).await;
         }
         io::stage::sleep(MEMBERS_EACH).await;

@@ -62,7 +62,7 @@ async fn verify(core: &Arc<Core>, block: BlockId, node: NodeId) {
     let fitness = match &view {
         Some(view) => {
             let nodes = askable(core, [node]);
-            let answers = crate::ask::verify(core, &nodes, block, view.generation, view.len).await;
+            let answers = crate::node_questions::verify(core, &nodes, block, view.generation, view.len).await;
             answers.first().and_then(|(_, fitness)| *fitness)
         }
         None => None,

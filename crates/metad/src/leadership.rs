@@ -17,11 +17,11 @@ use crate::command::{Command, Founding};
 use crate::config::Config;
 use crate::connections::Connections;
 use crate::core::{Core, Parts};
+use crate::free_space::Room;
 use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
 use crate::node_registry::{NodeRegistry, RegistrationRefusals};
 use crate::peers::Peers;
-use crate::room::Room;
 use crate::start_error::StartError;
 use crate::telemetry::Telemetry;
 use crate::{audit, refusal, tasks};
@@ -67,7 +67,7 @@ impl LeaderFaults {
 /// what repair knows.
 const CHECK_COUNT_MAX: usize = 2;
 
-pub(crate) struct Seat {
+pub(crate) struct Leadership {
     pub(crate) config: Config,
     pub(crate) machine: Arc<Machine>,
     pub(crate) raft: Raft<Machine>,
@@ -108,13 +108,13 @@ struct Taken {
     tasks: Vec<Owned<()>>,
 }
 
-impl std::fmt::Debug for Seat {
+impl std::fmt::Debug for Leadership {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Seat").field("leads", &self.core().is_some()).finish_non_exhaustive()
+        f.debug_struct("Leadership").field("leads", &self.core().is_some()).finish_non_exhaustive()
     }
 }
 
-impl Seat {
+impl Leadership {
     pub(crate) fn new(
         config: Config,
         machine: Arc<Machine>,
@@ -202,7 +202,7 @@ impl Seat {
         self.lock().as_ref().map(|taken| Arc::clone(&taken.core))
     }
 
-    /// As [`Seat::core`], if the leadership is sure at this moment.
+    /// As [`Leadership::core`], if the leadership is sure at this moment.
     pub(crate) async fn leading(&self) -> Result<Arc<Core>, Exception> {
         let taken = self.lock().as_ref().map(|taken| (Arc::clone(&taken.core), taken.term));
         let Some((core, term)) = taken else { return Err(self.standby()) };
@@ -322,7 +322,7 @@ impl Seat {
         let seat = Arc::clone(self);
         let core = io::task::blocking(move || {
             seat.machine.follow(|| {
-                let Seat { config, machine, raft, clock, heard, room, calls, telemetry, .. } = &*seat;
+                let Leadership { config, machine, raft, clock, heard, room, calls, telemetry, .. } = &*seat;
                 // Named at random, so that ids leased by another time than this are never taken for its own.
                 let mut cluster = Cluster::load(&machine.store().view(), io::OsRandom::new().next_u64())?;
                 cluster.set_container_len_max(config.container_len);

@@ -72,7 +72,7 @@ async fn compare(core: &Arc<Core>, home: ContainerId) -> Result<TreeOutcome, Rep
                 }
             }
             TreeStep::Verify { block, generation, len } => {
-                let answers = crate::ask::verify(core, &members, block, generation, len).await;
+                let answers = crate::node_questions::verify(core, &members, block, generation, len).await;
                 let finding = core.leader().on_tree_verified(&mut comparison, &answers);
                 report(core, home, block, &finding);
             }
@@ -85,7 +85,7 @@ async fn compare(core: &Arc<Core>, home: ContainerId) -> Result<TreeOutcome, Rep
 async fn ask(core: &Core, home: ContainerId, members: &Nodes, question: TreeQuestion) -> Option<Vec<TreeAnswer>> {
     let request = request(home, question);
     let answers: Vec<(NodeId, Option<TreeResponse>)> =
-        crate::ask::call_responsive(core, members, TREE, &request, ANSWER_MAX).await;
+        crate::node_questions::call_responsive(core, members, TREE, &request, ANSWER_MAX).await;
     let mut answers: BTreeMap<NodeId, TreeResponse> =
         answers.into_iter().filter_map(|(id, answer)| Some((id, answer?))).collect();
     members.iter().map(|(id, _)| answers.remove(id).map(answer)).collect()

@@ -4,7 +4,7 @@
 use super::ROWS;
 use crate::door;
 use crate::door::table::PROTOCOLS;
-use crate::seat::Seat;
+use crate::leadership::Leadership;
 use bytes::Bytes;
 use hdfs::exception::{RPC_NO_SUCH_METHOD, RPC_SERVER, UNSUPPORTED_OPERATION};
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,7 +78,7 @@ async fn every_call_of_clients_is_on_the_page_and_answered_as_it_says() {
 }
 
 /// How a call is refused that names the root, where its first field is a path, or nothing at all.
-async fn class_of(seat: &Arc<Seat>, name: &str) -> Option<&'static str> {
+async fn class_of(seat: &Arc<Leadership>, name: &str) -> Option<&'static str> {
     const ROOT: &[u8] = &[0x0a, 1, b'/'];
     let ask = async |body| {
         let call = rpc::Call {
