@@ -29,7 +29,7 @@ pub struct EffectHandler<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wakeups {
     /// There is something to free.
-    pub reaper: bool,
+    pub deletion: bool,
     /// There is something to compare or to move.
     pub repair: bool,
 }
@@ -57,7 +57,7 @@ impl EffectHandler<'_> {
             }
         }
         Wakeups {
-            reaper: *has_doomed_tree || !doomed.is_empty() || *left_safe_mode,
+            deletion: *has_doomed_tree || !doomed.is_empty() || *left_safe_mode,
             repair: is_doubtful || *has_resized || *left_safe_mode,
         }
     }
@@ -189,7 +189,7 @@ mod tests {
         leader.doomed.on_page(page, &[], &leader.cluster);
         assert_eq!(leader.doomed.next_page(), None, "all rows were read");
         let wakes = leader.tell(&doomed(0..60_000), NOW);
-        assert_eq!(wakes, Wakeups { reaper: true, ..Wakeups::default() });
+        assert_eq!(wakes, Wakeups { deletion: true, ..Wakeups::default() });
         assert!(!leader.doomed.has_room());
         leader.tell(&doomed(60_000..60_001), NOW);
         assert_eq!(leader.doomed.len(), 60_000);
@@ -202,9 +202,9 @@ mod tests {
     #[test]
     fn what_waits_for_a_round_wakes_it() {
         let mut leader = leader();
-        let both = Wakeups { reaper: true, repair: true };
+        let both = Wakeups { deletion: true, repair: true };
         for (effects, wakes) in [
-            (Effects { has_doomed_tree: true, ..Effects::default() }, Wakeups { reaper: true, ..Wakeups::default() }),
+            (Effects { has_doomed_tree: true, ..Effects::default() }, Wakeups { deletion: true, ..Wakeups::default() }),
             (Effects { has_resized: true, ..Effects::default() }, Wakeups { repair: true, ..Wakeups::default() }),
             (Effects { left_safe_mode: true, ..Effects::default() }, both),
             (Effects::default(), Wakeups::default()),

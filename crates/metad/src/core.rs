@@ -63,7 +63,7 @@ pub(crate) struct Core {
     leader: LeaderLock,
     pub(crate) recoveries: Recoveries,
     /// There may be something to delete, or to forget.
-    pub(crate) reap: Notify,
+    pub(crate) deletion_wake: Notify,
     /// Nodes came, or ids were used up.
     pub(crate) prepare: Notify,
     /// There may be something to mend, to compare or to move.
@@ -80,7 +80,7 @@ pub(crate) struct Core {
     pub(crate) calls: Arc<NodeCalls>,
     telemetry: Arc<Telemetry>,
     /// A replica may have been reported as damaged.
-    pub(crate) reported: Notify,
+    pub(crate) complaint_wake: Notify,
     /// Held while blocks with too few copies are counted: one counts at a time.
     pub(crate) counting: Arc<tokio::sync::Mutex<()>>,
 }
@@ -127,7 +127,7 @@ impl Core {
             term,
             leader: LeaderLock::new(leader),
             recoveries: Recoveries::default(),
-            reap: Notify::new(),
+            deletion_wake: Notify::new(),
             prepare: Notify::new(),
             repair_wake: Notify::new(),
             walks: Arc::new(Semaphore::new(WALK_COUNT_MAX)),
@@ -136,7 +136,7 @@ impl Core {
             planning: tokio::sync::Mutex::new(()),
             calls,
             telemetry,
-            reported: Notify::new(),
+            complaint_wake: Notify::new(),
             counting: Arc::default(),
         })
     }
@@ -478,7 +478,7 @@ impl Core {
     pub(crate) fn note_bad(&self, block: BlockId, node: NodeId, by: Complainant) -> bool {
         let is_news = self.leader().complaints.note(block, node, by, self.monotonic());
         if is_news {
-            self.reported.notify_one();
+            self.complaint_wake.notify_one();
         }
         is_news
     }

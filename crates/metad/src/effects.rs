@@ -29,14 +29,14 @@ impl Follower for Core {
 
     fn on_effects_lost(&self) {
         self.leader_unless_broken().into_iter().for_each(|mut leader| leader.doomed.reload());
-        self.wake(Wakeups { reaper: true, repair: true });
+        self.wake(Wakeups { deletion: true, repair: true });
     }
 }
 
 impl Core {
-    fn wake(&self, Wakeups { reaper, repair }: Wakeups) {
-        if reaper {
-            self.reap.notify_one();
+    fn wake(&self, Wakeups { deletion, repair }: Wakeups) {
+        if deletion {
+            self.deletion_wake.notify_one();
         }
         if repair {
             self.repair_wake.notify_one();
@@ -90,7 +90,7 @@ mod tests {
         let len = || core.with_cluster(|cluster, _| cluster.container(home).unwrap().len_about());
         eventually("its container counts the block", || len() == LEN).await;
         propose_and_go(&core, Delete { path, recursive: false, examined: None }).await;
-        // Not by the reaper's own look, which comes every few seconds.
+        // Not by the task's own look, which comes every few seconds.
         eventually("the replica is to be deleted", || !core.leader().doomed.is_empty()).await;
         drop(core);
         metad.shutdown().await;

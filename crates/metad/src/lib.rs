@@ -9,17 +9,17 @@
 //!                                                           └──reports, orders──▶ lead::Leader ◀──────┘
 //!
 //!   background tasks while this server leads (`tasks`):
-//!     hearing    confirms that this server leads; only then does a node's silence count       (heartbeat_reception)
-//!     prepare    pipelines, containers and block ids ahead of new blocks                       (core)
-//!     leases     writers' leases that timed out, recovery of their files                       (recovery)
-//!     reaper     frees deleted trees, has replicas deleted                                     (block_deletion)
-//!     sealer     container_sizes, container_sealing, container_removal
-//!     level      allows newer forms of entries once all members know them
-//!     members    members of pipelines                                                          (repair::membership)
-//!     repair     comparison, resizing, surplus replicas, jobs                                  (repair)
-//!     reported   verification of reported replicas                                             (repair::complaints)
-//!     census     blocks with too few copies                                                    (repair::census)
-//!     contents   hash trees of sealed containers                                               (repair::hash_trees)
+//!     reception       confirms that this server leads; only then does a node's silence count (heartbeat_reception)
+//!     prepare         pipelines, containers and block ids ahead of new blocks                (core)
+//!     leases          writers' leases that timed out, recovery of their files                (recovery)
+//!     block_deletion  frees deleted trees, has replicas deleted                              (block_deletion)
+//!     containers      container_sizes, container_sealing, container_removal
+//!     level           allows newer forms of entries once all members know them               (tasks)
+//!     membership      members of pipelines                                                   (repair::membership)
+//!     repair          comparison, resizing, surplus replicas, jobs                           (repair)
+//!     complaints      verification of reported replicas                                      (repair::complaints)
+//!     census          blocks with too few copies                                             (repair::census)
+//!     hash_trees      hash trees of sealed containers                                        (repair::hash_trees)
 //! ```
 //!
 //! Promise: nothing is answered before its entry is synced in the log. A call sees the state after everything that was

@@ -188,8 +188,14 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
     let len = agreed.len;
     let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len };
     nodes.retain(|(id, _)| agreed.nodes.contains(id));
-    let answers =
-        node_questions::all::<_, node::FinishRecoveryResponse>(core, &nodes, node::FINISH_RECOVERY, &request, ANSWER_MAX).await;
+    let answers = node_questions::all::<_, node::FinishRecoveryResponse>(
+        core,
+        &nodes,
+        node::FINISH_RECOVERY,
+        &request,
+        ANSWER_MAX,
+    )
+    .await;
     if answers.iter().all(|(_, answer)| answer.is_none()) && !mutation::is(Mutation::FinishUnanswered) {
         return Attempt::Doubtful;
     }
@@ -209,7 +215,8 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
 async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generation: Generation) -> Vec<RecoveryReply> {
     let request = node::BeginRecoveryRequest { block: last.block.0, generation: generation.0 };
     let answers =
-        node_questions::each::<_, node::BeginRecoveryResponse>(core, nodes, node::BEGIN_RECOVERY, &request, ANSWER_MAX).await;
+        node_questions::each::<_, node::BeginRecoveryResponse>(core, nodes, node::BEGIN_RECOVERY, &request, ANSWER_MAX)
+            .await;
     let shown = |(id, answer)| match answer {
         Answer::Refused { class } if class == node::CANNOT_SAY => RecoveryReply::Unknown,
         Answer::Refused { .. } | Answer::Unreached | Answer::Silence => RecoveryReply::Silence,

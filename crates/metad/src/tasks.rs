@@ -12,13 +12,13 @@ use std::time::Duration;
 /// Also without a call for it, since nodes become silent and ids run out by themselves.
 const PREPARE_EACH: Duration = Duration::from_secs(1);
 /// Also without a call for it, since nodes are lost by silence.
-const REAP_EACH: Duration = Duration::from_secs(5);
+const DELETE_EACH: Duration = Duration::from_secs(5);
 /// At most so often, so that a storm of heartbeats is answered by one look.
-const REAP_PAUSE: Duration = Duration::from_millis(200);
+const DELETE_PAUSE: Duration = Duration::from_millis(200);
 const LEASES_EACH: Duration = Duration::from_secs(1);
 /// Several times in the shortest gap that counts.
-const HEARING_EACH: Duration = Duration::from_millis(500);
-const _: () = assert!(3 * HEARING_EACH.as_millis() <= lead::QUIET_MAX.as_millis());
+const CONFIRM_EACH: Duration = Duration::from_millis(500);
+const _: () = assert!(3 * CONFIRM_EACH.as_millis() <= lead::QUIET_MAX.as_millis());
 /// Members answer every two seconds which level they know. A newer program is started once in months, so this is no
 /// delay.
 const LEVEL_EACH: Duration = Duration::from_secs(5);
@@ -48,12 +48,12 @@ pub(crate) fn kept<F: Future<Output = ()> + Send + 'static>(
 /// All tasks; they end when this is dropped.
 pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
     vec![
-        kept(core, "hearing", async |core| {
+        kept(core, "reception", async |core| {
             loop {
                 if core.raft.confirm().await.is_ok_and(|term| term == core.term) {
                     core.confirm_reception();
                 }
-                sleep(HEARING_EACH).await;
+                sleep(CONFIRM_EACH).await;
             }
         }),
         kept(core, "prepare", async |core| {
@@ -62,11 +62,11 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
                 let _ = timeout(PREPARE_EACH, core.prepare.notified()).await;
             }
         }),
-        kept(core, "reaper", async |core| {
+        kept(core, "block_deletion", async |core| {
             loop {
                 rest_after_fault(block_deletion::round(&core).await).await;
-                sleep(REAP_PAUSE).await;
-                let _ = timeout(REAP_EACH, core.reap.notified()).await;
+                sleep(DELETE_PAUSE).await;
+                let _ = timeout(DELETE_EACH, core.deletion_wake.notified()).await;
             }
         }),
         kept(core, "leases", async |core| {
@@ -76,17 +76,17 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
             }
         }),
         kept(core, "repair", repair::run),
-        kept(core, "members", repair::run_members),
-        kept(core, "reported", repair::complaints::run),
+        kept(core, "membership", repair::run_members),
+        kept(core, "complaints", repair::complaints::run),
         kept(core, "census", repair::census::run),
-        kept(core, "contents", repair::hash_trees::run),
+        kept(core, "hash_trees", repair::hash_trees::run),
         kept(core, "level", async |core| {
             loop {
                 sleep(LEVEL_EACH).await;
                 rest_after_fault(raise_level(&core).await).await;
             }
         }),
-        kept(core, "sealer", async |core| {
+        kept(core, "containers", async |core| {
             loop {
                 sleep(SEAL_EACH).await;
                 rest_after_fault(container_sizes::round(&core).await).await;

@@ -33,7 +33,7 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
         core.repair_wake.notify_one();
     }
     if came.has_complaint {
-        core.reported.notify_one();
+        core.complaint_wake.notify_one();
     }
     bad(core, node, request.bad).await?;
     let told = request.put.iter().chain(&request.stale).map(reported_replica).collect();
@@ -47,7 +47,7 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
     let owed = core.leader().on_deleted(node, &deleted, is_safe_mode, now);
     orders.delete.extend(owed.into_iter().map(deletion));
     if !deleted.is_empty() {
-        core.reap.notify_one();
+        core.deletion_wake.notify_one();
     }
     if !is_safe_mode {
         orders.delete.extend(surplus(core, node, now).await?);

@@ -167,7 +167,7 @@ async fn accept(
         return Err(Exception::io(format!("another process registers as datanode {id}; try again in a second")));
     };
     if has_complaint {
-        core.reported.notify_one();
+        core.complaint_wake.notify_one();
     }
     core.repair_wake.notify_one();
     tracing::info!(node = %id, addr, "a datanode registered");

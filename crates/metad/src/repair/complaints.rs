@@ -29,7 +29,7 @@ pub(crate) async fn run(core: Arc<Core>) {
     let mut reading = Reading::new();
     loop {
         round(&core, &mut reading);
-        let _ = timeout(ROUND_EACH, core.reported.notified()).await;
+        let _ = timeout(ROUND_EACH, core.complaint_wake.notified()).await;
     }
 }
 
@@ -46,7 +46,7 @@ fn round(core: &Arc<Core>, reading: &mut Reading) {
         let at = Arc::clone(core);
         let task = async move {
             verify(&at, block, node).await;
-            at.reported.notify_one();
+            at.complaint_wake.notify_one();
         };
         reading.insert(node, spawn_owned("verify", task));
     }

@@ -2,14 +2,14 @@
 //! decides.
 //!
 //! ```text
-//!   lost node, short pipeline, drain ──▶ members ──▶ SetMembers (log) ──┐
+//!   lost node, short pipeline, drain ──▶ membership ──▶ SetMembers ─────┐
 //!   recovery, append, damage ──▶ doubtful blocks ───────────────────────┼──▶ compare: members are asked, digest first
 //!   audit of all containers, slowly ────────────────────────────────────┘       ├─ nothing lacks: Whole (log)
 //!   setReplication ──▶ resize: copies, then MoveBlocks (log)                    └─ lacks ──orders──▶ node copies
 //!   surplus replicas ──▶ surplus: deleted once other nodes confirmed the block
-//!   complaints ──▶ reported: their nodes verify the replicas, beside all this
+//!   complaints ──▶ complaints: their nodes verify the replicas, beside all this
 //!   blocks with too few copies, for reports ──▶ census, which decides nothing
-//!   sealed containers ──▶ contents: members' hash trees over the checksums, down to where they differ
+//!   sealed containers ──▶ hash_trees: members' hash trees over the checksums, down to where they differ
 //! ```
 //!
 //! Promise: each round is bounded. A node that does not answer delays a round once, not each call. No node counts as
