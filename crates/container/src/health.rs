@@ -97,7 +97,7 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::group::GroupSync;
+    use crate::group_sync::GroupSync;
     use rustix::io::Errno;
     use std::io::Error;
     use types::ContainerId;

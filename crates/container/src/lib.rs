@@ -16,7 +16,6 @@
 //! Calls may wait for the disk: run them where that is welcome. Where things lie is drawn in [`layout`]; the file
 //! formats in [`header`] and [`record`]; start reading at [`Volume`].
 
-mod ahead;
 mod batch;
 mod compact;
 mod delete;
@@ -26,14 +25,16 @@ mod error;
 pub mod fuzz;
 #[cfg(test)]
 mod golden;
-mod group;
+mod group_sync;
 pub mod header;
 mod health;
 mod index;
+mod index_lag;
 pub mod layout;
 mod lookup;
 mod meters;
 mod open;
+mod open_packs;
 mod owner;
 mod pack;
 mod put;
@@ -43,8 +44,7 @@ mod recovery;
 mod reopen;
 mod replica;
 mod restore;
-mod shelf;
-mod slot;
+mod staging;
 mod version;
 mod volume;
 mod writer;

@@ -13,7 +13,7 @@
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Kept, Stage, SumsHeader};
 use crate::replica::{Identity, ReplicaInfo};
-use crate::slot::{self, Slot};
+use crate::staging::{self, Slot};
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::unix::fs::FileExt;

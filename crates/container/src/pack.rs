@@ -6,7 +6,7 @@
 //! [`crate::record`].
 
 use crate::errno::is_lost;
-use crate::group::GroupSync;
+use crate::group_sync::GroupSync;
 use crate::record::{RecordHeader, Records, Seat};
 use crate::replica::Identity;
 use crate::version::Salt;

@@ -3,7 +3,7 @@
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::pack::RecordHold;
 use crate::replica::Identity;
-use crate::slot::Slot;
+use crate::staging::Slot;
 use metrics::Counter;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

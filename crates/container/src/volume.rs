@@ -5,23 +5,23 @@
 //! moment only and never while another lock is waited for. Writers take no stripe, so a slow put holds up only its own
 //! block.
 
-use crate::ahead::Ahead;
 use crate::errno;
 use crate::error::{DiskOp, ReplicaError, Result, VolumeError};
-use crate::group::GroupSync;
+use crate::group_sync::GroupSync;
 use crate::header::{Kept, Stage, SumsHeader};
 use crate::health::Health;
 use crate::index::Index;
+use crate::index_lag::Ahead;
 use crate::layout::Layout;
 use crate::meters::{Meters, VolumeMeters};
 use crate::open::{End, Files, OpenReplica, Phase};
+use crate::open_packs::Directories;
 use crate::pack::Pack;
 use crate::put::Room;
 use crate::reader::Reader;
 use crate::record::PACK_LEN_MAX;
 use crate::replica::{Identity, ReplicaInfo};
-use crate::shelf::Directories;
-use crate::slot::Slots;
+use crate::staging::Slots;
 use crate::version::{Salt, VolumeIdentity, check_unused};
 use crate::writer::Writer;
 use kv::KvError;

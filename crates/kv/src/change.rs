@@ -1,6 +1,6 @@
 //! A set of changes that takes effect as a whole, or, when dropped, not at all.
 
-use crate::held::Held;
+use crate::change_guard::Held;
 use crate::layer::{FULL_KEY_LEN_MAX, Layer, full_key};
 use crate::store::Store;
 use crate::view::View;

@@ -15,13 +15,13 @@
 //! whole when it is opened, so that a row which damage hides is not taken for an absent one.
 
 mod change;
+mod change_guard;
 #[doc(hidden)]
 pub mod cold;
 mod disk;
 mod export;
 #[doc(hidden)]
 pub mod fuzz;
-mod held;
 mod import;
 mod layer;
 mod merge;

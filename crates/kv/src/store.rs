@@ -2,9 +2,9 @@
 
 use crate::KvError;
 use crate::change::Change;
+use crate::change_guard::Held;
 use crate::disk::Disk;
 use crate::export::Export;
-use crate::held::Held;
 use crate::import::Import;
 use crate::layer::{Layer, full_key};
 use crate::view::View;

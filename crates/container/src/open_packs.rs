@@ -5,7 +5,7 @@
 //! lies in it keeps it.
 
 use crate::error::{DiskOp, ReplicaError, Result};
-use crate::group::GroupSync;
+use crate::group_sync::GroupSync;
 use crate::pack::Pack;
 use crate::volume::{Durability, Inner, lock};
 use std::fs::File;

@@ -7,7 +7,7 @@
 //! Once a sync of the marks has failed, none is durable any more.
 
 use crate::error::{DiskOp, ReplicaError, Result};
-use crate::group::GroupSync;
+use crate::group_sync::GroupSync;
 use crate::layout::number;
 use std::collections::HashMap;
 use std::fs::File;
