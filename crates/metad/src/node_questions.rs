@@ -29,58 +29,54 @@ pub(crate) enum Answer<A> {
     Silence,
 }
 
-/// `None` where no answer came in time, or a refusal, or the node has fallen silent.
-pub(crate) async fn all<Q, A>(
-    core: &Core,
-    nodes: &[(NodeId, String)],
-    method: &'static str,
-    request: &Q,
-    limit: Duration,
-) -> Vec<(NodeId, Option<A>)>
-where
-    Q: prost::Message + Clone + 'static,
-    A: prost::Message + Default + 'static,
-{
-    let answers = each(core, nodes, method, request, limit).await.into_iter();
-    answers.map(|(id, answer)| (id, answer.said())).collect()
+/// Which of the nodes are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Policy {
+    All,
+    /// For work that can be done later as well: a node that did not answer is skipped for a while. So one that hangs
+    /// delays a round of many questions once.
+    SkipUnresponsive,
 }
 
-/// As [`all`], for work that can be done later as well: who let a question pass is not asked for a while, so one node
-/// that hangs holds up a round of many questions once.
-pub(crate) async fn call_responsive<Q, A>(
+/// Asks several nodes at a time. A skipped node counts as one that let the time pass.
+pub(crate) async fn ask<Q, A>(
     core: &Core,
     nodes: &[(NodeId, String)],
     method: &'static str,
     request: &Q,
     limit: Duration,
-) -> Vec<(NodeId, Option<A>)>
+    policy: Policy,
+) -> Vec<(NodeId, Answer<A>)>
 where
     Q: prost::Message + Clone + 'static,
     A: prost::Message + Default + 'static,
 {
-    let (mute, asked): (Vec<_>, Vec<_>) = core.with_leader(|leader, _| {
+    if policy == Policy::All {
+        return call(core, nodes, method, request, limit).await;
+    }
+    let (skipped, asked): (Vec<_>, Vec<_>) = core.with_leader(|leader, _| {
         let now = core.monotonic();
         nodes.iter().cloned().partition(|(id, _)| leader.unresponsive.contains(*id, now))
     });
-    let mut answers: Vec<(NodeId, Option<A>)> = Vec::with_capacity(nodes.len());
-    for (id, answer) in each(core, &asked, method, request, limit).await {
-        match &answer {
-            Answer::Said(_) => core.leader().unresponsive.remove(id),
+    let mut answers = call(core, &asked, method, request, limit).await;
+    for (id, answer) in &answers {
+        match answer {
+            Answer::Said(_) => core.leader().unresponsive.remove(*id),
             Answer::Silence => {
-                tracing::warn!(node = %id, method, "datanode unresponsive: it sends heartbeats and does not answer calls");
-                core.leader().unresponsive.insert(id, core.monotonic());
+                tracing::warn!(node = %id, method, "datanode unresponsive: it does not answer calls");
+                core.leader().unresponsive.insert(*id, core.monotonic());
             }
             Answer::Refused { .. } | Answer::Unreached => {}
         }
-        answers.push((id, answer.said()));
     }
-    answers.extend(mute.into_iter().map(|(id, _)| (id, None)));
-    assert_eq!(answers.len(), nodes.len(), "each node answers, or does not");
+    answers.extend(skipped.into_iter().map(|(id, _)| (id, Answer::Silence)));
+    assert_eq!(answers.len(), nodes.len(), "each node has an answer, or none");
     answers
 }
 
 impl<A> Answer<A> {
-    fn said(self) -> Option<A> {
+    /// `None` if no answer came in time, or a refusal, or the node became silent.
+    pub(crate) fn said(self) -> Option<A> {
         match self {
             Self::Said(answer) => Some(answer),
             Self::Refused { .. } | Self::Unreached | Self::Silence => None,
@@ -97,9 +93,8 @@ pub(crate) async fn verify(
     len: u64,
 ) -> Vec<(NodeId, Option<Fitness>)> {
     let request = node::VerifyRequest { block: block.0, generation: generation.0 };
-    let answers: Vec<(NodeId, Option<node::VerifyResponse>)> =
-        all(core, nodes, node::VERIFY, &request, read_max(len)).await;
-    answers.into_iter().map(|(id, answer)| (id, answer.map(|answer| fitness(answer.fitness)))).collect()
+    let answers = ask::<_, node::VerifyResponse>(core, nodes, node::VERIFY, &request, read_max(len), Policy::All).await;
+    answers.into_iter().map(|(id, answer)| (id, answer.said().map(|answer| fitness(answer.fitness)))).collect()
 }
 
 /// What a newer program says that this one does not know is nothing to rely on, and nothing to touch.
@@ -113,8 +108,7 @@ fn read_max(len: u64) -> Duration {
     READ_MAX + Duration::from_secs(len / READ_LEN_PER_S)
 }
 
-/// As [`all`], and why there is no answer.
-pub(crate) async fn each<Q, A>(
+async fn call<Q, A>(
     core: &Core,
     nodes: &[(NodeId, String)],
     method: &'static str,
@@ -135,7 +129,7 @@ where
                     Ok(Ok(answer)) => Answer::Said(answer),
                     Ok(Err(error)) => {
                         let reason = rpc::log_text(&error);
-                        tracing::warn!(node = %id, method, reason, "a datanode did not answer as it should");
+                        tracing::warn!(node = %id, method, reason, "call to datanode failed");
                         match error {
                             rpc::CallError::Remote { class, .. } => Answer::Refused { class },
                             _ => Answer::Unreached,

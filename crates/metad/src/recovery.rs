@@ -21,7 +21,7 @@
 
 use crate::change_error::ChangeError;
 use crate::core::Core;
-use crate::node_questions::{self, Answer};
+use crate::node_questions::{self, Answer, Policy};
 use lead::{FencedReplica, Next, RecordedBlock, RecoveryReply, RecoveryRound, Step};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
 use std::sync::Arc;
@@ -188,18 +188,20 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
     let len = agreed.len;
     let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len };
     nodes.retain(|(id, _)| agreed.nodes.contains(id));
-    let answers = node_questions::all::<_, node::FinishRecoveryResponse>(
+    let answers = node_questions::ask::<_, node::FinishRecoveryResponse>(
         core,
         &nodes,
         node::FINISH_RECOVERY,
         &request,
         ANSWER_MAX,
+        Policy::All,
     )
     .await;
-    if answers.iter().all(|(_, answer)| answer.is_none()) && !mutation::is(Mutation::FinishUnanswered) {
+    let answered = answers.into_iter().filter_map(|(id, answer)| answer.said().map(|_| id));
+    let finished: Vec<NodeId> = answered.collect();
+    if finished.is_empty() && !mutation::is(Mutation::FinishUnanswered) {
         return Attempt::Doubtful;
     }
-    let finished: Vec<NodeId> = answers.iter().filter(|(_, answer)| answer.is_some()).map(|(id, _)| *id).collect();
     let unread = hearing.to_be_read(&agreed, &finished);
     if !unread.is_empty() && !mutation::is(Mutation::BelieveUnread) {
         nodes.retain(|(id, _)| unread.contains(id));
@@ -214,9 +216,15 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
 /// Has nodes fence their replicas of the block, and report them.
 async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generation: Generation) -> Vec<RecoveryReply> {
     let request = node::BeginRecoveryRequest { block: last.block.0, generation: generation.0 };
-    let answers =
-        node_questions::each::<_, node::BeginRecoveryResponse>(core, nodes, node::BEGIN_RECOVERY, &request, ANSWER_MAX)
-            .await;
+    let answers = node_questions::ask::<_, node::BeginRecoveryResponse>(
+        core,
+        nodes,
+        node::BEGIN_RECOVERY,
+        &request,
+        ANSWER_MAX,
+        Policy::All,
+    )
+    .await;
     let shown = |(id, answer)| match answer {
         Answer::Refused { class } if class == node::CANNOT_SAY => RecoveryReply::Unknown,
         Answer::Refused { .. } | Answer::Unreached | Answer::Silence => RecoveryReply::Silence,

@@ -8,6 +8,7 @@
 use super::error::RepairError;
 use super::rules::ANSWER_MAX;
 use crate::core::Core;
+use crate::node_questions::{self, Policy};
 use blocks::Command;
 use lead::{Answers, Comparison, Leader, RepairContext};
 use namespace::BlockView;
@@ -163,11 +164,12 @@ pub(super) async fn answers(core: &Core, blocks: &[BlockView], nodes: &[NodeId])
     };
     let request = CompareRequest { replicas: blocks.iter().map(replica).collect(), ..CompareRequest::default() };
     let said = ask(core, nodes, &request).await.into_iter();
-    let fitness = |answer: CompareResponse| answer.fitness.into_iter().map(crate::node_questions::fitness).collect();
+    let fitness = |answer: CompareResponse| answer.fitness.into_iter().map(node_questions::fitness).collect();
     Answers::new(blocks.len(), said.map(|(id, answer)| (id, answer.map(fitness))))
 }
 
 async fn ask(core: &Core, nodes: &[NodeId], request: &CompareRequest) -> Vec<(NodeId, Option<CompareResponse>)> {
     let nodes = super::rules::askable(core, nodes.iter().copied());
-    crate::node_questions::call_responsive(core, &nodes, COMPARE, request, ANSWER_MAX).await
+    let answers = node_questions::ask(core, &nodes, COMPARE, request, ANSWER_MAX, Policy::SkipUnresponsive).await;
+    answers.into_iter().map(|(id, answer)| (id, answer.said())).collect()
 }

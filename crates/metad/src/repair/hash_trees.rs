@@ -4,6 +4,7 @@
 use super::error::RepairError;
 use super::rules::{ANSWER_MAX, askable};
 use crate::core::Core;
+use crate::node_questions::{self, Policy};
 use lead::{Leader, TreeAnswer, TreeComparison, TreeFinding, TreeOutcome, TreeQuestion, TreeStep};
 use namespace::{BlockView, read};
 use std::collections::BTreeMap;
@@ -72,7 +73,7 @@ async fn compare(core: &Arc<Core>, home: ContainerId) -> Result<TreeOutcome, Rep
                 }
             }
             TreeStep::Verify { block, generation, len } => {
-                let answers = crate::node_questions::verify(core, &members, block, generation, len).await;
+                let answers = node_questions::verify(core, &members, block, generation, len).await;
                 let finding = core.leader().on_tree_verified(&mut comparison, &answers);
                 report(core, home, block, &finding);
             }
@@ -84,10 +85,10 @@ async fn compare(core: &Arc<Core>, home: ContainerId) -> Result<TreeOutcome, Rep
 /// The answers of all, in the order of `members`; `None` if one is missing.
 async fn ask(core: &Core, home: ContainerId, members: &Nodes, question: TreeQuestion) -> Option<Vec<TreeAnswer>> {
     let request = request(home, question);
-    let answers: Vec<(NodeId, Option<TreeResponse>)> =
-        crate::node_questions::call_responsive(core, members, TREE, &request, ANSWER_MAX).await;
+    let policy = Policy::SkipUnresponsive;
+    let answers = node_questions::ask::<_, TreeResponse>(core, members, TREE, &request, ANSWER_MAX, policy).await;
     let mut answers: BTreeMap<NodeId, TreeResponse> =
-        answers.into_iter().filter_map(|(id, answer)| Some((id, answer?))).collect();
+        answers.into_iter().filter_map(|(id, answer)| Some((id, answer.said()?))).collect();
     members.iter().map(|(id, _)| answers.remove(id).map(answer)).collect()
 }
 
