@@ -185,7 +185,7 @@ impl Shared {
             NoAnswer
         });
         let mut state = self.lock();
-        assert!(question.epoch <= state.epoch, "a question is of a time to come");
+        assert!(question.epoch <= state.epoch, "a look-up is of a later epoch than the current one");
         if question.epoch == state.epoch {
             match &answer {
                 Ok(groups) => state.known.answered(&question.name, Arc::clone(groups), question.at),
