@@ -569,21 +569,21 @@ mod tests {
         let cut = RecordedBlock { generation: Generation(10), len: 80, cut: Some(30) };
         let node = |number| NodeId([number; 16]);
         let finish = |number| Next::Do(Step::Finish(RecoveryPlan { len: 30, nodes: vec![node(number)] }));
-        let mut hearing = RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80), shown(2, Finalized, 10, 80)]);
-        assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![node(1), node(2)]));
-        hearing.was_read(node(1), Some(Fitness::Unfit));
-        hearing.was_read(node(2), Some(Fitness::Unfit));
-        assert_eq!(hearing.next(Duration::ZERO), Next::AskOthers);
-        hearing.others_said(vec![shown(3, Finalized, 10, 80)]);
-        assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![node(3)]));
-        hearing.was_read(node(3), Some(Fitness::Fit));
-        assert_eq!(hearing.next(Duration::ZERO), finish(3));
+        let mut round = RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80), shown(2, Finalized, 10, 80)]);
+        assert_eq!(round.next(Duration::ZERO), Next::Read(vec![node(1), node(2)]));
+        round.was_read(node(1), Some(Fitness::Unfit));
+        round.was_read(node(2), Some(Fitness::Unfit));
+        assert_eq!(round.next(Duration::ZERO), Next::AskOthers);
+        round.others_said(vec![shown(3, Finalized, 10, 80)]);
+        assert_eq!(round.next(Duration::ZERO), Next::Read(vec![node(3)]));
+        round.was_read(node(3), Some(Fitness::Fit));
+        assert_eq!(round.next(Duration::ZERO), finish(3));
         // Node 2 was cut before, and fell: it has all that shall be left, though the damaged one shows more.
-        let mut hearing =
+        let mut round =
             RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80), shown(2, WaitingForRecovery, 10, 30)]);
-        hearing.was_read(node(1), Some(Fitness::Unfit));
-        hearing.others_said(vec![RecoveryReply::Nothing]);
-        assert_eq!(hearing.next(Duration::ZERO), finish(2));
+        round.was_read(node(1), Some(Fitness::Unfit));
+        round.others_said(vec![RecoveryReply::Nothing]);
+        assert_eq!(round.next(Duration::ZERO), finish(2));
     }
 
     /// What is damaged is better than nothing, and than what lacks bytes that it tells of, once everybody has spoken.
@@ -597,10 +597,10 @@ mod tests {
         assert_eq!(alone.next(Duration::ZERO), Next::Do(Step::Finish(RecoveryPlan { len: 80, nodes: vec![first] })));
         let short = |third| {
             let members = vec![shown(1, Finalized, 10, 80), shown(2, WaitingForRecovery, 10, 30), third];
-            let mut hearing = RecoveryRound::new(recorded, members);
-            hearing.was_read(first, Some(Fitness::Unfit));
-            hearing.others_said(vec![]);
-            hearing.next(Duration::from_secs(1_000_000))
+            let mut round = RecoveryRound::new(recorded, members);
+            round.was_read(first, Some(Fitness::Unfit));
+            round.others_said(vec![]);
+            round.next(Duration::from_secs(1_000_000))
         };
         assert!(matches!(short(RecoveryReply::Silence), Next::Do(Step::Wait(_))));
         assert_eq!(short(RecoveryReply::Nothing), Next::Do(Step::Finish(RecoveryPlan { len: 80, nodes: vec![first] })));
@@ -612,10 +612,10 @@ mod tests {
         let cut = RecordedBlock { generation: Generation(10), len: 80, cut: Some(50) };
         let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
         let step = |len| {
-            let mut hearing = RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80)]);
-            hearing.was_read(first, Some(Fitness::Unfit));
-            hearing.others_said(vec![shown(2, WaitingForRecovery, 10, len)]);
-            hearing.next(Duration::ZERO)
+            let mut round = RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80)]);
+            round.was_read(first, Some(Fitness::Unfit));
+            round.others_said(vec![shown(2, WaitingForRecovery, 10, len)]);
+            round.next(Duration::ZERO)
         };
         let finish = |node| Next::Do(Step::Finish(RecoveryPlan { len: 50, nodes: vec![node] }));
         assert_eq!(step(50), finish(second));
@@ -628,15 +628,15 @@ mod tests {
     fn who_is_alone_in_its_home_is_read_before_it_is_believed() {
         let cut = RecordedBlock { generation: Generation(10), len: 80, cut: Some(50) };
         let (first, second) = (NodeId([1; 16]), NodeId([2; 16]));
-        let mut hearing = RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80)]);
-        assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![first]));
-        hearing.was_read(first, Some(Fitness::Unfit));
-        assert_eq!(hearing.next(Duration::ZERO), Next::AskOthers);
-        hearing.others_said(vec![shown(2, Finalized, 10, 80), RecoveryReply::Nothing]);
-        assert_eq!(hearing.next(Duration::ZERO), Next::Read(vec![second]));
-        hearing.was_read(second, Some(Fitness::Fit));
+        let mut round = RecoveryRound::new(cut, vec![shown(1, Finalized, 10, 80)]);
+        assert_eq!(round.next(Duration::ZERO), Next::Read(vec![first]));
+        round.was_read(first, Some(Fitness::Unfit));
+        assert_eq!(round.next(Duration::ZERO), Next::AskOthers);
+        round.others_said(vec![shown(2, Finalized, 10, 80), RecoveryReply::Nothing]);
+        assert_eq!(round.next(Duration::ZERO), Next::Read(vec![second]));
+        round.was_read(second, Some(Fitness::Fit));
         let agreed = RecoveryPlan { len: 50, nodes: vec![second] };
-        assert_eq!(hearing.next(Duration::ZERO), Next::Do(Step::Finish(agreed)));
+        assert_eq!(round.next(Duration::ZERO), Next::Do(Step::Finish(agreed)));
     }
 
     /// Reading is part of fencing what a crash left, and while it is written nobody is asked to read.

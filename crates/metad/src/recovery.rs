@@ -156,28 +156,28 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
     let mut nodes: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
         cluster.members(last.home).into_iter().map(|member| (member.node.id, member.node.ipc_addr())).collect()
     });
-    let mut hearing = RecoveryRound::new(recorded, show(core, &nodes, last, generation).await);
+    let mut round = RecoveryRound::new(recorded, show(core, &nodes, last, generation).await);
     let agreed = loop {
         // Together with the time that the answers took: a silent node was silent in it, too.
         let waited = core.monotonic().saturating_sub(begun);
-        match hearing.next(waited) {
-            Next::AskOthers if mutation::is(Mutation::ForgetChains) => hearing.others_said(Vec::new()),
+        match round.next(waited) {
+            Next::AskOthers if mutation::is(Mutation::ForgetChains) => round.others_said(Vec::new()),
             Next::Read(ids) if mutation::is(Mutation::BelieveUnread) => {
-                ids.into_iter().for_each(|id| hearing.was_read(id, Some(Fitness::Fit)));
+                ids.into_iter().for_each(|id| round.was_read(id, Some(Fitness::Fit)));
             }
             Next::AskOthers => {
                 let others: Vec<(NodeId, String)> = core.with_cluster(|cluster, _| {
                     let known = cluster.nodes().filter(|member| !nodes.iter().any(|(id, _)| *id == member.node.id));
                     known.map(|member| (member.node.id, member.node.ipc_addr())).collect()
                 });
-                hearing.others_said(show(core, &others, last, generation).await);
+                round.others_said(show(core, &others, last, generation).await);
                 nodes.extend(others);
             }
             Next::Read(ids) => {
                 let readers: Vec<(NodeId, String)> = nodes.iter().filter(|(id, _)| ids.contains(id)).cloned().collect();
-                let len = hearing.len_max().max(last.len);
+                let len = round.len_max().max(last.len);
                 for (id, fitness) in read(core, &readers, last.block, last.generation, len).await {
-                    hearing.was_read(id, fitness);
+                    round.was_read(id, fitness);
                 }
             }
             Next::Do(Step::Wait(reason)) => return Attempt::Again(reason),
@@ -202,7 +202,7 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
     if finished.is_empty() && !mutation::is(Mutation::FinishUnanswered) {
         return Attempt::Doubtful;
     }
-    let unread = hearing.to_be_read(&agreed, &finished);
+    let unread = round.to_be_read(&agreed, &finished);
     if !unread.is_empty() && !mutation::is(Mutation::BelieveUnread) {
         nodes.retain(|(id, _)| unread.contains(id));
         let read = read(core, &nodes, last.block, generation, len).await;
