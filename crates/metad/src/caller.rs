@@ -98,7 +98,7 @@ impl Users {
         let user = match connections.user(call.peer, &call.user, now) {
             Some(user) => user,
             None => {
-                let user = Arc::new(self.user(&call.user, now).await?);
+                let user = Arc::new(self.user(&call.user, call.peer.ip(), now).await?);
                 // Of one whose groups are not known the next call asks again.
                 if user.caller.groups_known {
                     connections.set_user(call.peer, &call.user, &user, now);
@@ -111,29 +111,29 @@ impl Users {
         Ok(Session { user, retry, peer: call.peer.ip(), untaken: call.untaken.clone() })
     }
 
-    async fn user(&self, identity: &Identity, now: Duration) -> Result<User, Exception> {
+    async fn user(&self, identity: &Identity, from: IpAddr, now: Duration) -> Result<User, Exception> {
         let user = identity.effective.as_str();
         check_name(user)?;
         let real = identity.real.clone().filter(|real| real != user);
         if let Some(real) = real.as_deref() {
             check_name(real)?;
-            let by = self.caller(real, now).await;
+            let by = self.caller(real, from, now).await;
             if !by.superuser {
                 let message = format!("User: {real} is not allowed to impersonate {user}");
                 let class = if by.groups_known { AUTHORIZATION } else { RETRIABLE };
                 return Err(Exception::new(class, message));
             }
         }
-        Ok(User { caller: self.caller(user, now).await, real, authentication: Authentication::Simple })
+        Ok(User { caller: self.caller(user, from, now).await, real, authentication: Authentication::Simple })
     }
 
     /// The owner's groups are not looked up: the owner may do everything without them. The servers of a group call each
     /// other as the owner, so Raft would wait for a directory server.
-    async fn caller(&self, user: &str, now: Duration) -> Caller {
+    async fn caller(&self, user: &str, from: IpAddr, now: Duration) -> Caller {
         if user == self.owner {
             return Caller { user: user.into(), groups: Vec::new(), groups_known: true, superuser: true };
         }
-        let groups = self.groups.of(user, now).await;
+        let groups = self.groups.of(user, from, now).await;
         let groups_known = groups.is_ok();
         let groups = groups.map(|groups| groups.to_vec()).unwrap_or_default();
         let superuser = groups.contains(&self.supergroup);
@@ -145,10 +145,10 @@ impl Users {
         self.groups.forget();
     }
 
-    /// Of any user, for queries.
-    pub(crate) async fn groups(&self, user: &str, now: Duration) -> Result<GroupNames, Exception> {
+    /// Of any user, for a query from the address `from`.
+    pub(crate) async fn groups(&self, user: &str, from: IpAddr, now: Duration) -> Result<GroupNames, Exception> {
         check_name(user)?;
-        self.groups.of(user, now).await.map_err(|error| Exception::io(format!("groups of {user}: {error}")))
+        self.groups.of(user, from, now).await.map_err(|error| Exception::io(format!("groups of {user}: {error}")))
     }
 }
 
@@ -265,7 +265,7 @@ mod tests {
             let errors = [
                 session(&users, &strange, None).await.unwrap_err(),
                 session(&users, "owner", Some(&strange)).await.unwrap_err(),
-                users.groups(&strange, Duration::ZERO).await.unwrap_err(),
+                users.groups(&strange, [127, 0, 0, 1].into(), Duration::ZERO).await.unwrap_err(),
             ];
             assert!(errors.iter().all(|error| error.message.len() < 300), "an error does not repeat it: {errors:?}");
         }

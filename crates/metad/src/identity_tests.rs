@@ -217,6 +217,24 @@ async fn invented_nodes_leave_nothing() {
     assert_eq!(world.node_count(), 2);
 }
 
+/// Of a process that is refused nothing is remembered for the next leader: there is a place for each datanode.
+#[tokio::test]
+async fn a_refused_registration_is_not_remembered() {
+    let world = World::new().await;
+    let node = world.process(10, 1);
+    node.joins().await;
+    let describe = async |rack: &str, version: &str| {
+        let (rack, version) = (rack.to_owned(), version.to_owned());
+        let request = RegisterRequest { rack, version, ..node.registration() };
+        node.ask::<RegisterResponse>(REGISTER, &request).await.map_err(|(_, message)| message)
+    };
+    describe("/rack1", "second").await.unwrap();
+    let refused = describe("/rack2", "third").await.unwrap_err();
+    assert!(refused.contains("changed less than a minute ago"), "{refused}");
+    let versions = world.metad.running().as_ref().unwrap().server.seat.heard.versions();
+    assert_eq!(versions.into_iter().collect::<Vec<_>>(), [(ID, "second".to_owned())]);
+}
+
 #[tokio::test]
 async fn an_address_is_looked_at_before_anything_is_done_with_it() {
     let world = World::new().await;

@@ -10,7 +10,7 @@ pub(crate) async fn get(
     request: GetGroupsForUserRequestProto,
 ) -> Result<GetGroupsForUserResponseProto, Exception> {
     let seat = &visit.seat;
-    let groups = seat.users.groups(&request.user, seat.clock.monotonic()).await?.to_vec();
+    let groups = seat.users.groups(&request.user, visit.call.peer.ip(), seat.clock.monotonic()).await?.to_vec();
     Ok(GetGroupsForUserResponseProto { groups })
 }
 

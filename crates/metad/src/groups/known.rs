@@ -25,7 +25,7 @@ pub(super) const SERVED: Duration = Duration::from_secs(3000);
 pub(super) const RETRY: Duration = Duration::from_secs(10);
 const _: () = assert!(RETRY.as_secs() < FRESH.as_secs() && FRESH.as_secs() < SERVED.as_secs());
 /// A guess: more people and programs than work on one store within an hour.
-const USER_COUNT_MAX: usize = 10_000;
+pub(super) const USER_COUNT_MAX: usize = 10_000;
 /// What is left when some are dropped, in eighths, so that not each new one needs a look at all. A guess.
 const KEPT_EIGHTHS: usize = 7;
 /// Bytes of all that is remembered. 10,000 users in fifty groups each take about as much.

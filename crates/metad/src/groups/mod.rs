@@ -4,21 +4,23 @@
 //!  call ──▶ known? ──yes──▶ the answer at once; an outdated one is asked for again beside it
 //!             │ no
 //!             ▼
-//!           one look-up a name ──queue──▶ a few threads of their own ──▶ getpwnam, getgrouplist
+//!           one look-up a name ──queues──▶ a few threads of their own ──▶ getpwnam, getgrouplist
 //! ```
 //!
-//! Promise: a call of a known user never waits, whatever the database does. A name is looked up once at a time.
-//! Look-ups that hang hold at most [`THREAD_COUNT_MAX`] threads and [`WAITING_COUNT_MAX`] names, and no thread of the
-//! runtime. A failed look-up is no answer: the last good one is used for a while ([`known`] says how long).
+//! Promise: a call of a known user never waits, whatever the database does. Known users are looked up again before any
+//! newcomer is. A name is looked up once at a time. Look-ups that hang hold at most [`THREAD_COUNT_MAX`] threads and
+//! [`WAITING_COUNT_MAX`] names of newcomers, of which one address has an eighth, and no thread of the runtime. A failed
+//! look-up is no answer: the last good one is used for a while ([`known`] says how long).
 
 mod known;
 
 use crate::environment::GroupLookUp;
 use io::Crew;
 use io::stage::{Moment, timeout};
-use known::{Known, Standing};
-use std::collections::{HashMap, VecDeque};
+use known::{Known, Standing, USER_COUNT_MAX};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -29,8 +31,13 @@ pub(crate) use known::GroupNames;
 const NAME_LEN_MAX: usize = 255;
 /// Look-ups at the same time. A directory server answers within milliseconds; this many may hang. A guess.
 const THREAD_COUNT_MAX: usize = 8;
-/// Names that are looked up or wait for that. A guess: with a database that answers they are done within a second.
+/// Look-ups of newcomers at the same time: those of users who are known go on when as many hang.
+const NEWCOMER_THREAD_COUNT_MAX: usize = THREAD_COUNT_MAX - 2;
+/// Names of newcomers that are looked up or wait for that. A guess: with a database that answers they are done within a
+/// second.
 const WAITING_COUNT_MAX: usize = 1000;
+/// Of these, for calls from one address: it may invent names. A guess.
+const WAITING_PER_ADDRESS_MAX: usize = WAITING_COUNT_MAX / 8;
 /// A call of somebody unknown waits for so long; then it goes on without the groups, and what depends on them is
 /// answered with "try again". Clients wait for a minute.
 const WAIT: Duration = Duration::from_secs(10);
@@ -62,8 +69,15 @@ struct State {
     known: Known,
     /// Names that are looked up or wait for it.
     asked: HashMap<Arc<str>, watch::Receiver<Option<Answer>>>,
-    queue: VecDeque<Question>,
+    /// Users who are known, and to be asked for again. There are no more than are known.
+    refreshes: VecDeque<Question>,
+    newcomers: VecDeque<Question>,
+    /// Of newcomers that are looked up or wait for it, whatever was forgotten since.
+    newcomer_counts: BTreeMap<IpAddr, usize>,
+    newcomer_count: usize,
     thread_count: usize,
+    /// Of those, which look a newcomer up.
+    newcomer_thread_count: usize,
     /// Rises when all is forgotten: what was asked before is old.
     epoch: u64,
 }
@@ -75,7 +89,54 @@ struct Question {
     at: Duration,
     began: Moment,
     epoch: u64,
+    /// Who asks for a newcomer; `None`: the user is known.
+    newcomer_from: Option<IpAddr>,
     answer: watch::Sender<Option<Answer>>,
+}
+
+impl State {
+    fn newcomer_comes(&mut self, from: IpAddr) -> Result<(), NoAnswer> {
+        let of_address = self.newcomer_counts.get(&from).copied().unwrap_or_default();
+        if self.newcomer_count >= WAITING_COUNT_MAX || of_address >= WAITING_PER_ADDRESS_MAX {
+            return Err(NoAnswer);
+        }
+        self.newcomer_counts.insert(from, of_address + 1);
+        self.newcomer_count += 1;
+        Ok(())
+    }
+
+    fn newcomer_goes(&mut self, from: IpAddr) {
+        let of_address = self.newcomer_counts.get_mut(&from).expect("a newcomer is counted with its address");
+        *of_address -= 1;
+        if *of_address == 0 {
+            self.newcomer_counts.remove(&from);
+        }
+        self.newcomer_count -= 1;
+    }
+
+    /// Who is looked up next: users who are known first.
+    fn next(&mut self) -> Option<Question> {
+        if let Some(refresh) = self.refreshes.pop_front() {
+            return Some(refresh);
+        }
+        if self.newcomer_thread_count >= NEWCOMER_THREAD_COUNT_MAX {
+            return None;
+        }
+        let newcomer = self.newcomers.pop_front()?;
+        self.newcomer_thread_count += 1;
+        Some(newcomer)
+    }
+
+    /// The thread that had it is free for another.
+    fn on_looked_up(&mut self, question: &Question) {
+        if let Some(from) = question.newcomer_from {
+            self.newcomer_thread_count -= 1;
+            self.newcomer_goes(from);
+        }
+        if question.epoch == self.epoch {
+            self.asked.remove(&question.name);
+        }
+    }
 }
 
 impl fmt::Debug for Groups {
@@ -90,8 +151,8 @@ impl Groups {
         Self { shared: Arc::new(shared), threads: Crew::new("groups"), wait: WAIT }
     }
 
-    /// `user` passes [`is_name`].
-    pub(crate) async fn of(&self, user: &str, now: Duration) -> Answer {
+    /// `user` passes [`is_name`]; the call comes from the address `from`.
+    pub(crate) async fn of(&self, user: &str, from: IpAddr, now: Duration) -> Answer {
         assert!(is_name(user), "callers check a name before they ask for its groups");
         let mut answer = {
             let mut state = self.shared.lock();
@@ -99,12 +160,12 @@ impl Groups {
                 Standing::Fresh(groups) => return Ok(groups),
                 Standing::Outdated { groups, ask } => {
                     if ask {
-                        let _beside_the_call = self.ask(&mut state, user, now);
+                        let _beside_the_call = self.ask(&mut state, user, None, now);
                     }
                     return Ok(groups);
                 }
                 Standing::Failing => return Err(NoAnswer),
-                Standing::Unknown => self.ask(&mut state, user, now)?,
+                Standing::Unknown => self.ask(&mut state, user, Some(from.to_canonical()), now)?,
             }
         };
         let Ok(answered) = timeout(self.wait, answer.wait_for(Option::is_some)).await else {
@@ -121,21 +182,32 @@ impl Groups {
         let mut state = self.shared.lock();
         state.epoch += 1;
         state.known = Known::default();
-        let State { asked, queue, epoch, .. } = &mut *state;
-        queue.iter_mut().for_each(|question| question.epoch = *epoch);
+        let State { asked, refreshes, newcomers, epoch, .. } = &mut *state;
+        let waiting = || refreshes.iter().chain(&*newcomers).map(|question| Arc::clone(&question.name));
+        let waiting: HashSet<Arc<str>> = waiting().collect();
+        refreshes.iter_mut().chain(newcomers).for_each(|question| question.epoch = *epoch);
         // A look-up that hangs keeps its thread, and its name may be asked for again.
-        asked.retain(|name, _| queue.iter().any(|question| question.name == *name));
+        asked.retain(|name, _| waiting.contains(name));
     }
 
-    fn ask(&self, state: &mut State, user: &str, now: Duration) -> Result<watch::Receiver<Option<Answer>>, NoAnswer> {
+    fn ask(
+        &self,
+        state: &mut State,
+        user: &str,
+        newcomer_from: Option<IpAddr>,
+        now: Duration,
+    ) -> Result<watch::Receiver<Option<Answer>>, NoAnswer> {
         if let Some(answer) = state.asked.get(user) {
             return Ok(answer.clone());
         }
-        if state.asked.len() >= WAITING_COUNT_MAX {
-            return Err(NoAnswer);
+        match newcomer_from {
+            Some(from) => state.newcomer_comes(from)?,
+            None if state.refreshes.len() >= USER_COUNT_MAX => return Err(NoAnswer),
+            None => {}
         }
         let (name, (sender, answer)) = (Arc::<str>::from(user), watch::channel(None));
-        if state.thread_count < THREAD_COUNT_MAX {
+        let may_begin = newcomer_from.is_none() || state.newcomer_thread_count < NEWCOMER_THREAD_COUNT_MAX;
+        if may_begin && state.thread_count < THREAD_COUNT_MAX {
             let shared = Arc::clone(&self.shared);
             match self.threads.run(move || shared.work()) {
                 Ok(()) => state.thread_count += 1,
@@ -143,15 +215,22 @@ impl Groups {
                 Err(_) if state.thread_count > 0 => {}
                 Err(error) => {
                     tracing::warn!(%error, "no thread to look users up with");
+                    newcomer_from.into_iter().for_each(|from| state.newcomer_goes(from));
                     return Err(NoAnswer);
                 }
             }
         }
         state.asked.insert(Arc::clone(&name), answer.clone());
         let began = Moment::now();
-        state.queue.push_back(Question { name, at: now, began, epoch: state.epoch, answer: sender });
+        let question = Question { name, at: now, began, epoch: state.epoch, newcomer_from, answer: sender };
+        match newcomer_from {
+            Some(_) => state.newcomers.push_back(question),
+            None => state.refreshes.push_back(question),
+        }
         assert!(state.thread_count <= THREAD_COUNT_MAX, "{} threads look users up", state.thread_count);
-        assert!(state.queue.len() <= state.asked.len(), "a name is queued twice, or nobody waits for it");
+        let queued = state.refreshes.len() + state.newcomers.len();
+        assert!(queued <= state.asked.len(), "a name is queued twice, or nobody waits for it");
+        assert!(state.newcomer_count <= WAITING_COUNT_MAX, "{} newcomers wait", state.newcomer_count);
         Ok(answer)
     }
 }
@@ -162,7 +241,7 @@ impl Shared {
         loop {
             let question = {
                 let mut state = self.lock();
-                let Some(question) = state.queue.pop_front() else {
+                let Some(question) = state.next() else {
                     assert!(state.thread_count > 0, "this thread is counted");
                     state.thread_count -= 1;
                     return;
@@ -191,8 +270,8 @@ impl Shared {
                 Ok(groups) => state.known.answered(&question.name, Arc::clone(groups), question.at),
                 Err(NoAnswer) => state.known.failed(&question.name, question.at + question.began.elapsed()),
             }
-            state.asked.remove(&question.name);
         }
+        state.on_looked_up(question);
         drop(state);
         question.answer.send_replace(Some(answer));
     }
@@ -210,9 +289,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.thread_count -= 1;
-        if self.1.epoch == state.epoch {
-            state.asked.remove(&self.1.name);
-        }
+        state.on_looked_up(self.1);
     }
 }
 

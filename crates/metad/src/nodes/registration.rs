@@ -148,7 +148,7 @@ async fn accept(
     version: String,
     must_write: bool,
 ) -> Result<(), Exception> {
-    seat.heard.registered(node.clone(), usage, version, core.monotonic());
+    let described = node.clone();
     // What a datanode's own configuration says stands above the script.
     if node.rack == DEFAULT_RACK {
         node.rack = rack_lookup::of_node(core, &node).await;
@@ -166,6 +166,8 @@ async fn accept(
     let Some(has_complaint) = core.leader().on_registered(&claimed, usage, now) else {
         return Err(Exception::io(format!("another process registers as datanode {id}; try again in a second")));
     };
+    // Not before: it has a place for each datanode and forgets none, and a process that was refused is none.
+    seat.heard.registered(described, usage, version, now);
     if has_complaint {
         core.complaint_wake.notify_one();
     }
