@@ -8,6 +8,7 @@
 //!
 //! A server that is listed alone and knows of no other does not take what comes from elsewhere, and looks at it all the
 //! same: if it lost its data, its group has others by now, and what they send tells it so. See `raft::Raft::overhear`.
+//! Once it leads and holds files, what comes from addresses that it does not know does not end it.
 //!
 //! Promise: a server that belongs to a group accepts them from its members' machines alone. One that was started to
 //! join, and does not find itself among the members yet, accepts them from the servers that its configuration names,
