@@ -9,6 +9,7 @@
 //! A server that is listed alone, and knows of no other member, does not accept messages from elsewhere. It examines
 //! them all the same: if it lost its data, its group has other members by now, and their messages show that. See
 //! `raft::Raft::overhear`.
+//! Once it leads and holds files, a message from an address that it does not know does not end it.
 //!
 //! Promise: a server that belongs to a group accepts messages from its members' machines alone.
 //!

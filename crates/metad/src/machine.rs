@@ -114,6 +114,12 @@ impl Machine {
         read_founding(&self.store.view())
     }
 
+    /// Whether clients have made anything.
+    pub(crate) fn holds_files(&self) -> Result<bool, RowsError> {
+        let rows = self.store.view();
+        Ok(read_founding(&rows)?.is_some() && namespace::has_entries(&rows)?)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Weak<dyn Follower>>> {
         // A single value, which no panic leaves half changed.
         self.leader.lock().unwrap_or_else(PoisonError::into_inner)

@@ -54,6 +54,11 @@ pub(crate) fn read_node(rows: &dyn Rows, id: InodeId) -> Result<Option<Node>, Ro
     }
 }
 
+/// Whether anything stands below the root.
+pub fn has_entries(rows: &dyn Rows) -> Result<bool, RowsError> {
+    Ok(root(rows)?.inode.child_count() > 0)
+}
+
 pub(crate) fn root(rows: &dyn Rows) -> Result<Node, RowsError> {
     let inode =
         read_entry(rows, NOWHERE, "")?.ok_or_else(|| corrupt("find the root", "the namespace was never formatted"))?;

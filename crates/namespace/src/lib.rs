@@ -68,7 +68,7 @@ pub use apply::{IsThere, apply, apply_with};
 pub use caller::{Caller, RetryKey};
 pub use effects::{Applied, Doubt, DoubtCause, Effects, Written};
 pub use error::{Answer, NsError};
-pub use inode::ROOT;
+pub use inode::{ROOT, has_entries};
 pub use lease::RECOVERY_HOLDER;
 pub use limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT, TREE_DEPTH_MAX};
 pub use ops::{

@@ -12,7 +12,8 @@
 //! One that is listed alone has nobody to ask. It may have lost its data all the same, and its group have others by
 //! now, who send it what is meant for another incarnation. So it waits for such messages before it founds, and before
 //! it leads again; and if one comes later, as the others were down, it ends: two stores of one name must not both be
-//! served.
+//! served. One that leads and holds files does so only if the message comes from an address that it knows, as anybody
+//! can send one; else it logs an error.
 
 use crate::machine::{Applier, Machine};
 use crate::network::Network;

@@ -86,10 +86,22 @@ impl<M: Machine> Inbox<M> {
         encode(&answer)
     }
 
-    /// As [`Inbox::take`], for a message that may not be answered.
-    pub(crate) async fn overhear(&self, bytes: &[u8]) {
-        if decode::<Request>(bytes).is_ok_and(|request| self.is_meant(&request).is_err()) {
-            self.end_beside_others().await;
+    /// As [`Inbox::take`], for a message that may not be answered. `may_end`: nothing would be lost if it is a lie.
+    pub(crate) async fn overhear(&self, bytes: &[u8], may_end: bool) {
+        let Ok(request) = decode::<Request>(bytes) else { return };
+        if may_end {
+            if self.is_meant(&request).is_err() {
+                self.end_beside_others().await;
+            }
+        } else if self.is_mistaken(&request) && self.may_complain() {
+            tracing::error!(
+                member = self.node_id,
+                incarnation = self.incarnation,
+                expected = request.incarnation,
+                "a server at an address that neither the configuration nor the log names knows this member with other data than is in \
+                 its directory. This server goes on, as anybody can send that. If it is of this member's group, the data of \
+                 that was lost here, and two stores are served: name its address in members_from, and this server stops"
+            );
         }
     }
 
@@ -113,14 +125,11 @@ impl<M: Machine> Inbox<M> {
         if request.to != *node_id {
             return Err(format!("this is member {node_id}, not {}", request.to));
         }
-        let is_greeting = matches!(request.ask, Ask::AreYouNew);
-        if is_greeting || request.incarnation == *incarnation || mutation::is(Mutation::ForgetIncarnations) {
+        if !self.is_mistaken(request) {
             return Ok(());
         }
         self.mistaken.set();
-        let mut complained = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
-        if complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EACH) {
-            *complained = Some(Moment::now());
+        if self.may_complain() {
             tracing::error!(
                 member = node_id,
                 incarnation,
@@ -130,6 +139,22 @@ impl<M: Machine> Inbox<M> {
             );
         }
         Err(format!("member {node_id} has other data than the group counts on; remove it, and add it under a new id"))
+    }
+
+    /// Whether it is for this member, and for another incarnation of it.
+    fn is_mistaken(&self, request: &Request) -> bool {
+        let is_greeting = matches!(request.ask, Ask::AreYouNew);
+        let is_same = request.incarnation == self.incarnation || mutation::is(Mutation::ForgetIncarnations);
+        request.to == self.node_id && !is_greeting && !is_same
+    }
+
+    fn may_complain(&self) -> bool {
+        let mut complained = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = complained.is_none_or(|at| at.elapsed() >= COMPLAIN_EACH);
+        if is_due {
+            *complained = Some(Moment::now());
+        }
+        is_due
     }
 
     async fn answer(self: &Arc<Self>, Request { from, ask, .. }: Request) -> Result<Answer, Refusal> {

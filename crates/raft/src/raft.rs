@@ -330,9 +330,10 @@ impl<M: Machine> Raft<M> {
 
     /// Takes note of a message whose sender may be a stranger: it is not answered. One that is meant for another
     /// incarnation of this member shows that a group knows it with data that it has lost; then it neither founds nor
-    /// leads. `founding` says more.
-    pub async fn overhear(&self, message: &[u8]) {
-        self.inner.inbox.overhear(message).await;
+    /// leads. `founding` says more. `may_end`: it ends by that if it founded a group alone; otherwise it only says so in
+    /// its log, as anybody can send such a message.
+    pub async fn overhear(&self, message: &[u8], may_end: bool) {
+        self.inner.inbox.overhear(message, may_end).await;
     }
 
     /// Whether this member leads, as it changes.

@@ -13,12 +13,16 @@ const APPEND: u32 = 0;
 const ARE_YOU_NEW: u32 = 5;
 const REFUSED: u8 = 9;
 
-/// Sends a message of a stranger. The answer begins with its number.
-async fn tell(group: &Group, incarnation: u64, kind: u32, fields: &impl Encoded) -> Vec<u8> {
+/// A message of a stranger.
+fn message_to(member: u64, incarnation: u64, kind: u32, fields: &impl Encoded) -> Vec<u8> {
     let fields = encode(fields, Vec::new());
-    let request = encode(&((4_u64, incarnation, STRANGER), (kind, fields)), Vec::new());
-    let message = encode(&request, vec![VERSION]);
-    group.member(4).handle(&message).await.split_off(1)
+    let request = encode(&((member, incarnation, STRANGER), (kind, fields)), Vec::new());
+    encode(&request, vec![VERSION])
+}
+
+/// Sends one. The answer begins with its number.
+async fn tell(group: &Group, incarnation: u64, kind: u32, fields: &impl Encoded) -> Vec<u8> {
+    group.member(4).handle(&message_to(4, incarnation, kind, fields)).await.split_off(1)
 }
 
 /// A group of three, and a fourth that waits, to which somebody who is no member sends a heartbeat of `term`.
@@ -77,4 +81,21 @@ async fn one_that_a_stranger_gave_a_vote_is_not_added() {
         tokio::time::sleep(POLL.max(Duration::from_millis(10))).await;
     }
     panic!("the new one gets nothing");
+}
+
+/// One that is alone and listed alone: somebody says that a group knows it with other data.
+#[tokio::test]
+async fn a_strangers_word_ends_a_sole_member_only_where_it_may() {
+    let group = Group::of(1).await;
+    group.propose(1).await;
+    let raft = group.member(1);
+    let (none, entry_count) = (None::<(u64, u64)>, 0_u32);
+    let message = message_to(1, 77, APPEND, &((3_u64, STRANGER, true), none, (none, entry_count)));
+    for _ in 0..3 {
+        raft.overhear(&message, false).await;
+    }
+    group.propose(2).await;
+    raft.overhear(&message, true).await;
+    let fault = tokio::time::timeout(Duration::from_secs(20), raft.failed()).await.expect("it ends");
+    assert!(fault.must_rejoin, "{fault}");
 }
