@@ -199,8 +199,8 @@ impl Copier {
         state.bad.push_back(Bad { at: now, replica, told: false });
     }
 
-    /// A damaged replica is no more: it was deleted, or a good copy has its place. Whoever were told of it again would
-    /// not forget it.
+    /// A damaged replica is no more: it was deleted, a good copy has its place, or it reads well again. A metadata server
+    /// that had a report of it once more would believe that.
     pub(crate) fn forget_bad(&self, block: BlockId) {
         self.lock().bad.retain(|known| known.replica.block != block.0);
     }
@@ -231,12 +231,7 @@ impl Copier {
                 return; // it was written off
             }
             match copied {
-                Ok(()) => {
-                    if order.replaces {
-                        self.forget_bad(block);
-                    }
-                    node.was_put(block);
-                }
+                Ok(()) => node.was_put(block),
                 Err(failures) => {
                     let now = node.now();
                     let mut state = self.lock();
@@ -392,6 +387,7 @@ impl Copier {
             }
             return Err(Fault::Own(format!("the copy does not read back as it was written: {error}")));
         }
+        self.forget_bad(block);
         tracing::debug!(%block, len, from = addr, "a replica was copied and read back");
         Ok(())
     }
@@ -411,7 +407,12 @@ impl Copier {
                 node.changes.came.notify_one();
                 Err(error)
             }
-            outcome => outcome.map(drop),
+            outcome => {
+                if outcome.is_ok() {
+                    self.forget_bad(block);
+                }
+                outcome.map(drop)
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use prost::Message;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::{Ask, Cluster, GENERATION, POOL, block_proto, eventually, pattern};
-use types::ReplicaState;
+use types::{Fitness, ReplicaState};
 use wire::node::{self, *};
 use wire::{BlockScope, Status};
 
@@ -352,6 +352,34 @@ fn every_message_says_whose_it_is() {
         assert_eq!(told.heartbeats[0].sender, sender);
         assert_eq!(told.catalogue[0].sender, sender);
     });
+}
+
+/// A bit was read wrongly for a while. Once the replica reads well again no metadata server hears of it any more.
+#[test]
+fn damage_that_is_gone_is_not_reported_again() {
+    let world = World::new();
+    world.cluster.write(&[0], 5, &pattern(5, 8 << 20));
+    let stored = world.cluster.configs[0].dir.join("containers/0/5.data");
+    let flip = || {
+        let mut bytes = std::fs::read(&stored).unwrap();
+        bytes[1000] ^= 1;
+        std::fs::write(&stored, bytes).unwrap();
+    };
+    let verify = || {
+        let request = VerifyRequest { block: 5, generation: GENERATION };
+        world.call::<_, VerifyResponse>(REPLICA_PROTOCOL, VERIFY, &request).unwrap().fitness()
+    };
+    let bad_count = || world.told(|told| told.heartbeats.iter().map(|beat| beat.bad.len()).sum::<usize>());
+    flip();
+    assert_ne!(verify(), Fitness::Fit);
+    eventually("it is reported", || bad_count() > 0);
+    flip();
+    assert_eq!(verify(), Fitness::Fit);
+    world.told(|told| (told.forgetful, told.heartbeats) = (true, Vec::new()));
+    eventually("it registers again", || world.told(|told| told.registered.len() == 2));
+    world.told(|told| told.heartbeats.clear());
+    eventually("heartbeats", || world.told(|told| told.heartbeats.len() > 2));
+    assert_eq!(bad_count(), 0);
 }
 
 /// What changes replicas, or keeps a disk busy, is done for metadata servers; what clients ask is answered to all.

@@ -46,6 +46,8 @@ pub struct Surplus {
     due: BTreeSet<(Duration, ContainerId)>,
     /// Of containers of which only a part was asked about: the last replica.
     asked_up_to: BTreeMap<ContainerId, (BlockId, NodeId)>,
+    /// Containers some of whose replicas stayed since the first of them was asked about.
+    unsettled: BTreeSet<ContainerId>,
     count: usize,
     /// Nodes that reported more than there was room for, since they began their catalogues.
     overflowing: BTreeSet<NodeId>,
@@ -115,7 +117,11 @@ impl Surplus {
     /// `node` begins its catalogue.
     pub fn on_catalogue_begun(&mut self, node: NodeId, now: Duration) {
         self.telling.insert(node, now);
-        self.overflowing.remove(&node);
+        if self.overflowing.remove(&node) {
+            // What there was no room for is known when this catalogue is complete, and not before.
+            self.awaited.entry(node).or_insert(true);
+            self.await_catalogue(node);
+        }
         let is_asked = !self.to_ask.contains(&node);
         self.awaited.entry(node).and_modify(|begun| *begun = is_asked);
     }
@@ -135,6 +141,13 @@ impl Surplus {
         let gone: Vec<_> = self.of_node.get(&node).into_iter().flatten().filter(is_old).copied().collect();
         for (home, block) in gone {
             self.forget(home, node, block);
+        }
+    }
+
+    /// What `node` reported was not all that it has.
+    fn await_catalogue(&mut self, node: NodeId) {
+        if let Some(out) = self.out.get_mut(&node).filter(|out| out.catalogue == Catalogue::Complete) {
+            out.catalogue = Catalogue::Asked;
         }
     }
 
@@ -200,7 +213,11 @@ impl Surplus {
     /// asked yet.
     pub fn asked(&mut self, home: ContainerId, now: Duration, settled_all: bool) {
         if self.by_home.contains_key(&home) {
-            let is_at_once = settled_all || self.asked_up_to.contains_key(&home);
+            if !settled_all {
+                self.unsettled.insert(home);
+            }
+            // Behind the last page the turn begins anew, but for what stayed not at once.
+            let is_at_once = self.asked_up_to.contains_key(&home) || !self.unsettled.remove(&home);
             self.due.insert((if is_at_once { now } else { now + ASK_AGAIN_AFTER }, home));
         }
     }
@@ -218,6 +235,9 @@ impl Surplus {
                 self.of_node.remove(&node);
                 if self.overflowing.remove(&node) {
                     self.ask_all(node);
+                    // A catalogue under way has passed over some already.
+                    self.telling.remove(&node);
+                    self.await_catalogue(node);
                 }
             }
         }
@@ -226,6 +246,7 @@ impl Surplus {
         if of_home.is_empty() {
             self.by_home.remove(&home);
             self.asked_up_to.remove(&home);
+            self.unsettled.remove(&home);
         }
         if !others && let Some(homes) = self.homes.get_mut(&block) {
             homes.remove(&home);
@@ -323,6 +344,7 @@ impl Surplus {
         assert_eq!(self.homes, homes, "containers of each block");
         assert_eq!(self.of_node, of_node, "replicas of each node");
         assert!(self.asked_up_to.keys().all(|home| self.by_home.contains_key(home)), "a turn among what is not kept");
+        assert!(self.unsettled.iter().all(|home| self.by_home.contains_key(home)), "what stayed is not kept");
         assert_eq!(self.count, self.by_home.values().map(BTreeMap::len).sum::<usize>(), "replicas that are kept");
         assert!(self.count <= KEPT_COUNT_MAX, "{} replicas are kept", self.count);
         for (node, going) in &self.going {
@@ -367,9 +389,47 @@ mod tests {
         report(&mut surplus, max + 7, at(3));
         assert_eq!(surplus.len(), KEPT_OF_NODE_MAX + 1, "what is told again stays");
         (0..max).for_each(|index| surplus.forget(home, one, told(index).block));
+        assert!(!surplus.is_settled(one, &repair), "seven of its replicas are not known");
         assert!(surplus.take_ask(one) && !surplus.has_full_catalogue(one));
         report(&mut surplus, 0, at(4));
         assert!(surplus.is_settled(one, &repair));
+        surplus.check();
+    }
+
+    /// A catalogue that nobody asked for begins: until it is complete, what an earlier one had no room for is not known.
+    #[test]
+    fn a_node_that_reported_too_many_is_not_known_while_it_reports_anew() {
+        let (node, repair, at) = (NodeId([1; 16]), Repair::default(), Duration::from_secs);
+        let mut surplus = Surplus::default();
+        surplus.out_since(node, at(1));
+        assert!(!surplus.is_settled(node, &repair) && surplus.take_ask(node));
+        surplus.on_catalogue_begun(node, at(2));
+        surplus.overflowing.insert(node); // others have all the room
+        surplus.on_catalogue_complete(node);
+        surplus.on_catalogue_begun(node, at(600));
+        assert!(!surplus.has_full_catalogue(node) && !surplus.is_settled(node, &repair));
+        surplus.on_catalogue_complete(node);
+        assert!(surplus.has_full_catalogue(node) && surplus.is_settled(node, &repair));
+        surplus.check();
+    }
+
+    /// The last page is full, so another, empty one follows: what stayed on the pages before waits all the same.
+    #[test]
+    fn what_stays_is_not_asked_about_at_once_again() {
+        let (home, now) = (ContainerId(1), Duration::from_secs(1));
+        let mut surplus = Surplus::default();
+        for index in 0..2 {
+            let (block, generation) = (BlockId::new(home, index), Generation(1001));
+            let told = ReportedReplica { block, generation, len: 5, file: None, home: None, finalized: true };
+            surplus.keep(NodeId([1; 16]), told, home, now);
+        }
+        assert_eq!(surplus.next(now), Some(home));
+        assert_eq!(surplus.next_of(home, 2).len(), 2);
+        surplus.asked(home, now, false);
+        assert_eq!(surplus.next(now), Some(home), "there may be more");
+        assert_eq!(surplus.next_of(home, 2).len(), 0);
+        surplus.asked(home, now, true);
+        assert_eq!((surplus.next(now), surplus.next(now + ASK_AGAIN_AFTER)), (None, Some(home)));
         surplus.check();
     }
 

@@ -402,6 +402,45 @@ mod tests {
         }
     }
 
+    /// What was cut may have been of a later term than what has its place, also where a segment ended with it.
+    #[tokio::test]
+    async fn entries_of_a_later_term_that_were_cut_leave_no_trace() {
+        let mut story = Story::new();
+        story.append(6, 4, 10).await;
+        let kept = story.facts.last;
+        story.append(7, 12, 8 << 10).await;
+        story.entries.truncate(4);
+        story.facts.last = kept;
+        story.log().truncate_after(kept).await.unwrap();
+        story.append(6, 50, 10).await;
+        story.append(8, 12, 8 << 10).await;
+        let upto = log_id(6, 40);
+        story.entries.retain(|entry| entry.log_id.index > upto.index);
+        story.facts.purged = Some(upto);
+        story.log().purge(upto).await.unwrap();
+        story.append(8, 1, 10).await;
+        story.check().await;
+        story.close();
+        assert!(crate::segment::list(&story.disk()).unwrap()[0].0 > 1, "the segment of term 7 is still there");
+        story.open();
+        story.check().await;
+    }
+
+    #[tokio::test]
+    async fn a_copy_of_an_earlier_term_that_reaches_behind_the_log_replaces_it() {
+        let mut story = Story::new();
+        story.append(7, 30, 10).await;
+        let upto = log_id(6, 50);
+        story.log().purge(upto).await.unwrap();
+        story.entries.clear();
+        (story.facts.purged, story.facts.last) = (Some(upto), Some(upto));
+        story.append(8, 2, 10).await;
+        story.check().await;
+        story.close();
+        story.open();
+        story.check().await;
+    }
+
     /// A snapshot that reaches behind the log's end replaces the log: the next entry follows the snapshot.
     #[tokio::test]
     async fn purging_beyond_the_end_begins_the_log_anew() {

@@ -42,7 +42,7 @@ struct State {
 impl State {
     fn purge(&mut self, upto: LogId) {
         self.purged = Some(upto);
-        self.last = self.last.max(Some(upto));
+        self.last = self.last.filter(|last| last.index >= upto.index).or(Some(upto));
         self.entries.retain(|entry| entry.log_id.index > upto.index);
     }
 

@@ -113,7 +113,8 @@ impl Writer {
             }
         };
         let Replay { facts, removed, entries } = replay;
-        if facts.purged < removed {
+        // By index: an entry of an earlier segment that was cut may have had a later term.
+        if index(facts.purged) < index(removed) {
             return Err(damage(
                 &disk.path().join(&active.name),
                 "segments before it are missing that were still needed",
@@ -279,10 +280,17 @@ enum Waiting {
 }
 
 impl Facts {
+    /// A copy of another member's rows takes the place of entries up to `id`, which may be of a later term here than there.
     pub(crate) fn purge(&mut self, id: LogId) {
         self.purged = Some(id);
-        self.last = self.last.max(Some(id));
+        if index(self.last) < Some(id.index) {
+            self.last = Some(id);
+        }
     }
+}
+
+fn index(id: Option<LogId>) -> Option<u64> {
+    id.map(|id| id.index)
 }
 
 /// Rebuilds a log from its records.
