@@ -22,12 +22,16 @@ impl Refusal {
     }
 
     pub(crate) fn bytes(self) -> Vec<u8> {
-        message_bytes(&proto::BlockOpResponseProto {
+        message_bytes(&self.answer())
+    }
+
+    pub(crate) fn answer(self) -> proto::BlockOpResponseProto {
+        proto::BlockOpResponseProto {
             status: self.status.0.into(),
             first_bad_link: Some(self.first_bad_link),
             message: Some(self.message),
             ..Default::default()
-        })
+        }
     }
 }
 

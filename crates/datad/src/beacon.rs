@@ -1,8 +1,7 @@
 //! Signs of life for threads that cannot give them themselves, as they wait for a disk or for another node.
 //!
-//! Promise: whoever waits for a thread that is [`busy`](Beacon::busy) hears of this node each `sign_ms`, until the work
-//! takes longer than a node below may be silent: a disk that never comes back is a lost one. One task does it for all
-//! streams, and sleeps while nothing lasts.
+//! Promise: whoever waits for a thread that is [`busy`](Beacon::busy) hears of this node each `sign_ms`, for as long as
+//! [`xfer::write::Above::sign_for_busy`] allows. One task does it for all streams, and sleeps while nothing lasts.
 
 use crate::node::Node;
 use crate::write::Above;
@@ -61,9 +60,7 @@ impl Drop for Busy<'_> {
 }
 
 pub(crate) async fn run(node: Arc<Node>) {
-    let limits = &node.config.limits;
-    let every = Duration::from_millis(limits.sign_ms);
-    let longest = Duration::from_millis(limits.below_silent_ms);
+    let limits = node.config.limits.of_writes();
     loop {
         let idle = {
             let mut work = node.beacon.lock();
@@ -73,12 +70,10 @@ pub(crate) async fn run(node: Arc<Node>) {
         if idle {
             node.beacon.begun.notified().await;
         }
-        tokio::time::sleep(every).await;
+        tokio::time::sleep(limits.sign_each).await;
         let now = node.now();
         for (above, since) in node.beacon.lock().under_way.values() {
-            if now < *since + longest {
-                above.sign(now, every);
-            }
+            above.sign_for_busy(*since, now, &limits);
         }
     }
 }

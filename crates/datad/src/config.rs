@@ -123,19 +123,21 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
+        let writes = xfer::write::Limits::DEFAULT;
+        let ms = |time: Duration| time.as_millis() as u64;
         Self {
             transfer_count_max: 4096,
             connection_count_max: 8192,
             keepalive_ms: 4000,
             op_ms: 60_000,
-            connect_ms: 2000,
-            setup_ms: 30_000,
-            per_node_ms: 5000,
+            connect_ms: ms(writes.connect),
+            setup_ms: ms(writes.setup),
+            per_node_ms: ms(writes.per_node),
             crowded_ms: 8000,
-            writer_silent_ms: 120_000,
-            below_silent_ms: 60_000,
-            stalled_ms: 2000,
-            sign_ms: 500,
+            writer_silent_ms: ms(writes.writer_silent),
+            below_silent_ms: ms(writes.below_silent),
+            stalled_ms: ms(writes.stalled),
+            sign_ms: ms(writes.sign_each),
             small_late_ms: 300,
             left_open_ms: 10_000,
             reader_stalled_ms: 480_000,
@@ -150,6 +152,19 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Those of write streams.
+    pub(crate) fn of_writes(&self) -> xfer::write::Limits {
+        xfer::write::Limits {
+            connect: Duration::from_millis(self.connect_ms),
+            setup: Duration::from_millis(self.setup_ms),
+            per_node: Duration::from_millis(self.per_node_ms),
+            writer_silent: Duration::from_millis(self.writer_silent_ms),
+            below_silent: Duration::from_millis(self.below_silent_ms),
+            stalled: Duration::from_millis(self.stalled_ms),
+            sign_each: Duration::from_millis(self.sign_ms),
+        }
+    }
+
     /// `base` milliseconds, and the allowance for `node_count` nodes behind.
     pub(crate) fn with_nodes(&self, base: u64, node_count: usize) -> Duration {
         Duration::from_millis(base.saturating_add(self.per_node_ms.saturating_mul(node_count as u64)))

@@ -14,8 +14,7 @@ use wire::{OpHeader, WireError, delimited};
 /// Bytes asked of the kernel at a time: an op message of a common chain, with its header.
 const READ_LEN: usize = 4096;
 
-/// An answer to an operation is a few hundred bytes; an error text may be longer.
-pub(crate) const ANSWER_LEN_MAX: usize = 64 << 10;
+const ANSWER_LEN_MAX: usize = xfer::write::ANSWER_LEN_MAX;
 
 /// Operations that take less than this are not counted: those of chains of some twenty nodes.
 const FREE_LEN: usize = 64 << 10;

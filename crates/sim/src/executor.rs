@@ -421,25 +421,6 @@ pub(crate) async fn race<A, B>(first: impl Future<Output = A>, second: impl Futu
     .await
 }
 
-/// All of them, at a time; the results in their order.
-pub(crate) async fn all<T>(mut futures: Vec<Boxed<T>>) -> Vec<T> {
-    let mut done: Vec<Option<T>> = futures.iter().map(|_| None).collect();
-    std::future::poll_fn(|context| {
-        let mut waits = false;
-        for (future, done) in futures.iter_mut().zip(&mut done) {
-            if done.is_none() {
-                match future.as_mut().poll(context) {
-                    Poll::Ready(value) => *done = Some(value),
-                    Poll::Pending => waits = true,
-                }
-            }
-        }
-        if waits { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
-    done.into_iter().flatten().collect()
-}
-
 // ── waiting for each other ──
 
 /// A value that comes once.

@@ -4,7 +4,7 @@
 //!   clients ──calls──▶ metad::Server, one or three, as they ship: door, raft, rows, lead::Leader
 //!      ║                    ▲ heartbeats
 //!      ║ packets            ▼ orders
-//!      ╚═══▶ datanode ═══▶ datanode ═══▶ datanode      xfer::write::Link decides each stream
+//!      ╚═══▶ datanode ═══▶ datanode ═══▶ datanode      xfer::write::Relay is each of them
 //!               │ volume (a model of `container`)
 //!               ▼
 //!             disk       one clock, one generator, one order of events          faults ──▶ hosts, wires, disks
@@ -37,12 +37,14 @@ mod run;
 mod scenario;
 mod scrubber;
 mod small;
+mod socket;
 mod stream;
 mod users;
 mod visitor;
 mod volume;
 mod work;
 mod world;
+mod write_op;
 
 pub use deliberate::{DELIBERATE, Deliberate, FOUND_WITHIN};
 pub use groups::run_group;

@@ -1,21 +1,19 @@
-//! The network: calls and streams between hosts, with delays, cuts in either direction, and hosts that fall silent.
+//! The network: calls between hosts, with delays, cuts in either direction, and hosts that fall silent. Connections
+//! that carry bytes are in [`crate::socket`].
 //!
 //! A call is a connection's request and answer: it arrives late, or never if the way is cut for longer than its caller
-//! waits; two calls may overtake each other. A stream keeps its order, as TCP does, and stands still while its way is
-//! cut. The process of a host that was killed closes its connections; one that lost power says nothing until it is up
-//! again.
+//! waits; two calls may overtake each other. The process of a host that was killed closes its connections; one that
+//! lost power says nothing until it is up again.
 
 use crate::executor::{Boxed, HostId, Sim, oneshot};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::future::Future;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 use std::time::Duration;
 
 /// TCP sends again after this at first, then each time after twice as long, up to the second.
-const RETRANSMIT_FIRST: Duration = Duration::from_millis(200);
-const RETRANSMIT_LAST: Duration = Duration::from_secs(5);
+pub(crate) const RETRANSMIT_FIRST: Duration = Duration::from_millis(200);
+pub(crate) const RETRANSMIT_LAST: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallError {
@@ -81,6 +79,21 @@ impl Net {
         self.host(host).up
     }
 
+    /// It lost power: nobody hears that its connections are gone.
+    pub(crate) fn is_silent(&self, host: HostId) -> bool {
+        let host = self.host(host);
+        !host.up && host.silent
+    }
+
+    /// How often it was up, so that a connection to an earlier process is none to this one.
+    pub(crate) fn life(&self, host: HostId) -> u64 {
+        self.host(host).life
+    }
+
+    pub(crate) fn sim(&self) -> &Sim {
+        &self.0.sim
+    }
+
     fn host(&self, host: HostId) -> Host {
         self.0.hosts.borrow().get(&host).copied().unwrap_or_default()
     }
@@ -110,7 +123,7 @@ impl Net {
     }
 
     /// Returns when a message is there. Never, while the way is cut.
-    async fn travel(&self, from: HostId, to: HostId) {
+    pub(crate) async fn travel(&self, from: HostId, to: HostId) {
         let time = self.latency();
         self.0.sim.sleep(time).await;
         let mut retransmit = RETRANSMIT_FIRST;
@@ -158,133 +171,6 @@ impl Net {
             Some(Some(result)) => result,
             Some(None) => Err(CallError::Broken),
             None => Err(CallError::TimedOut),
-        }
-    }
-
-    /// A stream from one host to another.
-    pub(crate) fn pipe<M: 'static>(&self, from: HostId, to: HostId) -> (Tx<M>, Rx<M>) {
-        let pipe = Rc::new(Pipe {
-            net: self.clone(),
-            from,
-            to,
-            to_life: self.host(to).life,
-            under_way: RefCell::default(),
-            last: Cell::default(),
-            pumping: Cell::default(),
-            inbox: RefCell::default(),
-            waker: RefCell::default(),
-            ended: Cell::default(),
-            broken: Cell::default(),
-        });
-        (Tx(Rc::clone(&pipe)), Rx(pipe))
-    }
-}
-
-struct Pipe<M> {
-    net: Net,
-    from: HostId,
-    to: HostId,
-    to_life: u64,
-    /// With the time when each is due; `None` is the end.
-    under_way: RefCell<VecDeque<(Duration, Option<M>)>>,
-    last: Cell<Duration>,
-    pumping: Cell<bool>,
-    inbox: RefCell<VecDeque<M>>,
-    waker: RefCell<Option<Waker>>,
-    ended: Cell<bool>,
-    /// The sender knows that nobody takes its messages.
-    broken: Cell<bool>,
-}
-
-pub(crate) struct Tx<M: 'static>(Rc<Pipe<M>>);
-pub(crate) struct Rx<M: 'static>(Rc<Pipe<M>>);
-
-impl<M: 'static> Pipe<M> {
-    fn push(self: &Rc<Self>, item: Option<M>) {
-        let due = (self.net.0.sim.now() + self.net.latency()).max(self.last.get());
-        self.last.set(due);
-        self.under_way.borrow_mut().push_back((due, item));
-        if !self.pumping.replace(true) {
-            let pipe = Rc::clone(self);
-            self.net.0.sim.spawn(HostId::NOBODY, async move { pipe.pump().await });
-        }
-    }
-
-    async fn pump(self: Rc<Self>) {
-        let sim = self.net.0.sim.clone();
-        let mut retransmit = RETRANSMIT_FIRST;
-        loop {
-            let due = self.under_way.borrow().front().map(|(due, _)| *due);
-            let Some(due) = due else { break };
-            sim.sleep_until(due).await;
-            let host = self.net.host(self.to);
-            if self.net.is_cut(self.from, self.to) || (!host.up && host.silent) {
-                sim.sleep(retransmit).await;
-                retransmit = (retransmit * 2).min(RETRANSMIT_LAST);
-                continue;
-            }
-            retransmit = RETRANSMIT_FIRST;
-            if !host.up || host.life != self.to_life {
-                self.under_way.borrow_mut().clear();
-                self.broken.set(true);
-                break;
-            }
-            match self.under_way.borrow_mut().pop_front() {
-                Some((_, Some(message))) => self.inbox.borrow_mut().push_back(message),
-                _ => self.ended.set(true),
-            }
-            if let Some(waker) = self.waker.borrow_mut().take() {
-                waker.wake();
-            }
-        }
-        self.pumping.set(false);
-    }
-}
-
-impl<M: 'static> Tx<M> {
-    /// False once it is known that nobody takes it.
-    pub(crate) fn send(&self, message: M) -> bool {
-        if self.0.broken.get() {
-            return false;
-        }
-        self.0.push(Some(message));
-        true
-    }
-}
-
-impl<M: 'static> Drop for Tx<M> {
-    fn drop(&mut self) {
-        if !self.0.net.host(self.0.from).silent {
-            self.0.push(None);
-        }
-    }
-}
-
-impl<M: 'static> Rx<M> {
-    /// `None`: the other end closed.
-    pub(crate) fn recv(&mut self) -> impl Future<Output = Option<M>> + '_ {
-        std::future::poll_fn(|context| {
-            if let Some(message) = self.0.inbox.borrow_mut().pop_front() {
-                return Poll::Ready(Some(message));
-            }
-            if self.0.ended.get() {
-                return Poll::Ready(None);
-            }
-            *self.0.waker.borrow_mut() = Some(context.waker().clone());
-            Poll::Pending
-        })
-    }
-}
-
-impl<M: 'static> Drop for Rx<M> {
-    fn drop(&mut self) {
-        if !self.0.net.host(self.0.to).silent {
-            let pipe = Rc::clone(&self.0);
-            let net = pipe.net.clone();
-            net.0.sim.clone().spawn(HostId::NOBODY, async move {
-                net.travel(pipe.to, pipe.from).await;
-                pipe.broken.set(true);
-            });
         }
     }
 }

@@ -1,117 +1,187 @@
-//! A write stream through one node: `xfer::write::Link` decides, this does it, as `datad`'s thread around two sockets.
+//! A write stream through one node: the driver of `xfer::write::Relay` that has the simulation's sockets and disks, as
+//! `datad`'s thread has real ones.
 
 use crate::datanode::Datanode;
-use crate::executor::{Boxed, Either, all, race};
-use crate::net::{Rx, Tx};
+use crate::executor::{Either, Sim, race};
 use crate::platter::{Identity, SPEC};
+use crate::socket::{Came, Gone, Ready, Socket};
 use crate::volume::{ReopenAsk, VolumeError, Writer};
 use crate::world::World;
-use std::collections::VecDeque;
+use crate::write_op::{Stage, WriteOp, link_text};
+use hdfs::proto;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
+use types::BlockId;
+use types::limits::OP_MESSAGE_LEN_MAX;
 use types::mutation::{self, Mutation};
-use types::{BlockId, ContainerId, FileId, Generation, NodeId};
-use wire::Routing;
-use xfer::write::{Action, Ending, Event, Failure, Link, Reply};
+use wire::{Abilities, OpHeader, Status, delimited};
+use xfer::write::{
+    ANSWER_WAIT, Above, Begin, Ending, FLUSH, Failure, Join, Joined, LINGER, Limits, Memory, Mode, NotJoined, Relay,
+    Step, Store, buffer_len, op_for_below,
+};
 
-// As in `datad`.
-const CONNECT: Duration = Duration::from_secs(2);
-/// A node that owes an answer and says nothing for so long is lost; one that works says so each half second.
-const STALLED: Duration = Duration::from_secs(2);
-const SIGN_EACH: Duration = Duration::from_millis(500);
-const SETUP: Duration = Duration::from_secs(30);
-const PER_NODE: Duration = Duration::from_secs(5);
-const WRITER_SILENT: Duration = Duration::from_secs(120);
-const BELOW_SILENT: Duration = Duration::from_secs(60);
-const LINGER: Duration = Duration::from_secs(3);
+const LIMITS: Limits = Limits::DEFAULT;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    Create,
-    StreamingRecovery,
-    CloseRecovery,
+/// A node has all the memory that its streams want.
+#[derive(Debug)]
+struct Plenty(u64);
+
+impl Memory for Plenty {
+    fn reserved_len(&self) -> u64 {
+        self.0
+    }
+
+    fn grow_to(&mut self, len: u64) -> bool {
+        self.0 = self.0.max(len);
+        true
+    }
+
+    fn grow_to_if_plenty(&mut self, len: u64) -> bool {
+        self.grow_to(len)
+    }
 }
 
-/// The operation a chain begins with.
-#[derive(Clone, Debug)]
-pub(crate) struct WriteOp {
-    pub(crate) block: BlockId,
-    pub(crate) generation: Generation,
-    pub(crate) file: FileId,
-    pub(crate) home: ContainerId,
-    pub(crate) targets: Vec<NodeId>,
-    /// Who of them sends to whom.
-    pub(crate) routing: Routing,
-    pub(crate) stage: Stage,
-    /// The new generation, in recovery.
-    pub(crate) latest: Generation,
-    pub(crate) min: usize,
-    pub(crate) max: usize,
+/// The way back, and packets' way here.
+struct Upward {
+    sim: Sim,
+    socket: Socket,
+    state: RefCell<Above>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct PacketMessage {
-    pub(crate) packet: xfer::write::Packet,
-    pub(crate) data: Rc<Vec<u8>>,
-    /// Stands for the packet's checksums.
-    pub(crate) sum: u32,
+impl Upward {
+    /// Sends as much as the socket takes. False if nobody is there any more.
+    fn flush(&self) -> bool {
+        let mut state = self.state.borrow_mut();
+        while !state.out().is_empty() {
+            match self.socket.send(state.out()) {
+                Ok(0) => return true,
+                Ok(len) => state.on_sent(self.sim.now(), len),
+                Err(Gone) => {
+                    state.on_closed();
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Sends what is left, as long as somebody takes it.
+    async fn flush_within(&self, limit: Duration) {
+        let flush = async {
+            while self.flush() && !self.state.borrow().out().is_empty() {
+                self.socket.ready(false, true).await;
+            }
+        };
+        let _late = self.sim.timeout(limit, flush).await;
+    }
+
+    /// Does `work`, which those above wait for; meanwhile the beacon says that this node lives.
+    async fn busy<T>(&self, work: impl Future<Output = T>) -> T {
+        let since = self.sim.now();
+        let beacon = async {
+            loop {
+                self.sim.sleep(LIMITS.sign_each).await;
+                let mut state = self.state.borrow_mut();
+                if state.out().is_empty() {
+                    state.sign_for_busy(since, self.sim.now(), &LIMITS);
+                    drop(state);
+                    self.flush();
+                }
+            }
+        };
+        match race(work, beacon).await {
+            Either::First(done) => done,
+            Either::Second(never) => never,
+        }
+    }
 }
 
-#[derive(Clone, Debug)]
-pub(crate) enum Ack {
-    Packet {
-        seqno: i64,
-        replies: Vec<Reply>,
-    },
-    /// The node lives and is at work.
-    Sign,
+/// The replica that a stream writes.
+struct Replica {
+    node: Rc<Datanode>,
+    block: BlockId,
+    /// Gone once the block is put.
+    writer: Option<Writer>,
 }
 
-/// The chain does not come about, because of this node.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refusal {
-    pub(crate) bad: Option<NodeId>,
-}
-
-/// What the one above holds of a chain.
-pub(crate) struct Ends {
-    pub(crate) packets: Tx<PacketMessage>,
-    pub(crate) acks: Rx<Ack>,
-}
-
-struct Below {
-    ends: Ends,
-    /// When it said something last, and when that was an ack, or when it began to owe one.
-    heard: Duration,
-    moved: Duration,
-    silent: Duration,
+/// A node below.
+struct Lower {
+    socket: Socket,
+    /// Of the run that it gets: how long that is, and which bits the wire turns over.
+    run_len: usize,
+    flips: Vec<(usize, u8)>,
 }
 
 struct Stream {
     node: Rc<Datanode>,
+    relay: Relay<Plenty>,
+    above: Rc<Upward>,
+    /// Gone once lost.
+    below: Vec<Option<Lower>>,
+    replica: Replica,
+}
+
+/// What a stream begins with.
+struct Begun {
     block: BlockId,
-    link: Link,
-    writer: Option<Writer>,
-    acks: Rc<Tx<Ack>>,
-    /// When those above heard from this node last.
-    told: Duration,
-    /// Those this node sends to; `None`: lost.
-    below: Vec<Option<Below>>,
-    /// Of each, whether it owed nothing before the packet in hand.
-    idle: Vec<bool>,
-    ending: Option<Ending>,
+    writer: Writer,
+    below: Vec<Socket>,
+    joined: Vec<Joined>,
 }
 
 impl Datanode {
-    /// Opens the replica, joins the node below. `None`: nothing is to be streamed.
-    pub(crate) async fn set_up(
-        self: Rc<Self>,
-        from: crate::executor::HostId,
-        op: WriteOp,
-    ) -> Result<Option<Ends>, Refusal> {
-        let mine = Refusal { bad: None };
+    /// Serves one connection of a write, from the operation to its end.
+    pub(crate) async fn serve_write(self: Rc<Self>, socket: Socket) {
+        let Some((op, came)) = receive_op(&socket).await else { return };
+        let takes_signs = Abilities::of(op.stream.as_ref().and_then(|it| it.abilities)).has(Abilities::SIGNS);
+        let state = RefCell::new(Above::new(takes_signs, self.sim.now()));
+        let above = Rc::new(Upward { sim: self.sim.clone(), socket, state });
+        let begun = match above.busy(self.set_up(&op)).await {
+            Ok(begun) => {
+                above.state.borrow_mut().put_ready();
+                begun
+            }
+            Err(NotJoined { status, message, first_bad_link }) => {
+                let answer = proto::BlockOpResponseProto {
+                    status: status.0.into(),
+                    first_bad_link: Some(first_bad_link),
+                    message: Some(message),
+                    ..Default::default()
+                };
+                above.state.borrow_mut().put_answer(&answer);
+                None
+            }
+        };
+        let Some(Begun { block, writer, below, joined }) = begun else {
+            return above.flush_within(ANSWER_WAIT).await;
+        };
+        let _writing = self.writing(block);
+        let begin = Begin {
+            mode: Mode::Chain,
+            spec: SPEC,
+            limits: LIMITS,
+            received: writer.received() as u64,
+            below: joined,
+            came: &came,
+            memory: Plenty(buffer_len(&came, None)),
+        };
+        let below = below.into_iter().map(|socket| Some(Lower { socket, run_len: 0, flips: Vec::new() }));
+        let relay = Relay::new(begin, self.sim.now());
+        let replica = Replica { node: Rc::clone(&self), block, writer: Some(writer) };
+        Stream { node: self, relay, above, below: below.collect(), replica }.run().await;
+    }
+
+    /// Opens the replica, joins the nodes below. `None`: nothing is to be streamed.
+    async fn set_up(self: &Rc<Self>, message: &proto::OpWriteBlockProto) -> Result<Option<Begun>, NotJoined> {
+        let op = WriteOp::decode(message);
         let WriteOp { block, generation, file, home, .. } = op;
+        let mine = |error: VolumeError| {
+            self.sim
+                .say(|| format!("node {} refuses {:?} of {block:?} {generation}: {error:?}", self.number, op.stage));
+            NotJoined { status: Status::ERROR, message: format!("{error:?}"), first_bad_link: String::new() }
+        };
         let identity = Identity { block, generation, file: Some(file), home: Some(home) };
         let close = op.stage == Stage::CloseRecovery;
         let new = op.latest.max(generation);
@@ -122,13 +192,9 @@ impl Datanode {
                 self.volume.reopen(block, ask).await
             }
         };
-        let writer = opened.map_err(|error| {
-            self.sim
-                .say(|| format!("node {} refuses {:?} of {block:?} {generation}: {error:?}", self.number, op.stage));
-            mine
-        })?;
-        let below = match self.join_below(&op).await {
-            Ok(below) => below,
+        let writer = opened.map_err(mine)?;
+        let (below, joined) = match self.join(message, &op).await {
+            Ok(joined) => joined,
             Err(refusal) => {
                 drop(writer);
                 if op.stage == Stage::Create {
@@ -138,260 +204,268 @@ impl Datanode {
             }
         };
         if close {
-            writer.put(writer.received()).await.map_err(|_| mine)?;
+            writer.put(writer.received()).await.map_err(mine)?;
             self.was_put(block);
             return Ok(None);
         }
-        let host = World::node_host(self.number);
-        let (packets, taken) = self.world.net.pipe(from, host);
-        let (acks, ends_acks) = self.world.net.pipe(host, from);
-        let below_count: Vec<usize> = op.routing.children().iter().map(|child| child.len()).collect();
-        let link = Link::new(SPEC, &below_count, writer.received() as u64);
-        let stream = Stream {
-            node: Rc::clone(&self),
-            block,
-            link,
-            writer: Some(writer),
-            acks: Rc::new(acks),
-            told: self.sim.now(),
-            idle: vec![true; below.len()],
-            below,
-            ending: None,
-        };
-        self.sim.spawn(host, stream.run(taken));
-        Ok(Some(Ends { packets, acks: ends_acks }))
+        Ok(Some(Begun { block, writer, below, joined }))
     }
 
     /// Joins those that this node sends to, and through them the others.
-    async fn join_below(&self, op: &WriteOp) -> Result<Vec<Option<Below>>, Refusal> {
-        let joins = op.routing.children().into_iter().map(|child| {
-            let next = op.targets[child.start];
-            let behind = op.targets[child.start + 1..child.end].to_vec();
-            let op = WriteOp { targets: behind, routing: op.routing.below(&child), ..op.clone() };
-            let (world, sim, host) = (Rc::clone(&self.world), self.sim.clone(), World::node_host(self.number));
-            let join: Boxed<Result<Option<Below>, Refusal>> = Box::pin(async move {
-                let blame = Refusal { bad: Some(next) };
-                let number = World::node_number(next);
-                let allowance = PER_NODE * op.targets.len() as u32;
-                world.connect(host, number, CONNECT).await.map_err(|_| blame)?;
-                let set_up =
-                    world.call_node(host, number, SETUP + allowance, move |node| Box::pin(node.set_up(host, op)));
-                match set_up.await {
-                    Err(_) => Err(blame),
-                    Ok(Err(refusal)) => Err(Refusal { bad: refusal.bad.or(Some(next)) }),
-                    Ok(Ok(ends)) => Ok(ends.map(|ends| {
-                        let (heard, moved) = (sim.now(), sim.now());
-                        Below { ends, heard, moved, silent: BELOW_SILENT + allowance }
-                    })),
+    async fn join(
+        &self,
+        message: &proto::OpWriteBlockProto,
+        op: &WriteOp,
+    ) -> Result<(Vec<Socket>, Vec<Joined>), NotJoined> {
+        let (sim, host) = (&self.sim, World::node_host(self.number));
+        let mut join = Join::new(LIMITS);
+        let mut sockets = Vec::new();
+        for child in op.routing.children() {
+            let (link, behind_count) = (link_text(&message.targets[child.start]), child.len() - 1);
+            let number = World::node_number(op.targets[child.start]);
+            let dialed = self.world.dial(host, number, LIMITS.connect).await;
+            let socket = dialed.map_err(|error| NotJoined::blame(&link, &format!("{error:?}")))?;
+            let bytes = op_for_below(message, &op.routing, &child);
+            let sent = sim.timeout(LIMITS.setup_with(behind_count), socket.send_all(&bytes)).await;
+            sent.and_then(Result::ok).ok_or_else(|| NotJoined::blame(&link, "does not take the operation"))?;
+            join.on_asked(link, behind_count, sim.now());
+            sockets.push(socket);
+        }
+        let mut piece = [0; 4096];
+        while let Some(until) = join.poll_timeout() {
+            let open: Vec<usize> = (0..sockets.len()).filter(|place| join.awaits(*place)).collect();
+            let ready = any_ready(open.iter().map(|place| (*place, &sockets[*place], false)).collect());
+            if let Either::First(ready) = race(ready, sim.sleep_until(until)).await {
+                for (place, _) in ready {
+                    match sockets[place].read(&mut piece) {
+                        Came::Bytes(len) => join.on_received(place, sim.now(), &piece[..len])?,
+                        Came::Nothing => {}
+                        Came::End => return Err(join.on_closed(place, None)),
+                    }
                 }
-            });
-            join
-        });
-        all(joins.collect()).await.into_iter().collect()
+            }
+            join.handle_timeout(sim.now())?;
+        }
+        Ok((sockets, join.into_joined()))
     }
 }
 
-enum Came {
-    Packet(Option<PacketMessage>),
-    Ack(usize, Option<Ack>),
-    Time,
-}
-
-/// What the first of several nodes below says.
-async fn any_ack(below: &mut [Option<Below>]) -> (usize, Option<Ack>) {
-    std::future::poll_fn(|context| {
-        for (place, below) in below.iter_mut().enumerate() {
-            let Some(below) = below else { continue };
-            let mut ack = std::pin::pin!(below.ends.acks.recv());
-            if let Poll::Ready(ack) = ack.as_mut().poll(context) {
-                return Poll::Ready((place, ack));
+/// The operation, and what followed it already.
+async fn receive_op(socket: &Socket) -> Option<(proto::OpWriteBlockProto, Vec<u8>)> {
+    let (mut came, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        if let Some((head, rest)) = came.split_first_chunk::<{ OpHeader::LEN }>() {
+            OpHeader::decode(*head).expect("an operation of ours");
+            let split = delimited::split(rest, "op", OP_MESSAGE_LEN_MAX as usize).expect("an operation of ours");
+            if let Some((message, len)) = split {
+                let op = delimited::decode(message, "op").expect("an operation of ours");
+                return Some((op, rest[len..].to_vec()));
             }
         }
-        Poll::Pending
+        socket.ready(true, false).await;
+        match socket.read(&mut piece) {
+            Came::Bytes(len) => came.extend_from_slice(&piece[..len]),
+            Came::Nothing => {}
+            Came::End => return None,
+        }
+    }
+}
+
+/// Which of them are ready; each says whether it would send.
+async fn any_ready(sockets: Vec<(usize, &Socket, bool)>) -> Vec<(usize, Ready)> {
+    std::future::poll_fn(|context| {
+        let ready = sockets.iter().map(|(place, socket, write)| (*place, socket.poll_ready(context, true, *write)));
+        let ready: Vec<(usize, Ready)> = ready.filter(|(_, ready)| ready.is_any()).collect();
+        if ready.is_empty() { Poll::Pending } else { Poll::Ready(ready) }
     })
     .await
 }
 
 impl Stream {
-    async fn run(mut self, mut packets: Rx<PacketMessage>) {
-        let _writing = self.node.writing(self.block);
-        let sim = self.node.sim.clone();
-        let mut above_heard = sim.now();
-        while self.ending.is_none() {
-            let below_until = |place: usize| {
-                let owed = self.below[place].as_ref().filter(|_| self.link.awaits(place));
-                owed.map_or(Duration::MAX, |below| (below.heard + STALLED).min(below.moved + below.silent))
-            };
-            let first_until = (0..self.below.len()).map(below_until).min().unwrap_or(Duration::MAX);
-            let sign_due = if self.link.is_idle() { Duration::MAX } else { self.told + SIGN_EACH };
-            let until = (above_heard + WRITER_SILENT).min(sign_due).min(first_until);
-            let wants = self.link.wants_packets();
-            let came = {
-                let packet =
-                    async { if wants { Came::Packet(packets.recv().await) } else { std::future::pending().await } };
-                let below = &mut self.below;
-                let ack = async {
-                    let (place, ack) = any_ack(below).await;
-                    Came::Ack(place, ack)
-                };
-                match race(race(ack, packet), sim.sleep_until(until)).await {
-                    Either::First(Either::First(came) | Either::Second(came)) => came,
-                    Either::Second(()) => Came::Time,
-                }
-            };
-            let now = sim.now();
-            match came {
-                Came::Packet(Some(message)) => {
-                    above_heard = now;
-                    self.on_event(Event::Packet(message.packet), Some(&message)).await;
-                }
-                Came::Packet(None) => self.on_event(Event::AboveLost, None).await,
-                Came::Ack(place, Some(Ack::Sign)) => {
-                    if let Some(below) = &mut self.below[place] {
-                        below.heard = now;
-                    }
-                }
-                Came::Ack(place, Some(Ack::Packet { seqno, replies })) => {
-                    if let Some(below) = &mut self.below[place] {
-                        (below.heard, below.moved) = (now, now);
-                    }
-                    self.on_event(Event::Ack { below: place, seqno, replies }, None).await;
-                }
-                Came::Ack(place, None) => self.lose(place).await,
-                Came::Time => {
-                    for place in 0..self.below.len() {
-                        let owed = self.below[place].as_ref().filter(|_| self.link.awaits(place));
-                        let until = owed.map(|below| (below.heard + STALLED).min(below.moved + below.silent));
-                        if until.is_some_and(|until| now >= until) {
-                            self.lose(place).await;
-                        }
-                    }
-                    if now >= sign_due {
-                        self.told = now;
-                        self.acks.send(Ack::Sign);
-                    }
-                    if now >= above_heard + WRITER_SILENT {
-                        self.on_event(Event::AboveLost, None).await;
-                    }
-                }
-            }
-        }
-        self.node.sim.say(|| format!("node {}: stream of {:?} ended: {:?}", self.node.number, self.block, self.ending));
-        if matches!(self.ending, Some(Ending::Failed { .. })) {
+    async fn run(mut self) {
+        let ending = self.serve().await;
+        self.node
+            .sim
+            .say(|| format!("node {}: stream of {:?} ended: {ending:?}", self.node.number, self.replica.block));
+        self.above.flush_within(FLUSH).await;
+        if ending.lingers() {
             self.below.clear();
-            let drop_all = async { while packets.recv().await.is_some() {} };
-            let _over = sim.timeout(LINGER, drop_all).await;
+            self.above.socket.shutdown();
+            let _over = self.node.sim.timeout(LINGER, drop_all(&self.above.socket)).await;
         }
-        if self.writer.take().is_some() {
-            self.node.was_left(self.block);
+        if self.replica.writer.take().is_some() {
+            self.node.was_left(self.replica.block);
         }
     }
 
-    async fn lose(&mut self, place: usize) {
-        self.below[place] = None;
-        self.on_event(Event::BelowLost { below: place }, None).await;
+    async fn serve(&mut self) -> Ending {
+        loop {
+            self.act().await;
+            if !self.above.flush() {
+                self.relay.on_above_closed();
+                self.act().await;
+            }
+            if let Some(ending) = self.relay.ending() {
+                return ending;
+            }
+            self.wait().await;
+        }
     }
 
-    async fn on_event(&mut self, event: Event, message: Option<&PacketMessage>) {
-        let mut events = VecDeque::from([event]);
-        let mut actions = Vec::new();
-        while let Some(event) = events.pop_front() {
-            self.idle = (0..self.below.len()).map(|place| !self.link.awaits(place)).collect();
-            self.link.on_event(event, &mut actions);
-            for action in actions.drain(..) {
-                match action {
-                    Action::Forward => {
-                        let message = message.expect("a packet to forward came");
-                        for place in 0..self.below.len() {
-                            if self.below[place].is_some() && !self.forward(place, message.clone()) {
-                                self.below[place] = None;
-                                events.push_back(Event::BelowLost { below: place });
-                            }
-                        }
+    async fn act(&mut self) {
+        loop {
+            let step = self.relay.step(self.node.sim.now(), &mut self.above.state.borrow_mut());
+            let Some(step) = step else { return };
+            match step {
+                Step::Forward => self.forward(),
+                Step::Store(store) => {
+                    let is_long = store.is_long();
+                    let work = self.replica.store(&store);
+                    let stored = if is_long { self.above.busy(work).await } else { work.await };
+                    self.relay.on_stored(stored);
+                }
+                Step::Show(len) => {
+                    if let Some(writer) = &self.replica.writer {
+                        writer.show(len as usize);
                     }
-                    Action::Store { write, sync, put } => {
-                        let message = message.expect("a packet to store came");
-                        let stored = self.store_with_signs(message, write, sync, put).await;
-                        events.push_back(stored.map_or_else(Event::NotStored, |()| Event::Stored));
-                    }
-                    Action::Show(len) => {
-                        if let Some(writer) = &self.writer {
-                            writer.show(len as usize);
-                        }
-                    }
-                    Action::Ack { seqno, replies } => {
-                        self.told = self.node.sim.now();
-                        self.acks.send(Ack::Packet { seqno, replies });
-                    }
-                    Action::Close(ending) => self.ending = Some(ending),
+                }
+                Step::BelowLost { place, why } => {
+                    self.below[place] = None;
+                    self.node.sim.say(|| {
+                        let block = self.replica.block;
+                        format!("node {}: {place} below in the chain of {block:?} is lost: {why}", self.node.number)
+                    });
+                }
+                Step::Unsound { .. } => {}
+                Step::Refused(why) => {
+                    let node = self.node.number;
+                    self.node.world.fail(|| format!("node {node} refuses what a node of ours sent: {why}"));
                 }
             }
         }
     }
 
-    fn forward(&mut self, place: usize, message: PacketMessage) -> bool {
-        let now = self.node.sim.now();
-        let idle = self.idle[place];
-        let Some(below) = &mut self.below[place] else { return false };
-        if idle {
-            (below.heard, below.moved) = (now, now);
-        }
-        below.ends.packets.send(self.node.world.carry(message))
-    }
-
-    /// The disk may take long: those above hear meanwhile that this node lives.
-    async fn store_with_signs(
-        &mut self,
-        message: &PacketMessage,
-        write: bool,
-        sync: bool,
-        put: Option<u64>,
-    ) -> Result<(), Failure> {
-        let (sim, acks) = (self.node.sim.clone(), Rc::clone(&self.acks));
-        let signs = async {
-            loop {
-                sim.sleep(SIGN_EACH).await;
-                acks.send(Ack::Sign);
+    fn forward(&mut self) {
+        for place in 0..self.below.len() {
+            let out = self.relay.below_out(place);
+            if let Some(lower) = &mut self.below[place] {
+                (lower.run_len, lower.flips) = (out.len(), self.node.world.flips(out));
             }
-        };
-        match race(self.store(message, write, sync, put), signs).await {
-            Either::First(stored) => stored,
-            Either::Second(never) => never,
+            self.send_below(place);
         }
     }
 
-    async fn store(
-        &mut self,
-        message: &PacketMessage,
-        write: bool,
-        sync: bool,
-        put: Option<u64>,
-    ) -> Result<(), Failure> {
-        if SPEC.kind.of(&message.data) != message.sum {
-            return Err(Failure::Checksum);
+    fn send_below(&mut self, place: usize) {
+        let Some(lower) = &self.below[place] else { return };
+        loop {
+            let mut out = self.relay.below_out(place).to_vec();
+            if out.is_empty() {
+                return;
+            }
+            let taken = lower.run_len - out.len();
+            for (at, bit) in lower.flips.iter().filter(|(at, _)| *at >= taken) {
+                out[at - taken] ^= bit;
+            }
+            match lower.socket.send(&out) {
+                Ok(0) => return,
+                Ok(len) => self.relay.on_below_sent(place, self.node.sim.now(), len),
+                Err(Gone) => return self.relay.on_below_closed(place),
+            }
         }
-        let Some(writer) = &self.writer else { return Err(Failure::Fenced) };
+    }
+
+    fn receive_below(&mut self, place: usize) {
+        let Some(lower) = &self.below[place] else { return };
+        let mut came = [0; 4096];
+        match lower.socket.read(&mut came) {
+            Came::Bytes(len) => self.relay.on_below_received(place, self.node.sim.now(), &came[..len]),
+            Came::Nothing => {}
+            Came::End => self.relay.on_below_closed(place),
+        }
+    }
+
+    async fn wait(&mut self) {
+        let (wants, pending, until) = {
+            let above = self.above.state.borrow();
+            (self.relay.wants_packets(&above), !above.out().is_empty(), self.relay.poll_timeout(&above))
+        };
+        let heeds_above = pending || self.relay.heeds_above();
+        let ready = std::future::poll_fn(|context| {
+            let mut above = Ready::default();
+            if heeds_above {
+                above = self.above.socket.poll_ready(context, wants, pending);
+            }
+            let below = self.below.iter().enumerate().map(|(place, lower)| {
+                let write = !self.relay.below_out(place).is_empty();
+                lower.as_ref().map_or(Ready::default(), |lower| lower.socket.poll_ready(context, true, write))
+            });
+            let below: Vec<Ready> = below.collect();
+            let any = above.is_any() || below.iter().any(|ready| ready.is_any());
+            if any { Poll::Ready((above, below)) } else { Poll::Pending }
+        });
+        let until = until.unwrap_or(Duration::MAX);
+        let (above, below) = match race(ready, self.node.sim.sleep_until(until)).await {
+            Either::First(ready) => ready,
+            Either::Second(()) => (Ready::default(), vec![Ready::default(); self.below.len()]),
+        };
+        for (place, ready) in below.into_iter().enumerate() {
+            if ready.readable || ready.closed {
+                self.receive_below(place);
+            }
+            if ready.writable {
+                self.send_below(place);
+            }
+        }
+        self.relay.handle_timeout(self.node.sim.now(), &mut self.above.state.borrow_mut());
+        if above.closed && !wants && self.relay.heeds_above() {
+            self.relay.on_above_closed();
+        }
+        if wants && (above.readable || above.closed) {
+            match self.above.socket.read(self.relay.room()) {
+                Came::Bytes(len) => self.relay.on_received(self.node.sim.now(), len),
+                Came::Nothing => {}
+                Came::End => self.relay.on_above_closed(),
+            }
+        }
+    }
+}
+
+/// Reads what the writer still sends, and drops it.
+async fn drop_all(socket: &Socket) {
+    let mut dropped = [0; 4096];
+    while socket.read(&mut dropped) != Came::End {
+        socket.ready(true, false).await;
+    }
+}
+
+impl Replica {
+    async fn store(&mut self, store: &Store<'_>) -> Result<(), Failure> {
+        let done = self.write(store).await;
+        if done.is_ok() && store.put.is_some() {
+            self.writer = None;
+            self.node.was_put(self.block);
+        }
+        done.map_err(|error| if error == VolumeError::Fenced { Failure::Fenced } else { Failure::Disk })
+    }
+
+    async fn write(&self, store: &Store<'_>) -> Result<(), VolumeError> {
+        let Some(writer) = &self.writer else { return Err(VolumeError::Fenced) };
         let world = &self.node.world;
-        if mutation::is(Mutation::AckBeforeStore) && world.sim.one_in(4) {
-            return Ok(());
-        }
-        let mut done = Ok(());
-        if write {
-            done = writer.write(message.packet.offset as usize, &message.data).await;
-            if done.is_ok() && self.node.volume.is_recovering(self.block) {
+        for piece in store.pieces() {
+            if mutation::is(Mutation::AckBeforeStore) && world.sim.one_in(4) {
+                return Ok(());
+            }
+            writer.write(piece.offset as usize, piece.data).await?;
+            if self.node.volume.is_recovering(self.block) {
                 world.fail(|| format!("node {} takes bytes of {:?} in its recovery", self.node.number, self.block));
             }
         }
-        if done.is_ok() && sync {
-            done = writer.sync().await;
+        if store.sync {
+            writer.sync().await?;
         }
-        if let (Ok(()), Some(len)) = (&done, put) {
-            done = writer.put(len as usize).await;
-            if done.is_ok() {
-                self.writer = None;
-                self.node.was_put(self.block);
-            }
+        match store.put {
+            Some(len) => writer.put(len as usize).await,
+            None => Ok(()),
         }
-        done.map_err(|error| if error == VolumeError::Fenced { Failure::Fenced } else { Failure::Disk })
     }
 }

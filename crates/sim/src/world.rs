@@ -10,7 +10,7 @@ use crate::net::{CallError, Net};
 use crate::oracle::{Oracle, Promise};
 use crate::platter::Platter;
 use crate::scenario::Plan;
-use crate::stream::PacketMessage;
+use crate::socket::Socket;
 use crate::volume::Volume;
 use blocks::{Incarnation, Node};
 use lead::SILENCE_MAX;
@@ -19,6 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, FileId, Generation, NodeId};
+use wire::PacketFrame;
+use wire::packet::Parsed;
 
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.
 const UNDER_WAY_MAX: Duration = Duration::from_secs(10);
@@ -544,17 +546,38 @@ impl World {
         self.call_node(from, number, limit, |_| Box::pin(std::future::ready(()))).await
     }
 
-    /// Puts a packet on the wire, which may turn over a bit of it.
-    pub(crate) fn carry(&self, mut message: PacketMessage) -> PacketMessage {
-        let flips = self.wire_flips.get();
-        if flips > 0 && !message.data.is_empty() && self.sim.below(1000) < flips {
-            let mut data = (*message.data).clone();
-            let at = self.sim.below(data.len());
-            data[at] ^= 1 << self.sim.below(8);
-            message.data = Rc::new(data);
-            self.fault_count.set(self.fault_count.get() + 1);
+    /// Connects to a node, which serves a write.
+    pub(crate) async fn dial(
+        self: &Rc<Self>,
+        from: HostId,
+        number: usize,
+        limit: Duration,
+    ) -> Result<Socket, CallError> {
+        let world = Rc::clone(self);
+        let accept = move |socket| {
+            let Some(node) = world.node(number) else { return false };
+            world.sim.spawn(Self::node_host(number), node.serve_write(socket));
+            true
+        };
+        self.net.dial(from, Self::node_host(number), limit, accept).await
+    }
+
+    /// Which bits of whole packets the wire turns over, and where. Only in their data: what else is hit ends a
+    /// connection, or is an ack, which no checksum covers.
+    pub(crate) fn flips(&self, packets: &[u8]) -> Vec<(usize, u8)> {
+        let (flips, mut at, mut found) = (self.wire_flips.get(), 0, Vec::new());
+        while flips > 0
+            && at < packets.len()
+            && let Ok(Parsed::Whole(frame)) = PacketFrame::parse(&packets[at..])
+        {
+            if !frame.data.is_empty() && self.sim.below(1000) < flips {
+                let place = at + frame.data.start + self.sim.below(frame.data.len());
+                found.push((place, 1 << self.sim.below(8)));
+                self.fault_count.set(self.fault_count.get() + 1);
+            }
+            at += frame.packet_len();
         }
-        message
+        found
     }
 
     // ── promises ──

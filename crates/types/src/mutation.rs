@@ -136,6 +136,34 @@ mutations! {
     /// A writer forgets the packet for which it waited when the call was given up, and takes a recovery that was given
     /// up for the end.
     ForgetGivenUp = "forget-given-up",
+
+    // ── streams of writes ──
+    /// A node gives no signs of life.
+    NoSigns = "no-signs",
+    /// A node below may be silent for a minute though it gives signs of life.
+    NeverStalled = "never-stalled",
+    /// A node below that refuses to join counts as one that has joined.
+    JoinRefused = "join-refused",
+    /// A node acknowledges packets that its disk did not take.
+    AckUnstored = "ack-unstored",
+    /// A node stores packets without looking at their checksums.
+    ForwardUnverified = "forward-unverified",
+    /// A packet that asks for the disk is acknowledged from memory.
+    ForgetSync = "forget-sync",
+    /// A node acknowledges packets before those below have.
+    AckBeforeBelow = "ack-before-below",
+    /// Readers see bytes as soon as they come.
+    ShowUnacked = "show-unacked",
+    /// A block is put though a node below is lost.
+    PutBroken = "put-broken",
+    /// A node below that is lost counts as one that has the packet.
+    LostIsWell = "lost-is-well",
+    /// The node that sent bad bytes on blames the one below that found them bad.
+    BlameFinder = "blame-finder",
+    /// A node that loses the one below blames itself.
+    BlameSelf = "blame-self",
+    /// Of packets that came together only the first is stored, and all are acknowledged.
+    StoreFirst = "store-first",
 }
 
 #[cfg(feature = "mutations")]

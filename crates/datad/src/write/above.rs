@@ -1,68 +1,46 @@
-//! The way back: answers, acks and signs of life, to the node above or to the client.
-//!
-//! ```text
-//! stream's thread ── answer, acks ──┐
-//!                                   ├─▶ out ─▶ socket, never waited for
-//! beacon ─────────── signs ─────────┘
-//! ```
-//!
-//! Promise: what goes out is whole frames in the order in which they were put; a sign of life stands between two of
-//! them, and is left out where bytes before it have not left yet, since then nobody is reading.
+//! The way back to the node above, or to the client: [`xfer::write::Above`] and its socket, for the stream's thread and
+//! for the beacon.
 
-use crate::answer::message_bytes;
 use hdfs::proto::BlockOpResponseProto;
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wire::{PipelineAck, Status};
+use wire::PipelineAck;
+use xfer::write::Limits;
 
 #[derive(Debug)]
 pub(crate) struct Above {
     /// Non-blocking. Packets come here; acks leave.
     pub(super) socket: TcpStream,
-    /// Whoever is there said that it understands signs of life.
     takes_signs: bool,
-    out: Mutex<Out>,
-}
-
-#[derive(Debug)]
-struct Out {
-    bytes: Vec<u8>,
-    /// The setup is answered, so that acks follow.
-    answered: bool,
-    /// When something last left.
-    told: Duration,
+    state: Mutex<xfer::write::Above>,
 }
 
 impl Above {
     pub(super) fn new(socket: TcpStream, takes_signs: bool, now: Duration) -> Self {
-        Self { socket, takes_signs, out: Mutex::new(Out { bytes: Vec::new(), answered: false, told: now }) }
+        Self { socket, takes_signs, state: Mutex::new(xfer::write::Above::new(takes_signs, now)) }
     }
 
     pub(crate) fn takes_signs(&self) -> bool {
         self.takes_signs
     }
 
-    /// Appends the answer to the setup; what follows it are acks.
-    pub(super) fn put_answer(&self, answer: &[u8]) {
-        let mut out = self.lock();
-        out.bytes.extend_from_slice(answer);
-        out.answered = true;
+    pub(super) fn put_ready(&self) {
+        self.lock().put_ready();
+    }
+
+    pub(super) fn put_answer(&self, answer: &BlockOpResponseProto) {
+        self.lock().put_answer(answer);
     }
 
     pub(super) fn put_ack(&self, ack: &PipelineAck) {
-        ack.put(&mut self.lock().bytes);
+        self.lock().put_ack(ack);
     }
 
-    /// Bytes that the socket did not take yet.
-    pub(super) fn pending_len(&self) -> usize {
-        self.lock().bytes.len()
-    }
-
-    /// When something last left.
-    pub(super) fn last_sent(&self) -> Duration {
-        self.lock().told
+    /// Whether there are bytes that the socket did not take yet.
+    pub(super) fn is_pending(&self) -> bool {
+        !self.lock().out().is_empty()
     }
 
     /// Sends as much as the socket takes. False if nobody is there any more.
@@ -70,16 +48,13 @@ impl Above {
         self.flush_locked(&mut self.lock(), now)
     }
 
-    fn flush_locked(&self, out: &mut Out, now: Duration) -> bool {
-        while !out.bytes.is_empty() {
-            match io::transfer::send(&self.socket, &out.bytes, false) {
-                Ok(sent) => {
-                    out.bytes.drain(..sent);
-                    out.told = now;
-                }
+    fn flush_locked(&self, state: &mut xfer::write::Above, now: Duration) -> bool {
+        while !state.out().is_empty() {
+            match io::transfer::send(&self.socket, state.out(), false) {
+                Ok(sent) => state.on_sent(now, sent),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
                 Err(_) => {
-                    out.bytes.clear();
+                    state.on_closed();
                     return false;
                 }
             }
@@ -87,23 +62,16 @@ impl Above {
         true
     }
 
-    /// Says that this node lives, if it has said nothing for as long as `every`. That the peer is gone the stream finds
-    /// out.
-    pub(crate) fn sign(&self, now: Duration, every: Duration) {
-        let mut out = self.lock();
-        if !self.takes_signs || !out.bytes.is_empty() || now < out.told + every {
-            return;
+    /// The stream's thread has been busy since `since`. That the peer is gone the stream finds out.
+    pub(crate) fn sign_for_busy(&self, since: Duration, now: Duration, limits: &Limits) {
+        let mut state = self.lock();
+        if state.out().is_empty() {
+            state.sign_for_busy(since, now, limits);
+            self.flush_locked(&mut state, now);
         }
-        if out.answered {
-            PipelineAck::SIGN.put(&mut out.bytes);
-        } else {
-            let status = Status::IN_PROGRESS.0.into();
-            out.bytes = message_bytes(&BlockOpResponseProto { status, ..Default::default() });
-        }
-        self.flush_locked(&mut out, now);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Out> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> MutexGuard<'_, xfer::write::Above> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,33 +5,29 @@
 //! ```
 
 mod above;
-mod below;
-mod buffer;
+mod disk;
 mod join;
-mod lost;
 mod refused;
 mod stream;
 
 pub(crate) use above::Above;
 pub(crate) use join::node_addr;
 
-use crate::answer::{Refusal, message_bytes, success};
+use crate::answer::{Refusal, success};
 use crate::block::{Named, checksum_spec};
+use crate::budget::Reservation;
 use crate::disks::Writer;
 use crate::node::Node;
 use crate::telemetry::Operation;
-use below::Below;
-use buffer::{PacketBuffer, buffer_len};
 use container::{Identity, ReopenAsk, ReopenKind, ReplicaError};
-use hdfs::proto::{BlockConstructionStage as Stage, BlockOpResponseProto, OpWriteBlockProto};
+use disk::Disk;
+use hdfs::proto::{BlockConstructionStage as Stage, OpWriteBlockProto};
 use std::net::TcpStream;
-use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
-use stream::{Mode, Stream, flush_within};
+use stream::{Stream, flush_within};
 use types::{BlockId, ChecksumSpec, Generation};
 use wire::{Abilities, Routing};
-use xfer::write::{Ending, Link};
+use xfer::write::{ANSWER_WAIT, Begin, Ending, Joined, Memory, Mode, Relay, buffer_len};
 
 /// What a stream begins with.
 struct Begun {
@@ -40,10 +36,23 @@ struct Begun {
     /// What covers the packets to come.
     spec: ChecksumSpec,
     writer: Writer,
-    below: Vec<Below>,
-    /// How many nodes there are from each of those on.
-    node_counts: Vec<usize>,
-    buffer: PacketBuffer,
+    below: Vec<TcpStream>,
+    joined: Vec<Joined>,
+    memory: Reservation,
+}
+
+impl Memory for Reservation {
+    fn reserved_len(&self) -> u64 {
+        self.len()
+    }
+
+    fn grow_to(&mut self, len: u64) -> bool {
+        Reservation::grow_to(self, len)
+    }
+
+    fn grow_to_if_plenty(&mut self, len: u64) -> bool {
+        Reservation::grow_to_if_plenty(self, len)
+    }
 }
 
 /// Serves one write to its end. Blocks: call it on a thread of its own. `came` is what followed the operation already.
@@ -68,31 +77,27 @@ pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto,
             counted.refused();
             tracing::info!(block = op.header.base_header.block.block_id, why = refusal.message, "a write was refused");
             let blame = refused::blame(op, &refusal).filter(|_| !takes_signs); // our own read the answer
-            above.put_answer(&refusal.bytes());
+            above.put_answer(&refusal.answer());
             if let Some(ack) = blame {
                 above.put_ack(&ack);
             }
             return flush_within(node, &above, ANSWER_WAIT);
         }
     };
-    let Begun { block, mode, spec, writer, below, node_counts, buffer } = begun;
+    let Begun { block, mode, spec, writer, below, joined, memory } = begun;
     let _writing = node.writing(block);
     tracing::debug!(%block, ?mode, behind = op.targets.len(), client = op.header.client_name, "a write stream begins");
+    let limits = node.config.limits.of_writes();
+    let begin = Begin { mode, spec, limits, received: writer.received(), below: joined, came, memory };
     let mut stream = Stream {
         node: Arc::clone(node),
         block,
-        spec,
-        own_sums: writer.identity().checksum != spec,
-        link: Link::new(spec, &node_counts, writer.received()),
-        writer: Some(writer),
+        relay: Relay::new(begin, node.now()),
         above,
         below: below.into_iter().map(Some).collect(),
-        mode,
-        above_heard: node.now(),
-        writer_silent: Duration::from_millis(node.config.limits.writer_silent_ms),
-        ending: None,
+        disk: Disk { block, mode, own_sums: writer.identity().checksum != spec, writer: Some(writer) },
     };
-    let ending = stream.run(buffer);
+    let ending = stream.run();
     if ending == Some(Ending::Complete) {
         counted.done();
     }
@@ -109,9 +114,6 @@ fn operation_of(op: &OpWriteBlockProto) -> Operation {
 
 /// A chain of more nodes waits for memory no longer than one of so many.
 const CROWDED_COUNT_MAX: u32 = 3;
-
-/// How long an answer may take to leave. It is small, and the first thing that goes there.
-const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
 /// Opens the replica, joins the nodes below and answers. `None`: nothing is to be streamed.
 fn set_up(node: &Arc<Node>, above: &Above, op: &OpWriteBlockProto, came: &[u8]) -> Result<Option<Begun>, Refusal> {
@@ -143,10 +145,9 @@ fn set_up(node: &Arc<Node>, above: &Above, op: &OpWriteBlockProto, came: &[u8]) 
             "other writes have all of the {len} bytes of memory that this node has for them; try another node, or later"
         ))
     })?;
-    let buffer = PacketBuffer::new(came, memory);
     let writer = open(node, op, &named, spec, stage)?;
-    let below = match join::join(node, op, &routing) {
-        Ok(below) => below,
+    let (below, joined) = match join::join(node, op, &routing) {
+        Ok(joined) => joined,
         Err(refusal) => {
             drop(writer);
             if stage == Stage::PipelineSetupCreate {
@@ -159,21 +160,14 @@ fn set_up(node: &Arc<Node>, above: &Above, op: &OpWriteBlockProto, came: &[u8]) 
         let len = writer.received();
         writer.put(len)?;
         node.was_put(named.block);
-        above.put_answer(&answer(above));
+        above.put_ready();
         return Ok(None);
     }
     if mode == Mode::Chain {
         // Leaves with the stream's first round; if nobody is there any more, that finds out.
-        above.put_answer(&answer(above));
+        above.put_ready();
     }
-    let node_counts = routing.children().iter().map(Range::len).collect();
-    Ok(Some(Begun { block: named.block, mode, spec, writer, below, node_counts, buffer }))
-}
-
-fn answer(above: &Above) -> Vec<u8> {
-    // HDFS's own clients get no field that they do not know.
-    let abilities = above.takes_signs().then_some(Abilities::OF_STREAM.bits());
-    message_bytes(&BlockOpResponseProto { abilities, ..success() })
+    Ok(Some(Begun { block: named.block, mode, spec, writer, below, joined, memory }))
 }
 
 /// The replica as the stage wants it.
@@ -237,23 +231,24 @@ fn discard(node: &Node, named: &Named) {
 
 fn finish(node: &Node, mut stream: Stream, ending: Option<Ending>) {
     let block = stream.block;
+    let mode = stream.disk.mode;
     let whole = ending == Some(Ending::Complete);
-    if stream.mode == Mode::CopyOpen
+    if mode == Mode::CopyOpen
         && whole
-        && let Some(writer) = stream.writer.take()
+        && let Some(writer) = stream.disk.writer.take()
         && let Err(error) = writer.keep()
     {
         tracing::error!(%block, %error, "a copy could not be kept");
         return;
     }
-    if stream.mode != Mode::Chain {
+    if mode != Mode::Chain {
         if whole {
-            stream.above.put_answer(&message_bytes(&success())); // read as DNTransferAckProto
+            stream.above.put_answer(&success()); // read as DNTransferAckProto
             flush_within(node, &stream.above, ANSWER_WAIT);
         }
         return;
     }
-    if stream.writer.take().is_some() {
+    if stream.disk.writer.take().is_some() {
         node.was_left(block);
     }
 }

@@ -5,8 +5,10 @@ use super::{CONNECT, Client, Error, Result, TIMEOUT};
 use crate::executor::{Boxed, Either, race};
 use crate::metad::{Answer, Metad};
 use crate::platter::SPEC;
-use crate::stream::{Ack, Ends, PacketMessage, Stage, WriteOp};
-use crate::world::{World, rack_of};
+use crate::socket::{Came, Socket};
+use crate::world::{World, node_of, rack_of};
+use crate::write_op::{Stage, WriteOp};
+use hdfs::proto::BlockOpResponseProto;
 use namespace::{BlockRef, BlockView};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,8 +16,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
 use types::{FsPath, Generation, NodeId};
-use wire::Routing;
-use xfer::write::{HEARTBEAT, Packet, Reply};
+use wire::{PacketHeader, PipelineAck, Routing, Status, delimited};
+use xfer::write::{ANSWER_LEN_MAX, HEARTBEAT, Packet, Reply};
 
 /// Nodes of ours that owe an answer and say nothing for so long are given up, if there are others.
 const STALLED: Duration = Duration::from_secs(2);
@@ -37,7 +39,10 @@ pub(crate) enum Shape {
 
 /// A connection to the head of a chain, and what is under way on it.
 struct Chain {
-    ends: Ends,
+    socket: Socket,
+    /// What the socket did not take yet, and what it gave that is no whole message.
+    unsent: Vec<u8>,
+    came: Vec<u8>,
     window: VecDeque<Sent>,
     acked: usize,
     /// Places of the nodes to blame, ascending.
@@ -151,28 +156,30 @@ impl Block {
         let (host, number) = (client.host, World::node_number(*head));
         let spare = stage == Stage::Create || self.nodes.len() > 1;
         let connect = if spare { STALLED } else { CONNECT };
-        client.world.connect(host, number, connect).await.map_err(|_| 0usize)?;
+        let socket = client.world.dial(host, number, connect).await.map_err(|_| 0usize)?;
         let standstill_max = TIMEOUT + TIMEOUT_PER_NODE * self.nodes.len() as u32;
         let silence_max = if spare { STALLED } else { standstill_max };
-        let opened =
-            client.world.call_node(host, number, standstill_max, move |node| Box::pin(node.set_up(host, op))).await;
-        match opened {
-            Err(_) => Err(0),
-            Ok(Err(refusal)) => {
-                Err(refusal.bad.and_then(|bad| self.nodes.iter().position(|node| *node == bad)).unwrap_or(0))
+        let (heard, moved) = (client.sim.now(), client.sim.now());
+        let unsent = op.encode(&client.world, &client.name);
+        let (window, came, broken) = (VecDeque::new(), Vec::new(), Vec::new());
+        let mut chain =
+            Chain { socket, unsent, came, window, acked, broken, branches, heard, moved, silence_max, standstill_max };
+        let answer = loop {
+            if let Some(answer) = chain.take_answer() {
+                break answer;
             }
-            Ok(Ok(ends)) => Ok(ends.map(|ends| Chain {
-                ends,
-                window: VecDeque::new(),
-                acked,
-                broken: Vec::new(),
-                branches,
-                heard: client.sim.now(),
-                moved: client.sim.now(),
-                silence_max,
-                standstill_max,
-            })),
+            let lost_at = (chain.heard + silence_max).min(chain.moved + standstill_max);
+            match race(chain.move_bytes(client), client.sim.sleep_until(lost_at)).await {
+                Either::First(Ok(())) => {}
+                Either::First(Err(())) | Either::Second(()) => return Err(0),
+            }
+        };
+        if answer.status != i32::from(Status::SUCCESS.0) {
+            let link = answer.first_bad_link.unwrap_or_default();
+            let bad = |node: &NodeId| link_of(client, *node) == link;
+            return Err(self.nodes.iter().position(bad).unwrap_or(0));
         }
+        Ok((stage != Stage::CloseRecovery).then_some(chain))
     }
 
     /// Puts the nodes into the order of the routing table that is wanted.
@@ -209,9 +216,7 @@ impl Block {
         let Some(chain) = &mut self.chain else { return };
         chain.owe(client);
         chain.window.push_back(sent.clone());
-        if !chain.put(client, &sent) && chain.broken.is_empty() {
-            chain.broken = vec![0];
-        }
+        chain.put(client, &sent);
     }
 
     pub(super) async fn drain(&mut self, client: &Rc<Client>) -> Result<()> {
@@ -230,8 +235,8 @@ impl Block {
 
     async fn recover(&mut self, client: &Rc<Client>) -> Result<()> {
         self.settle_before(client).await?;
-        if let Some(Chain { ends, window, acked, broken, .. }) = self.chain.take() {
-            drop(ends);
+        if let Some(Chain { socket, window, acked, broken, .. }) = self.chain.take() {
+            drop(socket);
             let first = window.front().map_or(-1, |sent| sent.packet.seqno);
             self.stuck = if self.stuck.0 == first { (first, self.stuck.1 + 1) } else { (first, 1) };
             self.rest = Some(Rest { window, acked, broken: if broken.is_empty() { vec![0] } else { broken } });
@@ -321,7 +326,57 @@ impl Block {
     }
 }
 
+/// `ip:port` of a node, as the operation names it.
+fn link_of(client: &Client, node: NodeId) -> String {
+    let node = node_of(client.world.process(World::node_number(node), false));
+    format!("{}:{}", node.ip, node.xfer_port)
+}
+
 impl Chain {
+    /// The answer to the setup, once it is there. That it is under way says that the node lives.
+    fn take_answer(&mut self) -> Option<BlockOpResponseProto> {
+        loop {
+            let split = delimited::split(&self.came, "answer", ANSWER_LEN_MAX).expect("an answer of ours");
+            let (message, len) = split?;
+            let answer: BlockOpResponseProto = delimited::decode(message, "answer").expect("an answer of ours");
+            self.came.drain(..len);
+            if answer.status != i32::from(Status::IN_PROGRESS.0) {
+                return Some(answer);
+            }
+        }
+    }
+
+    /// Sends what the socket takes.
+    fn flush(&mut self) -> std::result::Result<(), ()> {
+        while !self.unsent.is_empty() {
+            match self.socket.send(&self.unsent).map_err(|_| ())? {
+                0 => break,
+                len => _ = self.unsent.drain(..len),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns once bytes have come. What was not sent goes out meanwhile.
+    async fn move_bytes(&mut self, client: &Client) -> std::result::Result<(), ()> {
+        let mut piece = [0; 4096];
+        loop {
+            // What was said before the end comes first: it tells who failed.
+            match self.socket.read(&mut piece) {
+                Came::Bytes(len) => {
+                    self.heard = client.sim.now();
+                    self.came.extend_from_slice(&piece[..len]);
+                    return Ok(());
+                }
+                Came::End => return Err(()),
+                Came::Nothing => {
+                    self.flush()?;
+                    self.socket.ready(true, !self.unsent.is_empty()).await;
+                }
+            }
+        }
+    }
+
     /// From the first packet on the nodes owe an answer.
     fn owe(&mut self, client: &Client) {
         if self.window.is_empty() {
@@ -329,9 +384,19 @@ impl Chain {
         }
     }
 
-    fn put(&self, client: &Client, sent: &Sent) -> bool {
-        let message = PacketMessage { packet: sent.packet, data: Rc::clone(&sent.data), sum: SPEC.kind.of(&sent.data) };
-        self.ends.packets.send(client.world.carry(message))
+    /// Sends a packet. That nobody takes it is found out by who waits for acks, once what was said before is read.
+    fn put(&mut self, client: &Client, sent: &Sent) {
+        let Packet { seqno, offset, data_len, sums_len, last, sync } = sent.packet;
+        let header = PacketHeader { offset, seqno, last, data_len: data_len as i32, sync };
+        let mut bytes = Vec::new();
+        header.put(sums_len, &mut bytes);
+        SPEC.compute(&sent.data, &mut bytes);
+        bytes.extend_from_slice(&sent.data);
+        for (at, bit) in client.world.flips(&bytes) {
+            bytes[at] ^= bit;
+        }
+        self.unsent.extend(bytes);
+        let _later = self.flush();
     }
 
     /// `Err` once the chain is broken.
@@ -344,24 +409,25 @@ impl Chain {
             if done(self) {
                 return Ok(());
             }
+            if let Some((ack, len)) = PipelineAck::split(&self.came).expect("an ack of ours") {
+                self.came.drain(..len);
+                if !ack.is_sign() {
+                    self.moved = sim.now();
+                    let replies: Vec<Reply> = ack.replies.into_iter().map(|status| Reply(status.0)).collect();
+                    self.take(client, ack.seqno, &replies);
+                }
+                continue;
+            }
             let lost_at = (self.heard + self.silence_max).min(self.moved + self.standstill_max);
             let lost_at = if self.window.is_empty() { Duration::MAX } else { lost_at };
             let beat_at = sim.now() + TIMEOUT / 2;
-            match race(self.ends.acks.recv(), sim.sleep_until(lost_at.min(beat_at))).await {
-                Either::First(None) => self.broken = vec![0],
-                Either::First(Some(Ack::Sign)) => self.heard = sim.now(),
-                Either::First(Some(Ack::Packet { seqno, replies })) => {
-                    (self.heard, self.moved) = (sim.now(), sim.now());
-                    self.take(client, seqno, &replies);
-                }
+            match race(self.move_bytes(client), sim.sleep_until(lost_at.min(beat_at))).await {
+                Either::First(Ok(())) => {}
+                Either::First(Err(())) => self.broken = vec![0],
                 Either::Second(()) if sim.now() >= lost_at => self.broken = vec![0],
                 Either::Second(()) => {
                     let packet = Packet { seqno: HEARTBEAT, ..Packet::default() };
-                    let data = Rc::default();
-                    let sum = SPEC.kind.of(&[]);
-                    if !self.ends.packets.send(PacketMessage { packet, data, sum }) {
-                        self.broken = vec![0];
-                    }
+                    self.put(client, &Sent { packet, data: Rc::default(), end: 0 });
                 }
             }
         }

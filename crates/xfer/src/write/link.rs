@@ -3,6 +3,7 @@
 use super::packet::{Packet, Refusal, Reply};
 use std::collections::VecDeque;
 use types::ChecksumSpec;
+use types::mutation::{self, Mutation};
 
 /// What happened to a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,11 +102,20 @@ enum Answer<'a> {
     Lost,
 }
 
+impl Ending {
+    /// Whether the writer is told of a failure while it may still send: what comes is read and dropped for
+    /// [`LINGER`](super::limits::LINGER), so that the news are not lost with the connection.
+    pub fn lingers(self) -> bool {
+        matches!(self, Self::Failed { .. })
+    }
+}
+
 impl Below {
     fn answer(&self, number: u64) -> Answer<'_> {
         match &self.bad {
             _ if number < self.answered => Answer::Well,
             Some(replies) => Answer::Bad(replies),
+            None if self.lost && mutation::is(Mutation::LostIsWell) => Answer::Well,
             None if self.lost => Answer::Lost,
             None => Answer::Awaited,
         }
@@ -181,6 +191,12 @@ impl Link {
         self.in_flight.is_empty()
     }
 
+    /// Whether one of the nodes below is lost, or has said that something is bad: then the block is not to be put.
+    pub fn is_broken(&self) -> bool {
+        let broken = self.below.iter().any(|below| below.lost || below.bad.is_some());
+        broken && !mutation::is(Mutation::PutBroken)
+    }
+
     /// Whether one of the nodes just below owes an answer.
     pub fn awaits(&self, below: usize) -> bool {
         let sent_count = self.acked_count + self.in_flight.len() as u64;
@@ -231,10 +247,12 @@ impl Link {
         // Bytes go on before they are looked at: the nodes below work while this one does.
         actions.extend(forward);
         // A block is not put over a broken chain: the writer will come back for it under a new generation.
-        let broken = self.below.iter().any(|below| below.lost || below.bad.is_some());
-        let put = (packet.last && !broken).then_some(self.received);
+        let put = (packet.last && !self.is_broken()).then_some(self.received);
         actions.push(Action::Store { write, sync: packet.sync, put });
         self.in_flight.push_back(InFlight { seqno, end: Some(end), last: packet.last, own: Own::Working });
+        if mutation::is(Mutation::ShowUnacked) {
+            actions.push(Action::Show(end));
+        }
     }
 
     fn on_failure(&mut self, reply: Reply) {
@@ -245,6 +263,12 @@ impl Link {
     fn on_ack(&mut self, below: usize, seqno: i64, replies: Vec<Reply>) {
         let below = &mut self.below[below];
         if below.lost || below.bad.is_some() {
+            return;
+        }
+        let is_behind = below.answered < self.acked_count;
+        assert!(!is_behind || mutation::is(Mutation::AckBeforeBelow), "acknowledged what a node below has not");
+        if is_behind {
+            below.answered += 1;
             return;
         }
         let asked = self.in_flight.get((below.answered - self.acked_count) as usize);
@@ -268,15 +292,19 @@ impl Link {
         }
         let number = self.acked_count;
         let answers = || self.below.iter().map(|below| below.answer(number));
-        if answers().any(|answer| matches!(answer, Answer::Bad([Reply::ERROR_CHECKSUM, ..]))) {
+        let saw_bad_sums = answers().any(|answer| matches!(answer, Answer::Bad([Reply::ERROR_CHECKSUM, ..])));
+        if saw_bad_sums && !mutation::is(Mutation::BlameFinder) {
             self.close(Ending::BelowSawBadSums, actions);
             return true;
         }
         let well = !answers().any(|answer| matches!(answer, Answer::Bad(_) | Answer::Lost));
-        if well && answers().any(|answer| matches!(answer, Answer::Awaited)) {
+        let awaited = answers().any(|answer| matches!(answer, Answer::Awaited));
+        if well && awaited && !mutation::is(Mutation::AckBeforeBelow) {
             return false;
         }
-        let replies = self.replies(number);
+        let lost = answers().any(|answer| matches!(answer, Answer::Lost));
+        let hides = lost && mutation::is(Mutation::BlameSelf);
+        let replies = if hides { vec![Reply::ERROR] } else { self.replies(number) };
         self.in_flight.pop_front();
         self.acked_count += 1;
         if let Some(end) = end.filter(|end| well && *end > self.shown) {

@@ -7,12 +7,37 @@
 //! A node may send to several others: then the nodes are a tree, and a chain is the one without branches.
 //!
 //! Promise: an ack for packet `n` without an error means that this node and every node below it hold all bytes up
-//! to `n`; the ack of the last packet, that they all have put the block. A [`Link`] reads no clock, no socket and no
-//! disk: events come in, actions go out, so a test can replay any crash. The frames are in the crate `wire`; start
-//! reading at [`Link::on_event`].
+//! to `n`; the ack of the last packet, that they all have put the block. A [`Link`] decides that, without bytes and
+//! without time; a [`Relay`] is the whole node, from the bytes of its sockets to what its disk is to store. Neither reads
+//! a clock, a socket or a disk, so a test can replay any crash. The frames are in the crate `wire`; start reading at
+//! [`Relay::step`] and [`Link::on_event`].
+//!
+//! ```text
+//! setup    op ─▶ Join: op_for_below ─▶ each node below; their answers ─▶ Above::put_ready
+//! stream   bytes ─▶ Relay ─▶ each node below, Step::Store; acks ─▶ Above
+//! ```
 
+mod above;
+mod below;
+mod buffer;
+mod join;
+mod limits;
 mod link;
+mod lost;
+mod memory;
+mod mode;
 mod packet;
+mod relay;
+mod run;
 
+pub use above::Above;
+pub use buffer::{BufferError, buffer_len};
+pub use join::{ANSWER_LEN_MAX, Join, Joined, NotJoined, op_for_below};
+pub use limits::{ANSWER_WAIT, FLUSH, LINGER, Limits};
 pub use link::{Action, Ending, Event, Failure, Link};
+pub use lost::Lost;
+pub use memory::Memory;
+pub use mode::Mode;
 pub use packet::{HEARTBEAT, Packet, Refusal, Reply};
+pub use relay::{Begin, Relay, Step};
+pub use run::{Piece, Store};

@@ -1,0 +1,107 @@
+//! The way back: answers, acks and signs of life, to the node above or to the client.
+//!
+//! ```text
+//! stream ───────────────────── answer, acks ──┐
+//!                                             ├─▶ out ─▶ socket, never waited for
+//! who looks after those that are busy ─ signs ┘
+//! ```
+//!
+//! Promise: what goes out is whole frames in the order in which they were put; a sign of life stands between two of
+//! them, and is left out where bytes before it have not left yet, since then nobody is reading. A disk may keep the
+//! stream's thread busy, so a driver keeps this where another thread can give signs meanwhile.
+
+use super::limits::Limits;
+use hdfs::proto::BlockOpResponseProto;
+use std::time::Duration;
+use types::mutation::{self, Mutation};
+use wire::{Abilities, PipelineAck, Status, delimited};
+
+#[derive(Debug)]
+pub struct Above {
+    /// Whoever is there said that it understands signs of life.
+    takes_signs: bool,
+    out: Vec<u8>,
+    /// The setup is answered, so that acks follow.
+    answered: bool,
+    /// When something last left.
+    told: Duration,
+}
+
+impl Above {
+    /// Acks a writer may leave untaken; then it is not read until it takes some. They are a few bytes each.
+    pub const ACKS_LEN_MAX: usize = 64 << 10;
+
+    pub fn new(takes_signs: bool, now: Duration) -> Self {
+        Self { takes_signs, out: Vec::new(), answered: false, told: now }
+    }
+
+    pub fn takes_signs(&self) -> bool {
+        self.takes_signs
+    }
+
+    /// Appends the answer to the setup; what follows it are acks.
+    pub fn put_answer(&mut self, answer: &BlockOpResponseProto) {
+        assert!(!self.answered, "a setup is answered once");
+        delimited::put(answer, &mut self.out);
+        self.answered = true;
+    }
+
+    /// The answer that all is well. HDFS's own clients get no field that they do not know.
+    pub fn put_ready(&mut self) {
+        let abilities = self.takes_signs.then_some(Abilities::OF_STREAM.bits());
+        let first_bad_link = Some(String::new());
+        self.put_answer(&BlockOpResponseProto { abilities, first_bad_link, ..Default::default() });
+    }
+
+    pub fn put_ack(&mut self, ack: &PipelineAck) {
+        ack.put(&mut self.out);
+    }
+
+    /// What is to be sent.
+    pub fn out(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// The socket took so many bytes of [`Above::out`].
+    pub fn on_sent(&mut self, now: Duration, len: usize) {
+        self.out.drain(..len);
+        self.told = now;
+    }
+
+    /// Nobody is there any more.
+    pub fn on_closed(&mut self) {
+        self.out.clear();
+    }
+
+    /// When a sign is due for those who wait for this node.
+    pub(super) fn sign_due(&self, limits: &Limits) -> Option<Duration> {
+        let may = self.takes_signs && self.out.is_empty() && !mutation::is(Mutation::NoSigns);
+        may.then(|| self.told + limits.sign_each)
+    }
+
+    /// When something last left.
+    pub(super) fn last_sent(&self) -> Duration {
+        self.told
+    }
+
+    /// Puts a sign, if one is due.
+    pub(super) fn sign(&mut self, now: Duration, limits: &Limits) {
+        if self.sign_due(limits).is_none_or(|due| now < due) {
+            return;
+        }
+        if self.answered {
+            PipelineAck::SIGN.put(&mut self.out);
+        } else {
+            let status = Status::IN_PROGRESS.0.into();
+            delimited::put(&BlockOpResponseProto { status, ..Default::default() }, &mut self.out);
+        }
+    }
+
+    /// The stream has been at a disk, or at its setup, since `since`, and cannot say itself that it lives: puts a sign,
+    /// if one is due. Not for longer than a node below may be silent: a disk that never comes back is a lost one.
+    pub fn sign_for_busy(&mut self, since: Duration, now: Duration, limits: &Limits) {
+        if now < since + limits.below_silent {
+            self.sign(now, limits);
+        }
+    }
+}

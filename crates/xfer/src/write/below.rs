@@ -1,0 +1,97 @@
+//! A node just below: what came from it, how much it took, and how long it may still be silent.
+//!
+//! Bytes that its kernel takes say nothing of the node itself, which may have been stopped with its buffers empty. So a
+//! node that gives signs of life is judged by its words alone, within `stalled`; one that gives none is granted the
+//! minute of HDFS.
+
+use super::limits::Limits;
+use super::lost::Lost;
+use std::time::Duration;
+use types::mutation::{self, Mutation};
+use wire::PipelineAck;
+
+/// A part of an ack that waits for its rest: its length, and what it has at most.
+const INBOX_LEN_MAX: usize = 5 + PipelineAck::LEN_MAX;
+
+#[derive(Debug)]
+pub(super) struct Below {
+    /// The part of an ack whose rest has not come.
+    inbox: Vec<u8>,
+    gives_signs: bool,
+    /// Bytes of the packets in hand that it has taken.
+    pub(super) taken: usize,
+    /// Set while it owes an answer.
+    owes: Option<Owes>,
+    /// Limits for a word of any kind, and for one that tells of progress.
+    stalled: Duration,
+    silent: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Owes {
+    heard: Duration,
+    moved: Duration,
+}
+
+impl Below {
+    /// A node that has `behind_count` nodes behind it.
+    pub(super) fn new(gives_signs: bool, behind_count: usize, limits: &Limits) -> Self {
+        let silent = limits.below_silent_with(behind_count);
+        Self { inbox: Vec::new(), gives_signs, taken: 0, owes: None, stalled: limits.stalled, silent }
+    }
+
+    /// It is to get packets, and with them something to answer, unless it had before.
+    pub(super) fn begin(&mut self, now: Duration) {
+        self.taken = 0;
+        self.owes.get_or_insert(Owes { heard: now, moved: now });
+    }
+
+    /// It has answered everything.
+    pub(super) fn settle(&mut self) {
+        self.owes = None;
+    }
+
+    /// It took so many bytes.
+    pub(super) fn on_sent(&mut self, now: Duration, len: usize) {
+        self.taken += len;
+        self.moved(now);
+    }
+
+    fn moved(&mut self, now: Duration) {
+        if let Some(owes) = &mut self.owes {
+            owes.moved = now;
+        }
+    }
+
+    /// When it counts as lost, if nothing more comes.
+    pub(super) fn until(&self) -> Option<Duration> {
+        let Owes { heard, moved } = self.owes?;
+        let moved = moved + self.silent;
+        let heeds_signs = self.gives_signs && !mutation::is(Mutation::NeverStalled);
+        Some(if heeds_signs { moved.min(heard + self.stalled) } else { moved })
+    }
+
+    /// Takes its words: hands over each ack, but for signs of life.
+    pub(super) fn receive(
+        &mut self,
+        now: Duration,
+        bytes: &[u8],
+        mut on_ack: impl FnMut(PipelineAck),
+    ) -> Result<(), Lost> {
+        if let Some(owes) = &mut self.owes {
+            owes.heard = now;
+        }
+        self.inbox.extend_from_slice(bytes);
+        let mut at = 0;
+        while let Some((ack, len)) = PipelineAck::split(&self.inbox[at..]).map_err(|_| Lost::ProtocolError)? {
+            at += len;
+            if !ack.is_sign() {
+                self.moved(now);
+                on_ack(ack);
+            }
+        }
+        self.inbox.drain(..at);
+        assert!(self.inbox.len() <= INBOX_LEN_MAX, "{} bytes are no part of an ack", self.inbox.len());
+        Ok(())
+    }
+}
