@@ -138,7 +138,7 @@ mutations! {
     ForgetGivenUp = "forget-given-up",
 
     // ── data transfer: reads and copies by reading ──
-    /// A reader does not hold what it gets against the checksums.
+    /// A client does not hold what it reads against the checksums.
     ReadUnverified = "read-unverified",
     /// A reader takes a packet wherever in the block it says that it belongs.
     MisplacedPackets = "misplaced-packets",

@@ -200,7 +200,11 @@ impl Incoming {
         let len = run.len;
         let sums_len = self.spec.sums_len(len as u64) as usize;
         let sums = &self.sums[self.sums_at..self.sums_at + sums_len];
-        if !mutation::is(Mutation::ReadUnverified) {
+        let unverified = match self.extent {
+            Extent::Exact => Mutation::ReadUnverified,
+            Extent::WholeChunks => Mutation::CopyUnverified,
+        };
+        if !mutation::is(unverified) {
             self.spec.verify(bytes, sums).map_err(|at| Fault::Corrupt { offset: self.wire + at as u64 })?;
         }
         self.run = None;

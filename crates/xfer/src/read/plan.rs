@@ -105,6 +105,12 @@ impl Plan {
         Self { spec, start, end, packet_len }
     }
 
+    /// In packets of about so many bytes, for those who have little data and want several.
+    pub fn in_packets_of(self, len: u64) -> Self {
+        let chunk_len = u64::from(self.spec.chunk_len);
+        Self { packet_len: (len - len % chunk_len).clamp(chunk_len, self.packet_len), ..self }
+    }
+
     /// Bytes of data from `at` on that go into one packet.
     pub fn packet_data_len(&self, at: u64) -> u64 {
         self.packet_len.min(self.end - at)
