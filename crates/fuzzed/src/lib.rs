@@ -12,6 +12,7 @@
 //! on behind.
 
 mod messages;
+mod reads;
 mod seeds;
 mod store;
 mod transfer;
@@ -45,6 +46,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "small_writes", run: transfer::small_writes, golden: &[] },
     Target { name: "packets", run: transfer::packets, golden: &[WIRE] },
     Target { name: "write_streams", run: write::write_streams, golden: &[WIRE] },
+    Target { name: "reads_received", run: reads::received, golden: &[] },
+    Target { name: "reads_sent", run: reads::sent, golden: &[] },
     Target { name: "replica_headers", run: replica_headers, golden: &[VOLUME] },
     Target { name: "packs", run: packs, golden: &[] },
     Target { name: "index_rows", run: container::fuzz::row, golden: &[VOLUME] },

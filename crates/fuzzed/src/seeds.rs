@@ -111,6 +111,22 @@ fn written(name: &str) -> Vec<Vec<u8>> {
             let blocks = kept("blocks/src/golden_commands.txt");
             requests.chain(blocks.iter().map(|(_, command)| with(1, command))).collect()
         }
+        // How it is read, then what real datanodes sent: 20,000 bytes, in buffers of a chunk and of more than a packet.
+        "reads_received" => {
+            let recorded = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../wire/tests/golden"));
+            let fronts =
+                [[0, 0, 0x4e, 0x20, 0, 4, 2, 0], [0, 0, 0x0b, 0xb8, 1, 255, 255, 255], [0x4a, 0x20, 4, 0, 0, 9, 0, 9]];
+            recorded.iter().flat_map(|bytes| fronts.map(|front| [&front[..], bytes].concat())).collect()
+        }
+        // A replica and what is asked of it, then a verdict, or keepalives and an answer.
+        "reads_sent" => {
+            let front = |flags: u8, offset: u64, len: u64| {
+                [&[0, 0, 1, 255, 255, 2, flags, 255][..], &offset.to_be_bytes(), &len.to_be_bytes()].concat()
+            };
+            let words = [&[2u8, 8, 6][..], &[2, 8, 12, 2, 8, 12, 4, 8, 0, 18, 0], &[4, 8, 1, 42, 0]];
+            let asked = [front(0, 0, 1 << 20), front(2, 1000, 0), front(225, 300_000, 70_000)];
+            asked.iter().flat_map(|front| words.map(|word| [&front[..], word].concat())).collect()
+        }
         "small_writes" => {
             let header = wire::small::SmallWrite { data_len: 9, checksum_kind: 2, chunk_len: 4, ..Default::default() };
             vec![[&header.front()[..], &[7; 12 + 9]].concat()]

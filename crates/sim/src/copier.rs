@@ -4,6 +4,7 @@
 use crate::datanode::Datanode;
 use crate::executor::Notify;
 use crate::platter::Identity;
+use crate::reads::Ask;
 use crate::volume::VolumeError;
 use crate::world::World;
 use lead::Copy;
@@ -14,6 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
 use types::{BlockId, Fitness, Generation, NodeId, ReplicaState};
+use xfer::read::{self, Extent};
 
 // As in `datad`.
 pub(crate) const COPY_COUNT_MAX: usize = 2;
@@ -158,21 +160,13 @@ impl Datanode {
         if mutation::is(Mutation::CopyInPlace) {
             self.volume.remove_older(block, generation).await;
         }
-        let (host, number, end) = (World::node_host(self.number), World::node_number(source), order.len as usize);
-        self.world.connect(host, number, CONNECT).await.map_err(|_| blame(false))?;
-        let read = self.world.call_node(host, number, SILENT, move |node| Box::pin(node.read(block, generation, end)));
-        let (bytes, sound) = match read.await {
-            Ok(Ok(read)) => read,
-            Ok(Err(fault)) => {
-                self.sim
-                    .say(|| format!("node {} refuses node {} the bytes of {block:?}: {fault:?}", number, self.number));
-                return Err(blame(false));
-            }
-            Err(_) => return Err(blame(false)),
-        };
-        if !sound && !mutation::is(Mutation::CopyUnverified) {
-            return Err(blame(true));
-        }
+        let (host, number) = (World::node_host(self.number), World::node_number(source));
+        let ask = Ask { block, generation, len: order.len, extent: Extent::WholeChunks };
+        let read = self.world.read_replica(host, number, ask, (CONNECT, SILENT)).await;
+        let bytes = read.map_err(|fault| {
+            self.sim.say(|| format!("node {} gets no {block:?} of node {number}: {fault}", self.number));
+            blame(matches!(fault, read::Fault::Corrupt { .. }))
+        })?;
         let identity = Identity { block, generation, file: Some(file), home: Some(home) };
         self.volume.put_copy(identity, &bytes, order.unfit).await.map_err(|error| {
             self.sim.say(|| format!("node {} cannot put a copy of {block:?}: {error:?}", self.number));

@@ -137,7 +137,6 @@ impl Drop for Writing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFault {
     Refused(VolumeError),
-    TooShort,
 }
 
 impl Datanode {
@@ -404,20 +403,5 @@ impl Datanode {
             Info { state: ReplicaState::WaitingForRecovery, .. } => Err(ReadFault::Refused(VolumeError::State)),
             info => Ok(info.visible),
         }
-    }
-
-    /// The first `end` bytes, and whether they match their checksums.
-    pub(crate) async fn read(
-        self: Rc<Self>,
-        block: BlockId,
-        generation: Generation,
-        end: usize,
-    ) -> Result<(Vec<u8>, bool), ReadFault> {
-        let (info, image) = self.volume.read(block, generation).await.map_err(ReadFault::Refused)?;
-        if info.len < end {
-            return Err(ReadFault::TooShort);
-        }
-        let sound = image.verifies(end);
-        Ok((image.data[..end.min(image.data.len())].to_vec(), sound))
     }
 }

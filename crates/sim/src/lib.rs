@@ -33,6 +33,7 @@ mod net;
 mod oracle;
 mod platter;
 mod questions;
+mod reads;
 mod run;
 mod scenario;
 mod scrubber;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!             reads            writes                    small writes
-//! client   read::…        write::… (the head)            small::…
-//! datanode read::…        write::Relay (each node)       small::…
+//! client   read::Receiver write::… (the head)            small::…
+//! datanode read::Sender   write::Relay (each node)       small::…
 //!                 ╲            │                ╱
 //!                  drivers: sockets, threads, tasks, the simulation's network
 //! ```
@@ -11,4 +11,8 @@
 //! Promise: nothing here reads a clock, a socket or a disk, starts a thread or waits. A machine says when it wants to be
 //! woken, and a driver tells it what time it is, so that a test can replay any order of events.
 
+pub mod answer;
+pub mod front;
+pub mod read;
+pub mod request;
 pub mod write;

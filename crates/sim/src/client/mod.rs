@@ -10,6 +10,7 @@ use crate::executor::{Boxed, HostId, Sim};
 use crate::metad::{Answer, Located, Metad, Refused, Wish};
 use crate::net::CallError;
 use crate::platter::SPEC;
+use crate::reads::Ask;
 use crate::small::Stock;
 use crate::world::World;
 use namespace::{BlockRef, BlockView, RetryKey};
@@ -17,6 +18,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use types::{FsPath, NodeId};
+use xfer::read::{Extent, Fault};
 
 pub(crate) use block::Shape;
 pub(crate) use writer::Writer;
@@ -209,22 +211,24 @@ impl Client {
 
     async fn read_replica(&self, node: NodeId, view: &BlockView) -> Option<Vec<u8>> {
         let number = World::node_number(node);
-        self.world.connect(self.host, number, CONNECT).await.ok()?;
         let (block, generation) = (view.block, view.generation);
-        let mut end = view.len as usize;
+        let mut len = view.len;
         if !view.complete {
             let asked = self
                 .world
                 .call_node(self.host, number, TIMEOUT, move |node| Box::pin(node.visible_len(block, generation)));
-            end = asked.await.ok()?.ok()?;
+            len = asked.await.ok()?.ok()? as u64;
         }
-        let read =
-            self.world.call_node(self.host, number, TIMEOUT, move |node| Box::pin(node.read(block, generation, end)));
-        let (bytes, sound) = read.await.ok()?.ok()?;
-        if !sound {
-            self.sim.say(|| format!("{}: replica of {block:?} on node {number} does not verify", self.name));
-            let _told = self.call(move |metad, _| Box::pin(metad.report_bad(block, node))).await;
+        let ask = Ask { block, generation, len, extent: Extent::Exact };
+        match self.world.read_replica(self.host, number, ask, (CONNECT, TIMEOUT)).await {
+            Ok(bytes) => Some(bytes),
+            Err(fault) => {
+                self.sim.say(|| format!("{}: {block:?} on node {number}: {fault}", self.name));
+                if let Fault::Corrupt { .. } = fault {
+                    let _told = self.call(move |metad, _| Box::pin(metad.report_bad(block, node))).await;
+                }
+                None
+            }
         }
-        sound.then_some(bytes)
     }
 }

@@ -1,0 +1,239 @@
+//! Reads, both ends: the shipped machines over the simulation's network. Who reads is a client, or a node that copies.
+
+use crate::datanode::Datanode;
+use crate::executor::{HostId, Sim};
+use crate::net::{Rx, Tx};
+use crate::platter::{Image, SPEC};
+use crate::volume::VolumeError;
+use crate::world::World;
+use hdfs::proto::{BlockOpResponseProto, ExtendedBlockProto, OpReadBlockProto, TokenProto};
+use std::collections::VecDeque;
+use std::ops::Range as Bytes;
+use std::rc::Rc;
+use std::time::Duration;
+use types::limits::OP_MESSAGE_LEN_MAX;
+use types::{BlockId, Generation};
+use wire::{OpHeader, Status, delimited};
+use xfer::front::Front;
+use xfer::read::{self, Extent, Fault, Given, Limits, Next, Plan, Range, Receiver, Sender, Stored, Wanted};
+
+// As in `datad`.
+const LIMITS: Limits = Limits { packet: Duration::from_secs(60), word: Duration::from_secs(60) };
+/// Of so many packets one comes in two pieces.
+const CUT_EACH: usize = 3;
+
+/// A connection, as the reader has it.
+pub(crate) struct Ends {
+    asks: Tx<Vec<u8>>,
+    answers: Rx<Vec<u8>>,
+}
+
+/// What is read, from its beginning on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    pub(crate) block: BlockId,
+    pub(crate) generation: Generation,
+    pub(crate) len: u64,
+    pub(crate) extent: Extent,
+}
+
+// ── the datanode ──
+
+impl Datanode {
+    /// Takes a connection for one read.
+    fn accept_read(self: Rc<Self>, from: HostId) -> Ends {
+        let (net, host) = (&self.world.net, World::node_host(self.number));
+        let (asks, asked) = net.pipe(from, host);
+        let (says, answers) = net.pipe(host, from);
+        let sim = self.sim.clone();
+        sim.spawn(host, async move {
+            let _closed = self.serve_read(asked, says).await;
+        });
+        Ends { asks, answers }
+    }
+
+    /// `None`: the connection ended before its time.
+    async fn serve_read(&self, mut asked: Rx<Vec<u8>>, says: Tx<Vec<u8>>) -> Option<()> {
+        let mut came = Vec::new();
+        let op = loop {
+            match request(&mut came) {
+                Some(op) => break op,
+                None => came.extend(asked.recv().await?),
+            }
+        };
+        let block = op.header.base_header.block;
+        let (offset, len, with_sums) = (op.offset, op.len, op.send_checksums.unwrap_or(true));
+        let wanted = Wanted { generation: block.generation(), offset, len, with_sums };
+        let (image, plan) = match self.open_read(block.block(), wanted).await {
+            Ok(opened) => opened,
+            Err(why) => {
+                self.sim.say(|| format!("node {} refuses to read {:?}: {why}", self.number, block.block()));
+                let (status, message) = (Status::ERROR.0.into(), Some(why));
+                let mut bytes = Vec::new();
+                delimited::put(&BlockOpResponseProto { status, message, ..Default::default() }, &mut bytes);
+                says.send(bytes);
+                return None;
+            }
+        };
+        let plan = plan.in_packets_of(self.sim.below(20 * SPEC.chunk_len as usize) as u64);
+        let mut sender = Sender::to_reader(plan, sums(&image, plan.sums_window(plan.start)), LIMITS);
+        loop {
+            let now = self.sim.now();
+            match sender.next(now) {
+                Next::Sums(window) => sender.on_sums(sums(&image, window)),
+                Next::Packet(data) => {
+                    // The file may be shorter than was thought: then the connection closes in mid-packet.
+                    let data = image.data.get(data.start as usize..data.end as usize);
+                    self.send_pieces(&says, [sender.head(), data?].concat())?;
+                    sender.on_sent(now);
+                }
+                Next::Receive => {
+                    let limit = sender.poll_timeout()?;
+                    match self.sim.timeout(limit.saturating_sub(now), asked.recv()).await {
+                        Some(bytes) => came.extend(bytes?),
+                        None => sender.handle_timeout(limit).ok()?,
+                    }
+                    let consumed = sender.on_bytes(&came).ok()?;
+                    came.drain(..consumed);
+                }
+                Next::Done(_) => return Some(()),
+            }
+        }
+    }
+
+    fn send_pieces(&self, says: &Tx<Vec<u8>>, mut bytes: Vec<u8>) -> Option<()> {
+        if self.sim.one_in(CUT_EACH) {
+            let rest = bytes.split_off(self.sim.below(bytes.len()));
+            says.send(bytes).then_some(())?;
+            bytes = rest;
+        }
+        says.send(bytes).then_some(())
+    }
+
+    async fn open_read(&self, block: BlockId, wanted: Wanted) -> Result<(Image, Plan), String> {
+        let began = self.sim.now();
+        loop {
+            // Whether it is too old, the plan says.
+            let (info, image) =
+                self.volume.read(block, Generation(0)).await.map_err(|error: VolumeError| format!("{error:?}"))?;
+            let generation = info.identity.generation;
+            let stored = Stored { generation, len: info.len as u64, checksum: SPEC, state: info.state };
+            let unserved = match Plan::new(stored, wanted) {
+                Ok(plan) => return Ok((image, plan)),
+                Err(unserved) => unserved,
+            };
+            let now = self.sim.now();
+            match unserved.look_again(began, now) {
+                Some(at) => self.sim.sleep_until(at).await,
+                None => return Err(unserved.to_string()),
+            }
+        }
+    }
+}
+
+/// Takes a whole request off what came.
+fn request(came: &mut Vec<u8>) -> Option<OpReadBlockProto> {
+    let message = came.get(OpHeader::LEN..)?;
+    let (message, len) = delimited::split(message, "operation", OP_MESSAGE_LEN_MAX as usize).expect("ours")?;
+    let op = delimited::decode(message, "operation").expect("ours");
+    came.drain(..OpHeader::LEN + len);
+    Some(op)
+}
+
+/// The stored checksums of some bytes, of exactly those that are shown, as `container::Reader` has them.
+fn sums(image: &Image, window: Bytes<u64>) -> Vec<u8> {
+    let chunk_len = SPEC.chunk_len as usize;
+    let (start, end) = (window.start as usize, window.end as usize);
+    let sum = |at: usize| {
+        let stored = image.sums.get(at / chunk_len).copied().unwrap_or(0);
+        let whole = image.data.get(at..image.data.len().min(at + chunk_len)).unwrap_or(&[]);
+        // The one in the file may already cover more.
+        let shown = whole.get(..end.min(at + chunk_len) - at).unwrap_or(whole);
+        let covers_more = shown.len() < whole.len() && stored == SPEC.kind.of(whole);
+        if covers_more { SPEC.kind.of(shown) } else { stored }
+    };
+    (start..end).step_by(chunk_len).flat_map(|at| sum(at).to_be_bytes()).collect()
+}
+
+// ── whoever reads ──
+
+/// A read on its connection.
+struct Reading {
+    sim: Sim,
+    answers: Rx<Vec<u8>>,
+    came: VecDeque<u8>,
+    receiver: Receiver,
+}
+
+impl World {
+    /// The bytes of a replica, verified.
+    pub(crate) async fn read_replica(
+        self: &Rc<Self>,
+        from: HostId,
+        number: usize,
+        ask: Ask,
+        (connect, silent): (Duration, Duration),
+    ) -> Result<Vec<u8>, Fault> {
+        let accept =
+            self.call_node(from, number, connect, move |node| Box::pin(std::future::ready(node.accept_read(from))));
+        let Ends { asks, answers } = accept.await.map_err(|_| Fault::Closed)?;
+        let range = Range { from: 0, end: ask.len };
+        let block = ExtendedBlockProto::of("", ask.block, ask.generation, ask.len);
+        asks.send(read::request(block, TokenProto::none(), String::new(), range));
+        let receiver = Receiver::new(range, ask.extent, silent, Front::default());
+        let mut reading = Reading { sim: self.sim.clone(), answers, came: VecDeque::new(), receiver };
+        while reading.receiver.poll_answer()?.is_none() {
+            reading.bring(&mut []).await?;
+        }
+        let mut bytes = Vec::new();
+        let mut dest = vec![0; 1 + self.sim.below(2 * ask.len as usize + 1)];
+        if ask.extent == Extent::WholeChunks {
+            dest.resize(dest.len().max(SPEC.chunk_len as usize), 0);
+        }
+        loop {
+            match reading.receiver.poll(&mut dest)? {
+                Given::Nothing => reading.bring(&mut dest).await?,
+                Given::Bytes(len) => bytes.extend_from_slice(&dest[..len]),
+                Given::All => break,
+            }
+        }
+        // Whatever comes of the end, the bytes are good.
+        if let Ok(verdict) = reading.end().await {
+            asks.send(verdict);
+        }
+        Ok(bytes)
+    }
+}
+
+impl Reading {
+    async fn end(&mut self) -> Result<Vec<u8>, Fault> {
+        loop {
+            match self.receiver.poll_end()? {
+                Some(verdict) => return Ok(verdict),
+                None => self.bring(&mut []).await?,
+            }
+        }
+    }
+
+    async fn bring(&mut self, dest: &mut [u8]) -> Result<(), Fault> {
+        while self.came.is_empty() {
+            let now = self.sim.now();
+            self.receiver.on_blocked(now);
+            let limit = self.receiver.poll_timeout().unwrap_or(now);
+            match self.sim.timeout(limit.saturating_sub(now), self.answers.recv()).await {
+                Some(Some(bytes)) => self.came.extend(bytes),
+                Some(None) => return self.receiver.on_received(0),
+                None => self.receiver.handle_timeout(limit)?,
+            }
+        }
+        let room = self.receiver.room(dest);
+        let places = room.dest.iter_mut().chain(room.ahead.iter_mut());
+        let mut len = 0;
+        for place in places {
+            let Some(byte) = self.came.pop_front() else { break };
+            *place = byte;
+            len += 1;
+        }
+        self.receiver.on_received(len)
+    }
+}
