@@ -136,6 +136,22 @@ mutations! {
     /// A writer forgets the packet for which it waited when the call was given up, and takes a recovery that was given
     /// up for the end.
     ForgetGivenUp = "forget-given-up",
+
+    // ── writers: the stream of a block and its recovery ──
+    /// A writer takes an ack for good whatever the nodes say in it.
+    TakeBadReplies = "take-bad-replies",
+    /// A writer blames the node above the one that failed.
+    BlameNodeAbove = "blame-node-above",
+    /// After a fault a writer takes for acknowledged what was only written.
+    TrustWritten = "trust-written",
+    /// A writer that gave up inside of a packet begins that packet once more on the same connection.
+    ForgetPartWrites = "forget-part-writes",
+    /// A writer waits for nodes that owe an answer, however long they are silent.
+    WaitForever = "wait-forever",
+    /// After a recovery a writer does not send again what was not acknowledged.
+    ForgetUnacked = "forget-unacked",
+    /// A writer whose chain breaks behind the last packet has the block closed, though data is missing.
+    CloseTooSoon = "close-too-soon",
 }
 
 #[cfg(feature = "mutations")]

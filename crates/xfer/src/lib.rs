@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!             reads            writes                    small writes
-//! client   read::…        write::… (the head)            small::…
+//! client   read::…        writer::Block, Stream          small::…
 //! datanode read::…        write::Link (each node)        small::…
 //!                 ╲            │                ╱
 //!                  drivers: sockets, threads, tasks, the simulation's network
@@ -12,3 +12,4 @@
 //! woken, and a driver tells it what time it is, so that a test can replay any order of events.
 
 pub mod write;
+pub mod writer;
