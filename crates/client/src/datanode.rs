@@ -14,7 +14,7 @@ pub(crate) enum Fault {
     #[error("no connection: {0}")]
     Connect(std_io::Error),
     #[error("it answered: {message}")]
-    Refused { status: i32, first_bad_link: String, message: String },
+    Refused { status: i32, message: String },
     #[error("the connection broke: {0}")]
     Broken(std_io::Error),
     #[error("no answer in time")]
@@ -58,17 +58,9 @@ impl std::fmt::Debug for Link {
 
 impl Link {
     pub(crate) async fn connect(node: &proto::DatanodeInfoProto, options: &Options) -> Result<Self, Fault> {
-        Self::connect_within(node, options, options.connect_timeout).await
-    }
-
-    pub(crate) async fn connect_within(
-        node: &proto::DatanodeInfoProto,
-        options: &Options,
-        limit: Duration,
-    ) -> Result<Self, Fault> {
         let addr = addr_of(node);
         let place = (node.id.ip_addr.as_str(), node.id.xfer_port as u16);
-        let connecting = tokio::time::timeout(limit, TcpStream::connect(place)).await;
+        let connecting = tokio::time::timeout(options.connect_timeout, TcpStream::connect(place)).await;
         let stream = connecting.map_err(|_| Fault::Silent)?.map_err(Fault::Connect)?;
         io::socket::apply(&stream, &io::socket::SocketOptions::default()).map_err(Fault::Connect)?;
         Ok(Self { stream, front: Vec::new(), at: 0, timeout: options.timeout, addr })
@@ -118,18 +110,11 @@ impl Link {
         }
         Err(Fault::Refused {
             status: answer.status,
-            first_bad_link: answer.first_bad_link.unwrap_or_default(),
             message: answer
                 .message
                 .filter(|text| !text.is_empty())
                 .unwrap_or_else(|| status_name(answer.status).into()),
         })
-    }
-
-    /// The socket, and what has come on it behind the answer.
-    pub(crate) fn into_parts(mut self) -> (TcpStream, Vec<u8>) {
-        self.front.drain(..self.at);
-        (self.stream, self.front)
     }
 
     /// What has come and is not consumed.
@@ -190,7 +175,7 @@ impl Link {
 }
 
 /// Writes all of `bytes`. On an error, or when dropped half-way, the stream is torn and of no more use.
-pub(crate) async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std_io::Result<()> {
+async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std_io::Result<()> {
     while !bytes.is_empty() {
         match stream.try_write(bytes) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -216,7 +201,7 @@ fn status_name(status: i32) -> &'static str {
 }
 
 /// What was tried, in one line for an error.
-pub(crate) fn tried(faults: &[(String, Fault)]) -> String {
+pub(crate) fn tried<F: std::fmt::Display>(faults: &[(String, F)]) -> String {
     if faults.is_empty() {
         return "the metadata server names no node that has it".into();
     }
