@@ -150,7 +150,7 @@ mutations! {
     WaitForever = "wait-forever",
     /// After a recovery a writer does not send again what was not acknowledged.
     ForgetUnacked = "forget-unacked",
-    /// A writer whose chain breaks behind the last packet has the block closed, though data is missing.
+    /// A writer whose chain breaks has the block closed, whatever data is missing.
     CloseTooSoon = "close-too-soon",
 }
 
