@@ -15,6 +15,7 @@ mod messages;
 mod seeds;
 mod store;
 mod transfer;
+mod writer;
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -43,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "operations", run: transfer::operations, golden: &[WIRE] },
     Target { name: "small_writes", run: transfer::small_writes, golden: &[] },
     Target { name: "packets", run: transfer::packets, golden: &[WIRE] },
+    Target { name: "writer_answers", run: writer::answers, golden: &[WIRE] },
     Target { name: "replica_headers", run: replica_headers, golden: &[VOLUME] },
     Target { name: "packs", run: packs, golden: &[] },
     Target { name: "index_rows", run: container::fuzz::row, golden: &[VOLUME] },
