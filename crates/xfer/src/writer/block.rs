@@ -13,93 +13,23 @@
 //! all had acknowledged; tell the metadata server; send again what was not acknowledged. Nobody is asked for a
 //! replacement: one node that is left holds every acknowledged byte, and the store heals the block when it is finished.
 //!
+//! Between the outcome of a step and the next question a driver waits for nothing.
+//!
 //! Ends: each attempt drops a node, or is counted against the packet that was the first not to get through.
 
 use super::fault::{Break, Fault};
+use super::nodes::{Member, Nodes};
+use super::opening::{Identity, Joining, Manner, Opening};
 use super::packet::Packet;
-use super::set_up::Opening;
 use super::window::Rest;
 use hdfs::proto::{self, op_write_block_proto::BlockConstructionStage as Stage};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use types::Generation;
 use types::mutation::{self, Mutation};
-use types::{BlockId, ChecksumSpec, Generation};
-use wire::{Abilities, Routing};
 
 /// Times one packet may fail before its writer gives up: `dfs.client.pipeline.recovery.max-retries`.
 pub const RECOVERIES_MAX: u32 = 5;
-
-/// What names a block under one generation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    pub pool: String,
-    pub block: BlockId,
-    pub generation: Generation,
-    /// As the metadata server knows it.
-    pub len: u64,
-}
-
-impl Identity {
-    pub fn message(&self) -> proto::ExtendedBlockProto {
-        proto::ExtendedBlockProto {
-            pool_id: self.pool.clone(),
-            block_id: self.block.0,
-            generation_stamp: self.generation.0,
-            num_bytes: Some(self.len),
-        }
-    }
-}
-
-impl From<proto::ExtendedBlockProto> for Identity {
-    fn from(message: proto::ExtendedBlockProto) -> Self {
-        Self {
-            pool: message.pool_id,
-            block: BlockId(message.block_id),
-            generation: Generation(message.generation_stamp),
-            len: message.num_bytes.unwrap_or(0),
-        }
-    }
-}
-
-/// One of the nodes that get the block.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Member {
-    /// As the metadata server describes it. Nodes and server get it back in these words.
-    pub info: proto::DatanodeInfoProto,
-    pub storage_type: i32,
-    pub storage: String,
-}
-
-impl Member {
-    /// `ip:port` of data transfer, which is also how the nodes of a chain name each other.
-    pub fn addr(&self) -> String {
-        format!("{}:{}", self.info.id.ip_addr, self.info.id.xfer_port)
-    }
-}
-
-/// Who sends to whom.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shape {
-    Chain,
-    Tree,
-    /// The leader's IP address comes first, if there is one among the nodes.
-    Star {
-        leader: Option<String>,
-    },
-}
-
-/// How a block is written.
-#[derive(Clone, Debug)]
-pub struct Manner {
-    /// The client's name.
-    pub holder: String,
-    pub spec: ChecksumSpec,
-    pub shape: Shape,
-    /// Bytes of the longest packet, all of it.
-    pub packet_len: u32,
-    /// How often the same packet may be the first that does not get through.
-    pub recoveries_max: u32,
-}
 
 /// What a driver is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,13 +90,11 @@ pub struct Block {
     manner: Manner,
     identity: Identity,
     token: proto::TokenProto,
-    members: Vec<Member>,
+    nodes: Nodes,
     state: State,
     next_seqno: i64,
     /// The block up to here was sent at least once.
     sent_len: u64,
-    /// Nodes that were dropped, and why.
-    faults: Vec<(Member, Fault)>,
     /// How often the packet `stuck.0` was the first that did not get through.
     stuck: (i64, u32),
 }
@@ -175,8 +103,8 @@ impl Block {
     /// A block that no node has yet.
     pub fn new(manner: Manner, identity: Identity, token: proto::TokenProto, members: Vec<Member>) -> Self {
         let state = if members.is_empty() { State::Failed } else { State::New };
-        let (faults, stuck) = (Vec::new(), (-1, 0));
-        Self { manner, identity, token, members, state, next_seqno: 0, sent_len: 0, faults, stuck }
+        let nodes = Nodes::new(members);
+        Self { manner, identity, token, nodes, state, next_seqno: 0, sent_len: 0, stuck: (-1, 0) }
     }
 
     pub fn identity(&self) -> &Identity {
@@ -185,12 +113,12 @@ impl Block {
 
     /// The nodes that were not dropped, in the order of the stream.
     pub fn members(&self) -> &[Member] {
-        &self.members
+        self.nodes.members()
     }
 
     /// Nodes that were dropped, and why, in that order.
     pub fn faults(&self) -> &[(Member, Fault)] {
-        &self.faults
+        self.nodes.faults()
     }
 
     pub fn manner(&self) -> &Manner {
@@ -270,39 +198,9 @@ impl Block {
         };
         let is_close = stage == Stage::PipelineCloseRecovery;
         let sent_len = if is_close && mutation::is(Mutation::CloseTooSoon) { acked_len } else { self.sent_len };
-        let table = if ours { self.route() } else { Routing::chain(self.members.len()) };
-        let stream = ours.then(|| proto::StreamProto {
-            parents: table.encode(),
-            abilities: Some(Abilities::OF_STREAM.bits()),
-            packet_len: Some(self.manner.packet_len),
-        });
-        let (first, targets) = self.members.split_first().expect("a block without nodes has failed");
-        let request = proto::OpWriteBlockProto {
-            header: proto::ClientOperationHeaderProto {
-                base_header: proto::BaseHeaderProto {
-                    block: self.identity.message(),
-                    token: Some(self.token.clone()),
-                    trace_info: None,
-                },
-                client_name: self.manner.holder.clone(),
-            },
-            targets: targets.iter().map(|member| member.info.clone()).collect(),
-            stage: stage.into(),
-            pipeline_size: self.members.len() as u32,
-            min_bytes_rcvd: acked_len,
-            max_bytes_rcvd: sent_len,
-            latest_generation_stamp: generation.0,
-            requested_checksum: self.manner.spec.into(),
-            storage_type: Some(first.storage_type),
-            storage_id: Some(first.storage.clone()),
-            target_storage_types: targets.iter().map(|member| member.storage_type).collect(),
-            target_storage_ids: targets.iter().map(|member| member.storage.clone()).collect(),
-            stream,
-            ..Default::default()
-        };
-        // A block that is only begun can be begun elsewhere; one that has bytes needs a node that has them.
-        let spare = stage == Stage::PipelineSetupCreate || self.members.len() > 1;
-        Opening { request, nodes: self.members.iter().map(Member::addr).collect(), spare }
+        let table = ours.then(|| self.nodes.route(&self.manner.shape));
+        let joining = Joining { stage, generation, acked_len, sent_len };
+        Opening::new(&self.manner, &self.identity, &self.token, self.nodes.members(), table, joining)
     }
 
     /// The stream stands.
@@ -320,7 +218,7 @@ impl Block {
     /// It does not come about.
     pub fn on_open_failed(&mut self, broken: Break) {
         assert!(!broken.nodes.is_empty(), "a set-up fails by a node");
-        self.drop_nodes(broken);
+        self.nodes.blame(broken);
         match &mut self.state {
             // The server gives other nodes, and another block.
             State::New => self.state = State::Failed,
@@ -348,7 +246,7 @@ impl Block {
         assert!(matches!(self.state, State::Streaming), "no stream was there to break");
         let first = rest.unacked.front().map_or(-1, |packet| packet.seqno());
         self.stuck = if self.stuck.0 == first { (first, self.stuck.1 + 1) } else { (first, 1) };
-        self.drop_nodes(std::mem::take(&mut rest.broken));
+        self.nodes.blame(std::mem::take(&mut rest.broken));
         self.state = State::Broken { rest, reached: Reached::Start };
         if self.stuck.1 > self.manner.recoveries_max {
             self.state = State::Failed;
@@ -357,38 +255,8 @@ impl Block {
     }
 
     fn fail_without_nodes(&mut self) {
-        if self.members.is_empty() {
+        if self.nodes.members().is_empty() {
             self.state = State::Failed;
-        }
-    }
-
-    fn drop_nodes(&mut self, broken: Break) {
-        // The last first, so that the places of the others stay.
-        for (node, fault) in broken.nodes.into_iter().rev() {
-            assert!(node < self.members.len(), "node {node} of {} is to blame", self.members.len());
-            let member = self.members.remove(node);
-            self.faults.push((member, fault));
-        }
-    }
-
-    /// Puts the nodes into the order of the routing table that is wanted. The nearest stays the first, unless there is
-    /// a leader.
-    fn route(&mut self) -> Routing {
-        match &self.manner.shape {
-            Shape::Chain => Routing::chain(self.members.len()),
-            Shape::Star { leader } => {
-                let is_leader = |member: &Member| leader.as_ref() == Some(&member.info.id.ip_addr);
-                if let Some(place) = self.members.iter().position(is_leader) {
-                    self.members[..=place].rotate_right(1);
-                }
-                Routing::star(self.members.len())
-            }
-            Shape::Tree => {
-                let racks: Vec<&str> = self.members.iter().map(|member| member.info.location()).collect();
-                let (order, table) = Routing::tree(&racks);
-                self.members = order.into_iter().map(|place| self.members[place].clone()).collect();
-                table
-            }
         }
     }
 

@@ -14,14 +14,18 @@
 
 mod block;
 mod fault;
+mod nodes;
+mod opening;
 mod packet;
 mod set_up;
 mod stream;
 mod window;
 
-pub use block::{Block, Identity, Manner, Member, RECOVERIES_MAX, Resend, Shape, Step, Update};
+pub use block::{Block, RECOVERIES_MAX, Resend, Step, Update};
 pub use fault::{Break, Fault};
+pub use nodes::{Member, Shape};
+pub use opening::{Identity, Manner, Opening};
 pub use packet::Packet;
-pub use set_up::{Opening, Patience, SetUp, TIMEOUT_PER_NODE};
+pub use set_up::{Patience, SetUp, TIMEOUT_PER_NODE};
 pub use stream::{BLAME_WAIT_MAX, Stream};
 pub use window::{Outgoing, Rest};

@@ -1,8 +1,9 @@
 //! Setting up a stream: the connection to the first node, the request, and the answer for all nodes.
 
 use super::fault::{Break, Fault};
+use super::opening::Opening;
 use super::stream::{Stream, Terms};
-use hdfs::proto::{BlockOpResponseProto, OpWriteBlockProto};
+use hdfs::proto::BlockOpResponseProto;
 use std::time::Duration;
 use types::limits::OP_MESSAGE_LEN_MAX;
 use wire::{Abilities, Op, OpHeader, Status, delimited};
@@ -24,16 +25,6 @@ pub struct Patience {
     pub stalled: Duration,
     /// Packets that may be under way without an ack.
     pub in_flight_max: usize,
-}
-
-/// One attempt: whom to connect to, and what to ask.
-#[derive(Clone, Debug)]
-pub struct Opening {
-    pub request: OpWriteBlockProto,
-    /// `ip:port` of all nodes, as they name each other. Connect to the first.
-    pub nodes: Vec<String>,
-    /// A node that stands still may be given up for others.
-    pub spare: bool,
 }
 
 #[derive(Debug)]
