@@ -152,6 +152,24 @@ mutations! {
     ForgetUnacked = "forget-unacked",
     /// A writer whose chain breaks has the block closed, whatever data is missing.
     CloseTooSoon = "close-too-soon",
+
+    // ── data transfer: reads and copies by reading ──
+    /// A reader does not hold what it gets against the checksums.
+    ReadUnverified = "read-unverified",
+    /// A reader takes a packet wherever in the block it says that it belongs.
+    MisplacedPackets = "misplaced-packets",
+    /// A read that ends before all came that was asked for counts as whole.
+    EndShort = "end-short",
+    /// A reader leaves the last packet on the connection.
+    LeaveEnd = "leave-end",
+    /// A datanode serves a replica of an older generation than was asked for.
+    ServeStale = "serve-stale",
+    /// A datanode serves what it has, though more was asked for.
+    ServeShort = "serve-short",
+    /// A datanode ends a read within a chunk, whose checksum covers more.
+    UnroundedEnds = "unrounded-ends",
+    /// A copy to another node counts as done before that node has said so.
+    CopyUnanswered = "copy-unanswered",
 }
 
 #[cfg(feature = "mutations")]

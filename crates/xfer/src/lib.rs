@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!             reads            writes                    small writes
-//! client   read::…        writer::Block, Stream          small::…
-//! datanode read::…        write::Link (each node)        small::…
+//! client   read::Receiver writer::Block, Stream          small::…
+//! datanode read::Sender   write::Link (each node)        small::…
 //!                 ╲            │                ╱
 //!                  drivers: sockets, threads, tasks, the simulation's network
 //! ```
@@ -11,5 +11,9 @@
 //! Promise: nothing here reads a clock, a socket or a disk, starts a thread or waits. A machine says when it wants to be
 //! woken, and a driver tells it what time it is, so that a test can replay any order of events.
 
+pub mod answer;
+pub mod front;
+pub mod read;
+pub mod request;
 pub mod write;
 pub mod writer;
