@@ -156,7 +156,7 @@ impl Block {
         let mut opened = None;
         loop {
             self.note_faults(client);
-            match self.machine.next() {
+            match self.machine.next_step() {
                 Step::Stream | Step::Finished => return Ok(()),
                 Step::Failed => return Err(self.gone()),
                 Step::AskGeneration => self.ask_generation(client).await?,

@@ -6,7 +6,7 @@
 //!                                ▼
 //!     ╭──────────────────▶ AskGeneration ──▶ Open ──▶ UpdatePipeline ──▶ Stream, with what was not acknowledged
 //!     │ on_open_failed         ▲  the rest of the nodes   ╰────────────▶ Finished, if the end alone was missing
-//!     ╰── a node is dropped    ╰── next() before the outcome of a step is known: the attempt was given up
+//!     ╰── a node is dropped    ╰── next_step() before an outcome was told: the attempt was given up
 //! ```
 //!
 //! Recovery, as HDFS has it: drop the node that failed; ask for a new generation; join the rest under it, cut to what
@@ -149,7 +149,7 @@ impl Block {
 
     /// What comes next. If the outcome of the step before was not told, it was given up half-way: nobody knows what the
     /// nodes and the server have of it, so the recovery begins anew, under a still higher generation.
-    pub fn next(&mut self) -> Step {
+    pub fn next_step(&mut self) -> Step {
         if matches!(&self.state, State::Broken { reached: Reached::Updating(_), .. })
             && mutation::is(Mutation::ForgetGivenUp)
         {

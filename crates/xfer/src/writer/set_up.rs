@@ -3,15 +3,13 @@
 use super::fault::{Break, Fault};
 use super::opening::Opening;
 use super::stream::{Stream, Terms};
+use crate::answer::{Awaiting, Refused};
 use hdfs::proto::BlockOpResponseProto;
 use std::time::Duration;
-use types::limits::OP_MESSAGE_LEN_MAX;
-use wire::{Abilities, Op, OpHeader, Status, delimited};
+use wire::{Abilities, Op};
 
 /// What each node adds to the time that a chain may take to answer, as in HDFS's client.
 pub const TIMEOUT_PER_NODE: Duration = Duration::from_secs(5);
-/// A stranger's answer may not take more memory than this before it is understood.
-const ANSWER_LEN_MAX: usize = 64 << 10;
 
 /// How long a writer waits for its nodes, and how far it runs ahead of their acks.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +47,7 @@ pub struct SetUp {
     state: State,
     request: Vec<u8>,
     sent_len: usize,
+    awaiting: Awaiting,
     inbox: Vec<u8>,
     /// When the first node counts as silent, and when the answer is late.
     silent_at: Duration,
@@ -62,9 +61,6 @@ impl SetUp {
         // Nodes of ours say that they are still at it.
         let is_hasty = *spare && request.stream.is_some();
         let connect_max = if is_hasty { patience.connect.min(patience.stalled) } else { patience.connect };
-        let mut bytes = OpHeader { op: Op::WriteBlock }.encode().to_vec();
-        delimited::put(request, &mut bytes);
-        assert!(bytes.len() <= OP_MESSAGE_LEN_MAX as usize, "a request of {} bytes", bytes.len());
         Self {
             nodes: nodes.clone(),
             spare: *spare,
@@ -74,8 +70,9 @@ impl SetUp {
             silence_max: if is_hasty { patience.stalled } else { answer_max },
             answer_max,
             state: if nodes.is_empty() { failed(Fault::Protocol("no nodes".into())) } else { State::Connecting },
-            request: bytes,
+            request: crate::request::encode(Op::WriteBlock, request),
             sent_len: 0,
+            awaiting: Awaiting::default(),
             inbox: Vec::new(),
             silent_at: now + connect_max,
             late_at: Duration::MAX,
@@ -107,36 +104,29 @@ impl SetUp {
     pub fn handle_bytes(&mut self, now: Duration, bytes: &[u8]) {
         self.silent_at = now + self.silence_max;
         self.inbox.extend_from_slice(bytes);
-        while matches!(self.state, State::Asking) {
-            match self.take_answer() {
-                // A node of ours that is still at it.
-                Ok(Some(answer)) if answer.status == i32::from(Status::IN_PROGRESS.0) => {}
-                Ok(Some(answer)) => self.on_answer(answer),
-                Ok(None) => return,
-                Err(fault) => self.state = failed(fault),
+        if !matches!(self.state, State::Asking) {
+            return;
+        }
+        match self.awaiting.on_bytes(&self.inbox) {
+            Ok((len, answer)) => {
+                self.inbox.drain(..len);
+                answer.into_iter().for_each(|answer| self.on_answer(answer));
             }
+            Err(error) => self.state = failed(error.into()),
         }
     }
 
-    fn take_answer(&mut self) -> Result<Option<BlockOpResponseProto>, Fault> {
-        let Some((message, len)) = delimited::split(&self.inbox, "answer", ANSWER_LEN_MAX)? else { return Ok(None) };
-        let answer = delimited::decode(message, "answer")?;
-        self.inbox.drain(..len);
-        Ok(Some(answer))
-    }
-
-    fn on_answer(&mut self, answer: BlockOpResponseProto) {
-        if answer.status != i32::from(Status::SUCCESS.0) {
-            let first_bad_link = answer.first_bad_link.unwrap_or_default();
-            let node = self.nodes.iter().position(|node| *node == first_bad_link).unwrap_or(0);
-            let message = answer.message.filter(|text| !text.is_empty());
-            let message = message.unwrap_or_else(|| status_name(answer.status).into());
-            self.state = State::Failed(Break::of(node, Fault::Refused { status: answer.status, message }));
-        } else if self.sent_len < self.request.len() {
-            self.state = failed(Fault::Protocol("an answer before the question".into()));
-        } else {
-            self.state = State::Stands(Abilities::of(answer.abilities));
-        }
+    fn on_answer(&mut self, answer: Result<BlockOpResponseProto, Refused>) {
+        self.state = match answer {
+            Err(Refused { status, first_bad_link, message }) => {
+                let node = self.nodes.iter().position(|node| *node == first_bad_link).unwrap_or(0);
+                State::Failed(Break::of(node, Fault::Refused { status, message }))
+            }
+            Ok(_) if self.sent_len < self.request.len() => {
+                failed(Fault::Protocol("an answer before the question".into()))
+            }
+            Ok(answer) => State::Stands(Abilities::of(answer.abilities)),
+        };
     }
 
     /// There is no connection, or none any more.
@@ -188,16 +178,4 @@ impl SetUp {
 
 fn failed(fault: Fault) -> State {
     State::Failed(Break::of_first(fault))
-}
-
-fn status_name(status: i32) -> &'static str {
-    match status {
-        2 => "checksum error",
-        3 => "invalid",
-        4 => "exists already",
-        5 => "the block's token is not valid",
-        7 => "not supported",
-        8 => "it restarts",
-        _ => "error",
-    }
 }

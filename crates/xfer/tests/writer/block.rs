@@ -30,11 +30,11 @@ fn block(node_count: usize) -> Block {
 /// One that streams, with so many packets of nine bytes sent, and the end behind them if `last`.
 fn streaming(node_count: usize, packet_count: i64, last: bool) -> Block {
     let mut block = block(node_count);
-    assert_eq!(block.next(), Step::Open);
+    assert_eq!(block.next_step(), Step::Open);
     let opening = block.opening(true);
     assert_eq!((opening.request.stage(), opening.spare), (Stage::PipelineSetupCreate, true));
     block.on_opened();
-    assert_eq!(block.next(), Step::Stream);
+    assert_eq!(block.next_step(), Step::Stream);
     for _ in 0..packet_count + i64::from(last) {
         let seqno = block.next_seqno();
         let is_last = seqno == packet_count;
@@ -57,9 +57,9 @@ fn storages(block: &Block) -> Vec<&str> {
 }
 
 fn grant(block: &mut Block, generation: u64) {
-    assert_eq!(block.next(), Step::AskGeneration);
+    assert_eq!(block.next_step(), Step::AskGeneration);
     block.on_generation(Generation(generation), TokenProto::default());
-    assert_eq!(block.next(), Step::Open);
+    assert_eq!(block.next_step(), Step::Open);
 }
 
 #[test]
@@ -74,11 +74,11 @@ fn a_broken_chain_goes_on_without_its_node_under_a_new_generation() {
     assert_eq!(request.header.base_header.block.generation_stamp, 1, "the nodes have it under the old one");
     assert_eq!((request.targets.len(), request.pipeline_size, &*request.target_storage_ids[0]), (1, 2, "s2"));
     block.on_opened();
-    let Step::UpdatePipeline(update) = block.next() else { panic!("the server is to be told") };
+    let Step::UpdatePipeline(update) = block.next_step() else { panic!("the server is to be told") };
     assert_eq!((update.old.generation, update.old.len), (Generation(1), 9));
     assert_eq!((update.new.generation, update.new.len), (Generation(5), 9));
     let resend: Vec<i64> = block.on_updated().iter().map(|packet| packet.seqno()).collect();
-    assert_eq!((resend, block.next(), block.next_seqno()), (vec![1, 2, 3], Step::Stream, 4));
+    assert_eq!((resend, block.next_step(), block.next_seqno()), (vec![1, 2, 3], Step::Stream, 4));
     assert_eq!(block.identity(), &update.new);
 }
 
@@ -91,8 +91,8 @@ fn only_a_block_that_lacks_nothing_but_its_end_is_closed() {
     assert_eq!((opening.request.stage(), opening.spare), (Stage::PipelineCloseRecovery, false));
     assert_eq!((opening.request.min_bytes_rcvd, opening.request.max_bytes_rcvd), (27, 27));
     block.on_opened();
-    assert!(matches!(block.next(), Step::UpdatePipeline(_)) && block.on_updated().is_empty());
-    assert!(block.next() == Step::Finished && block.is_finished());
+    assert!(matches!(block.next_step(), Step::UpdatePipeline(_)) && block.on_updated().is_empty());
+    assert!(block.next_step() == Step::Finished && block.is_finished());
 
     let mut block = streaming(2, 3, true);
     block.on_broken(rest(2, 3, true, &[0]));
@@ -105,19 +105,19 @@ fn a_recovery_that_is_given_up_begins_anew() {
     for given_up_at in 0..3 {
         let mut block = streaming(3, 2, false);
         block.on_broken(rest(0, 2, false, &[2]));
-        assert_eq!(block.next(), Step::AskGeneration);
+        assert_eq!(block.next_step(), Step::AskGeneration);
         if given_up_at > 0 {
             block.on_generation(Generation(5), TokenProto::default());
-            assert_eq!(block.next(), Step::Open);
+            assert_eq!(block.next_step(), Step::Open);
         }
         if given_up_at > 1 {
             block.on_opened();
-            assert!(matches!(block.next(), Step::UpdatePipeline(_)));
+            assert!(matches!(block.next_step(), Step::UpdatePipeline(_)));
         }
         grant(&mut block, 6);
         assert_eq!(block.opening(true).request.latest_generation_stamp, 6);
         block.on_opened();
-        assert!(matches!(block.next(), Step::UpdatePipeline(_)));
+        assert!(matches!(block.next_step(), Step::UpdatePipeline(_)));
         assert_eq!(block.on_updated().len(), 2);
         assert_eq!(storages(&block), ["s0", "s1"], "nobody was dropped for it");
     }
@@ -133,7 +133,7 @@ fn each_attempt_takes_a_node_away_until_none_is_left() {
     grant(&mut block, 6);
     assert!(!block.opening(true).spare, "the last node has the only bytes");
     block.on_open_failed(Break::of(0, Fault::Silent));
-    assert_eq!((block.next(), block.next()), (Step::Failed, Step::Failed));
+    assert_eq!((block.next_step(), block.next_step()), (Step::Failed, Step::Failed));
     let told: Vec<String> = block.faults().iter().map(|(node, fault)| format!("{} {fault}", node.addr())).collect();
     assert_eq!(
         told,
@@ -144,24 +144,24 @@ fn each_attempt_takes_a_node_away_until_none_is_left() {
 #[test]
 fn a_new_block_is_not_tried_twice() {
     let mut block = block(3);
-    assert_eq!(block.next(), Step::Open);
+    assert_eq!(block.next_step(), Step::Open);
     let _ = block.opening(false);
     block.on_open_failed(Break::of(1, Fault::Silent));
-    assert_eq!(block.next(), Step::Failed);
+    assert_eq!(block.next_step(), Step::Failed);
     assert_eq!(block.faults()[0].0.storage, "s1");
-    assert_eq!(block_of(Vec::new(), Shape::Chain, 5).next(), Step::Failed);
+    assert_eq!(block_of(Vec::new(), Shape::Chain, 5).next_step(), Step::Failed);
 }
 
 #[test]
 fn the_same_packet_may_be_stuck_so_often() {
     let recover = |block: &mut Block, acked: i64| {
         block.on_broken(rest(acked, 3, false, &[]));
-        if block.next() == Step::Failed {
+        if block.next_step() == Step::Failed {
             return false;
         }
         grant(block, 5);
         block.on_opened();
-        let _ = (block.next(), block.on_updated());
+        let _ = (block.next_step(), block.on_updated());
         true
     };
     let mut block = streaming(3, 3, false);

@@ -326,7 +326,7 @@ impl Writer {
         let mut opened = None;
         loop {
             self.check(world);
-            let step = self.block.next();
+            let step = self.block.next_step();
             if world.one_in(10) && !matches!(step, Step::Stream) {
                 return;
             }
@@ -412,7 +412,7 @@ fn run(seed: u64) -> Ending {
         match &writer.stream {
             Some((stream, _)) if !stream.is_broken() => writer.step(&mut world),
             _ if writer.block.members().is_empty() => {
-                assert_eq!(writer.block.next(), Step::Failed);
+                assert_eq!(writer.block.next_step(), Step::Failed);
                 return Ending::Lost;
             }
             _ => writer.recover(&mut world, ours),

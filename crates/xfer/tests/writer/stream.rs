@@ -207,7 +207,7 @@ fn an_idle_writer_says_that_it_lives() {
     let mut tale = Tale::new(&opening(3, None, true));
     tale.now = millis(30_000);
     tale.stream.handle_timeout(tale.now);
-    ["part 3", "pause", "push", "send"].map(|event| tale.on(event));
+    ["part 3", "pause", "push", "send"].iter().for_each(|event| tale.on(event));
     assert_eq!(tale.told(), "3/31 28 40; open; acked 0, left 0");
 }
 
@@ -229,10 +229,10 @@ fn the_window_has_a_limit() {
     let mut tale = Tale::new(&opening(1, None, true));
     (0..4).for_each(|_| tale.on("push"));
     assert!(!tale.stream.has_room() && !tale.stream.is_drained());
-    ["send", "ack 0 +"].map(|event| tale.on(event));
+    ["send", "ack 0 +"].iter().for_each(|event| tale.on(event));
     assert!(tale.stream.has_room());
     assert_eq!(tale.stream.take_spent().len(), 1);
-    ["ack 1 +", "ack 2 +", "ack 3 +"].map(|event| tale.on(event));
+    ["ack 1 +", "ack 2 +", "ack 3 +"].iter().for_each(|event| tale.on(event));
     assert!(tale.stream.is_drained());
 }
 
