@@ -2,11 +2,15 @@
 
 use crate::options::Options;
 use hdfs::proto;
+use io::Clock;
 use std::io::{self as std_io, ErrorKind, IoSliceMut};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use types::limits::OP_MESSAGE_LEN_MAX;
-use wire::{Op, OpHeader, Status, WireError, delimited};
+use wire::{Op, WireError};
+use xfer::answer::{self, Awaiting};
+use xfer::front::Front;
+use xfer::read::{self, Extent, Range, Receiver};
+use xfer::request;
 
 /// Why a datanode did not do what it was asked. The caller turns to another one.
 #[derive(Debug, thiserror::Error)]
@@ -31,22 +35,39 @@ impl From<WireError> for Fault {
     }
 }
 
+impl From<answer::Refused> for Fault {
+    fn from(refused: answer::Refused) -> Self {
+        let answer::Refused { status, message, .. } = refused;
+        Self::Refused { status, message }
+    }
+}
+
+impl From<read::Fault> for Fault {
+    fn from(fault: read::Fault) -> Self {
+        match fault {
+            read::Fault::Refused(refused) => refused.into(),
+            read::Fault::Closed => Self::Broken(ErrorKind::UnexpectedEof.into()),
+            read::Fault::Silent => Self::Silent,
+            read::Fault::Corrupt { offset } => Self::Corrupt { offset },
+            read::Fault::Protocol(text) => Self::Protocol(text),
+        }
+    }
+}
+
 /// `ip:port` of data transfer, which is also how the nodes of a chain name each other.
 pub(crate) fn addr_of(node: &proto::DatanodeInfoProto) -> String {
     format!("{}:{}", node.id.ip_addr, node.id.xfer_port)
 }
 
-/// A stranger's answer may not take more memory than this before it is understood.
-const ANSWER_LEN_MAX: usize = 64 << 10;
-/// Bytes asked of the kernel with an answer: the answer, the first packet's head, and the data of a small read.
+/// Bytes asked of the kernel with an answer.
 const FRONT_LEN: usize = 8 << 10;
 
 pub(crate) struct Link {
     pub(crate) stream: TcpStream,
-    /// Bytes that came but were not consumed yet: `front[at..]`.
-    front: Vec<u8>,
-    at: usize,
+    /// What came behind the last message. While a [`Receiver`] reads, it has this.
+    front: Front,
     timeout: Duration,
+    clock: io::SystemClock,
     pub(crate) addr: String,
 }
 
@@ -63,7 +84,7 @@ impl Link {
         let connecting = tokio::time::timeout(options.connect_timeout, TcpStream::connect(place)).await;
         let stream = connecting.map_err(|_| Fault::Silent)?.map_err(Fault::Connect)?;
         io::socket::apply(&stream, &io::socket::SocketOptions::default()).map_err(Fault::Connect)?;
-        Ok(Self { stream, front: Vec::new(), at: 0, timeout: options.timeout, addr })
+        Ok(Self { stream, front: Front::default(), timeout: options.timeout, clock: io::SystemClock::new(), addr })
     }
 
     /// How long the node may be silent from now on.
@@ -73,10 +94,7 @@ impl Link {
 
     /// Sends the op in one piece.
     pub(crate) async fn send_op(&mut self, op: Op, message: &impl prost::Message) -> Result<(), Fault> {
-        let mut bytes = OpHeader { op }.encode().to_vec();
-        delimited::put(message, &mut bytes);
-        assert!(bytes.len() <= OP_MESSAGE_LEN_MAX as usize);
-        self.send(&bytes).await
+        self.send(&request::encode(op, message)).await
     }
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
@@ -86,83 +104,51 @@ impl Link {
             .map_err(Fault::Broken)
     }
 
-    /// Receives one delimited message. What comes behind it stays in front of later reads.
-    pub(crate) async fn receive<M: prost::Message + Default>(&mut self, what: &'static str) -> Result<M, Fault> {
-        loop {
-            if let Some((message, len)) = delimited::split(self.buffered(), what, ANSWER_LEN_MAX)? {
-                let message = delimited::decode(message, what)?;
-                self.consume(len);
-                return Ok(message);
-            }
-            self.fill(&mut [], FRONT_LEN).await?;
-        }
-    }
-
-    /// As `receive`, for the answer that every op gets first.
+    /// The answer that every op gets first. What comes behind it stays in front of later reads. A node of ours that is
+    /// still at it says so any number of times: whoever announced that he understands this sets a limit to all of it.
     pub(crate) async fn receive_answer(&mut self) -> Result<proto::BlockOpResponseProto, Fault> {
-        let mut answer: proto::BlockOpResponseProto = self.receive("answer").await?;
-        // A node of ours that is still at it. Whoever announced that he understands this sets a limit to all of it.
-        while answer.status == i32::from(Status::IN_PROGRESS.0) {
-            answer = self.receive("answer").await?;
-        }
-        if answer.status == i32::from(Status::SUCCESS.0) {
-            return Ok(answer);
-        }
-        Err(Fault::Refused {
-            status: answer.status,
-            message: answer
-                .message
-                .filter(|text| !text.is_empty())
-                .unwrap_or_else(|| status_name(answer.status).into()),
-        })
-    }
-
-    /// What has come and is not consumed.
-    pub(crate) fn buffered(&self) -> &[u8] {
-        &self.front[self.at..]
-    }
-
-    pub(crate) fn consume(&mut self, len: usize) {
-        self.at += len;
-        assert!(self.at <= self.front.len(), "more consumed than has come");
-        if self.at == self.front.len() {
-            self.front.clear();
-            self.at = 0;
-        }
-    }
-
-    /// One read of the socket: `dest` first, then up to `ahead` bytes into the front. Returns what went into `dest`.
-    ///
-    /// Reading a packet's data and the head of the next one with one call saves a call a packet.
-    pub(crate) async fn fill(&mut self, dest: &mut [u8], ahead: usize) -> Result<usize, Fault> {
-        assert!(dest.is_empty() || self.at == self.front.len(), "buffered bytes come before those of the socket");
-        if self.at > 0 {
-            self.front.drain(..self.at);
-            self.at = 0;
-        }
-        let kept = self.front.len();
-        self.front.resize(kept + ahead, 0);
-        let got = loop {
-            let mut parts = [IoSliceMut::new(dest), IoSliceMut::new(&mut self.front[kept..])];
-            match self.stream.try_read_vectored(&mut parts) {
-                Ok(got) => break Ok(got),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    match tokio::time::timeout(self.timeout, self.stream.readable()).await {
-                        Err(_) => break Err(Fault::Silent),
-                        Ok(Err(error)) => break Err(Fault::Broken(error)),
-                        Ok(Ok(())) => {}
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => break Err(Fault::Broken(error)),
+        let mut awaiting = Awaiting::default();
+        loop {
+            let (consumed, answer) = awaiting.on_bytes(self.front.bytes())?;
+            self.front.consume(consumed);
+            if let Some(answer) = answer {
+                return Ok(answer?);
             }
-        };
-        let into_dest = *got.as_ref().unwrap_or(&0).min(&dest.len());
-        self.front.truncate(kept + got.as_ref().map_or(0, |got| got - into_dest));
-        match got {
-            Ok(0) if !dest.is_empty() || ahead > 0 => Err(Fault::Broken(ErrorKind::UnexpectedEof.into())),
-            Ok(_) => Ok(into_dest),
-            Err(fault) => Err(fault),
+            match try_read(&self.stream, &mut [], self.front.room(FRONT_LEN))? {
+                Some(0) => return Err(Fault::Broken(ErrorKind::UnexpectedEof.into())),
+                Some(len) => self.front.received(len),
+                None => match tokio::time::timeout(self.timeout, self.stream.readable()).await {
+                    Err(_) => return Err(Fault::Silent),
+                    Ok(ready) => ready.map_err(Fault::Broken)?,
+                },
+            }
+        }
+    }
+
+    /// A reader of what comes next, once the request is sent.
+    pub(crate) fn receiver(&mut self, range: Range) -> Receiver {
+        Receiver::new(range, Extent::Exact, self.timeout, std::mem::take(&mut self.front))
+    }
+
+    /// The reader is done: what it did not take is for the next operation.
+    pub(crate) fn received(&mut self, receiver: Receiver) {
+        self.front = receiver.into_front();
+    }
+
+    /// One read of the socket, straight to where the machine has the bytes go.
+    pub(crate) async fn bring(&self, receiver: &mut Receiver, dest: &mut [u8]) -> Result<(), Fault> {
+        loop {
+            let room = receiver.room(dest);
+            if let Some(len) = try_read(&self.stream, room.dest, room.ahead)? {
+                return Ok(receiver.on_received(len)?);
+            }
+            let now = self.clock.monotonic();
+            receiver.on_blocked(now);
+            let limit = receiver.poll_timeout().unwrap_or(Duration::MAX);
+            match tokio::time::timeout(limit.saturating_sub(now), self.stream.readable()).await {
+                Ok(ready) => ready.map_err(Fault::Broken)?,
+                Err(_) => receiver.handle_timeout(limit)?,
+            }
         }
     }
 
@@ -170,7 +156,22 @@ impl Link {
     pub(crate) fn is_quiet(&self) -> bool {
         let mut byte = [0];
         let nothing = |error: std_io::Error| error.kind() == ErrorKind::WouldBlock;
-        self.buffered().is_empty() && self.stream.try_read(&mut byte).is_err_and(nothing)
+        self.front.is_empty() && self.stream.try_read(&mut byte).is_err_and(nothing)
+    }
+}
+
+/// One read of the socket: `dest` first, then `ahead`. `None`: there is nothing now; 0: it ended.
+///
+/// Reading a packet's data and the head of the next one with one call saves a call a packet.
+fn try_read(stream: &TcpStream, dest: &mut [u8], ahead: &mut [u8]) -> Result<Option<usize>, Fault> {
+    let mut parts = [IoSliceMut::new(dest), IoSliceMut::new(ahead)];
+    loop {
+        match stream.try_read_vectored(&mut parts) {
+            Ok(len) => return Ok(Some(len)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(Fault::Broken(error)),
+        }
     }
 }
 
@@ -186,18 +187,6 @@ async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std_io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn status_name(status: i32) -> &'static str {
-    match status {
-        2 => "checksum error",
-        3 => "invalid",
-        4 => "exists already",
-        5 => "the block's token is not valid",
-        7 => "not supported",
-        8 => "it restarts",
-        _ => "error",
-    }
 }
 
 /// What was tried, in one line for an error.

@@ -2,6 +2,7 @@
 
 use hdfs::proto;
 use wire::{Status, delimited};
+pub(crate) use xfer::answer::success;
 
 /// Why an operation is refused. It is sent to the client, and the connection is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +36,6 @@ impl From<container::ReplicaError> for Refusal {
     fn from(error: container::ReplicaError) -> Self {
         Self::error(error.to_string())
     }
-}
-
-/// The answer to an operation that goes on.
-pub(crate) fn success() -> proto::BlockOpResponseProto {
-    proto::BlockOpResponseProto { first_bad_link: Some(String::new()), ..Default::default() }
 }
 
 /// A message with its length, to be sent in one piece.

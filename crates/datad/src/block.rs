@@ -49,10 +49,6 @@ pub(crate) fn checksum_spec(checksum: &proto::ChecksumProto) -> Result<ChecksumS
         .ok_or_else(|| Refusal::error(format!("checksum {checksum:?} is not known here")))
 }
 
-pub(crate) fn checksum_proto(spec: ChecksumSpec) -> proto::ChecksumProto {
-    proto::ChecksumProto { r#type: spec.kind as i32, bytes_per_checksum: spec.chunk_len }
-}
-
 /// `ip:port` of a node, exactly as the client names it in its own list.
 pub(crate) fn link_text(node: &proto::DatanodeInfoProto) -> String {
     format!("{}:{}", node.id.ip_addr, node.id.xfer_port)

@@ -345,14 +345,8 @@ impl Copier {
             // It makes room before the copy is there, and may be better than what is offered, or all there is left:
             // first all of that is read, and then once more.
             let mut first = fetcher.open(addr, node.pool().unwrap_or_default(), order)?;
-            let mut len = 0;
             while let Some(packet) = first.next_packet()? {
-                len += packet.data.len() as u64;
                 self.pace.wait(node.now(), packet.data.len() as u64, node.config.limits.copy_len_per_s);
-            }
-            if len < order.len {
-                let reason = format!("it ended after {len} of {} bytes", order.len);
-                return Err(Fault::Source { reason, corrupt: false });
             }
         }
         let mut reply = fetcher.open(addr, node.pool().unwrap_or_default(), order)?;
@@ -375,10 +369,6 @@ impl Copier {
             len += packet.data.len() as u64;
             node.telemetry.operations.bytes(Operation::Repair).inc_by(packet.data.len() as u64);
             self.pace.wait(node.now(), packet.data.len() as u64, node.config.limits.copy_len_per_s);
-        }
-        if len < order.len {
-            let reason = format!("it ended after {len} of {} bytes", order.len);
-            return Err(Fault::Source { reason, corrupt: false });
         }
         // Also where nothing else is synced: those it was copied from may go, and what they had was perhaps synced
         // once.

@@ -1,21 +1,18 @@
 //! Bytes that came on a connection and were not consumed yet, and the messages they hold.
 
 use crate::budget::{Budget, Reservation};
-use hdfs::proto::BlockOpResponseProto;
 use prost::Message;
 use std::io;
 use std::io::ErrorKind;
-use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use types::limits::OP_MESSAGE_LEN_MAX;
 use wire::{OpHeader, WireError, delimited};
+pub(crate) use xfer::answer::LEN_MAX as ANSWER_LEN_MAX;
+use xfer::read::Sender;
 
 /// Bytes asked of the kernel at a time: an op message of a common chain, with its header.
 const READ_LEN: usize = 4096;
-
-/// An answer to an operation is a few hundred bytes; an error text may be longer.
-pub(crate) const ANSWER_LEN_MAX: usize = 64 << 10;
 
 /// Operations that take less than this are not counted: those of chains of some twenty nodes.
 const FREE_LEN: usize = 64 << 10;
@@ -41,12 +38,6 @@ pub(crate) enum InboxError {
 }
 
 impl Inbox {
-    /// Bytes that came already, as another reader of the same connection left them.
-    #[cfg(test)]
-    pub(crate) fn of(bytes: Vec<u8>) -> Self {
-        Self { bytes, at: 0 }
-    }
-
     /// What came and was not asked for: whatever follows the last message.
     pub(crate) fn into_rest(mut self) -> Vec<u8> {
         self.bytes.drain(..self.at);
@@ -89,16 +80,13 @@ impl Inbox {
         }
     }
 
-    /// The next delimited message of at most `max` bytes.
-    pub(crate) async fn message<M: Message + Default>(
-        &mut self,
-        socket: &mut TcpStream,
-        what: &'static str,
-        max: usize,
-    ) -> Result<M, InboxError> {
+    /// Gives `sender` what comes, until it has heard the peer's last word. What is behind that stays.
+    pub(crate) async fn last_word(&mut self, socket: &mut TcpStream, sender: &mut Sender) -> Result<(), InboxError> {
         loop {
-            if let Some(message) = self.take(what, max)? {
-                return Ok(message);
+            let consumed = sender.on_bytes(self.rest())?;
+            self.consume(consumed);
+            if sender.is_done() {
+                return Ok(());
             }
             if !self.fill(socket).await? {
                 return Err(InboxError::Torn);
@@ -131,24 +119,6 @@ impl Inbox {
             }
         }
     }
-
-    /// What another node answers to an operation of ours.
-    pub(crate) async fn answer(
-        &mut self,
-        socket: &mut TcpStream,
-        limit: Duration,
-    ) -> Result<BlockOpResponseProto, String> {
-        let answer = tokio::time::timeout(limit, self.message(socket, "answer", ANSWER_LEN_MAX)).await;
-        answer.map_err(|_| "does not answer".to_owned())?.map_err(|error| error.to_string())
-    }
-
-    /// The next delimited message, if all of it is here.
-    fn take<M: Message + Default>(&mut self, what: &'static str, max: usize) -> Result<Option<M>, WireError> {
-        let Some((message, len)) = delimited::split(self.rest(), what, max)? else { return Ok(None) };
-        let message = delimited::decode(message, what)?;
-        self.consume(len);
-        Ok(Some(message))
-    }
 }
 
 /// Has `memory` be for `len` bytes, if those are many.
@@ -180,12 +150,8 @@ mod tests {
 
     #[test]
     fn what_follows_a_message_stays() {
-        let mut bytes = vec![9];
-        delimited::put(&"text".to_owned(), &mut bytes);
-        bytes.extend([1, 2, 3]);
-        let mut inbox = Inbox::of(bytes);
+        let mut inbox = Inbox { bytes: vec![9, 1, 2, 3], at: 0 };
         inbox.consume(1);
-        assert_eq!(inbox.take::<String>("text", 100).unwrap().unwrap(), "text");
         assert_eq!(inbox.into_rest(), [1, 2, 3]);
     }
 }

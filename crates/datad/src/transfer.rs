@@ -2,19 +2,18 @@
 //! write in front of it.
 
 use crate::answer::{Refusal, success};
-use crate::block::{Named, checksum_proto, link_text};
+use crate::block::{Named, link_text};
 use crate::inbox::Inbox;
 use crate::node::Node;
-use crate::read::{Plan, send_packets};
+use crate::read::{Source, receive_word, send_packets, stored, sums};
 use crate::telemetry::Operation;
 use crate::write::node_addr;
-use container::ReplicaError;
-use hdfs::proto::{self, BlockConstructionStage as Stage};
+use container::{Reader, ReplicaError};
+use hdfs::proto;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use types::ReplicaState;
-use wire::{Op, OpHeader, Status, delimited};
+use xfer::read::{CopyTarget, Limits, Next, Outcome, Plan, Sender, copy_request};
 
 pub(crate) async fn serve(
     node: &Arc<Node>,
@@ -40,16 +39,24 @@ async fn copy_to_all(
             Err(ReplicaError::NotFound { .. }) => return Ok(None),
             read => read?,
         };
-        let plan = Plan::whole(reader);
-        let sums = plan.sums(plan.start)?;
-        Ok(Some((plan, sums)))
+        let plan = Plan::whole(stored(&reader));
+        let sums = sums(&reader, plan.sums_window(plan.start))?;
+        Ok(Some((reader, plan, sums)))
     });
     // The chain broke before it reached this node. There is nothing to copy; if anything was acknowledged, the target
     // says so when it is to join the chain.
-    let Some((plan, sums)) = found.await?? else { return Ok(success()) };
+    let Some((reader, plan, sums)) = found.await?? else { return Ok(success()) };
     for (place, target) in op.targets.iter().enumerate() {
-        let storage = (op.target_storage_types.get(place).copied(), op.target_storage_ids.get(place).cloned());
-        let copied = copy(node, &plan, sums.clone(), &op, target, storage).await;
+        let (storage_type, storage_id) = (op.target_storage_types.get(place), op.target_storage_ids.get(place));
+        let storage = CopyTarget { storage_type: storage_type.copied(), storage_id: storage_id.cloned() };
+        let request = copy_request(&op.header, stored(&reader), storage);
+        let limits = &node.config.limits;
+        let limits = Limits {
+            packet: limits.with_nodes(limits.below_silent_ms, 0),
+            word: limits.with_nodes(limits.setup_ms, 0),
+        };
+        let sender = Sender::to_node(plan, sums.clone(), limits, request);
+        let copied = copy(node, &reader, sender, target).await;
         copied.map_err(|why| Refusal::error(format!("copying {} to {}: {why}", named.block, link_text(target))))?;
     }
     Ok(success())
@@ -57,38 +64,25 @@ async fn copy_to_all(
 
 async fn copy(
     node: &Arc<Node>,
-    plan: &Plan,
-    sums: Vec<u8>,
-    op: &proto::OpTransferBlockProto,
+    reader: &Reader,
+    mut sender: Sender,
     target: &proto::DatanodeInfoProto,
-    (storage_type, storage_id): (Option<i32>, Option<String>),
 ) -> Result<(), String> {
-    let limits = &node.config.limits;
     let text = |error: std::io::Error| error.to_string();
     let addr = node_addr(target).ok_or("is no address")?;
-    let connecting = tokio::time::timeout(Duration::from_millis(limits.connect_ms), TcpStream::connect(addr));
+    let connect = Duration::from_millis(node.config.limits.connect_ms);
+    let connecting = tokio::time::timeout(connect, TcpStream::connect(addr));
     let mut socket = connecting.await.map_err(|_| "does not accept a connection")?.map_err(text)?;
     node.set_options(&socket);
-    let identity = plan.reader.identity();
-    let mut header = op.header.clone();
-    header.base_header.block.generation_stamp = identity.generation.0;
-    header.base_header.block.num_bytes = Some(plan.end);
-    let whole = plan.reader.state() == ReplicaState::Finalized;
-    let write = proto::OpWriteBlockProto {
-        header,
-        stage: if whole { Stage::TransferFinalized } else { Stage::TransferRbw } as i32,
-        pipeline_size: 1,
-        requested_checksum: checksum_proto(identity.checksum),
-        storage_type,
-        storage_id,
-        ..Default::default()
-    };
-    let mut front = OpHeader { op: Op::WriteBlock }.encode().to_vec();
-    delimited::put(&write, &mut front);
-    let stalled = limits.with_nodes(limits.below_silent_ms, 0);
-    let share = node.disks.share(identity.block);
+    let share = node.disks.share(reader.identity().block);
     let bytes = node.telemetry.operations.bytes(Operation::Transfer);
-    send_packets(&socket, plan, share, front, sums, stalled, bytes).await.map_err(text)?;
-    let answer = Inbox::default().answer(&mut socket, limits.with_nodes(limits.setup_ms, 0)).await?;
-    if answer.status == i32::from(Status::SUCCESS.0) { Ok(()) } else { Err(answer.message().to_owned()) }
+    let source = Source { reader, share, bytes, now: &|| node.now() };
+    send_packets(&socket, &mut sender, &source).await.map_err(text)?;
+    let heard = receive_word(&mut socket, &mut Inbox::default(), &mut sender, node.now()).await;
+    heard.map_err(|error| error.to_string())?;
+    match sender.next(node.now()) {
+        Next::Done(Outcome::Refused(refused)) => Err(refused.message),
+        Next::Done(_) => Ok(()),
+        Next::Sums(_) | Next::Packet(_) | Next::Receive => Err("has not answered".to_owned()),
+    }
 }

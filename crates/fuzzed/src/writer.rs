@@ -57,7 +57,7 @@ fn acks<'a>(mut stream: Stream, node_count: usize, pieces: impl Iterator<Item = 
             (seqno, sent_len) = (seqno + 1, sent_len + i64::from(DATA_LEN));
         }
         if let Some(outgoing) = stream.next(now) {
-            let len = if number % 3 == 0 { outgoing.bytes().len() / 2 } else { outgoing.bytes().len() };
+            let len = if number.is_multiple_of(3) { outgoing.bytes().len() / 2 } else { outgoing.bytes().len() };
             stream.on_sent(now, &outgoing, len);
         }
         stream.handle_bytes(now, piece);

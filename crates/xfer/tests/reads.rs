@@ -4,7 +4,7 @@ use hdfs::proto::{BlockOpResponseProto, ClientReadStatusProto, ExtendedBlockProt
 use proptest::prelude::*;
 use std::path::PathBuf;
 use std::time::Duration;
-use types::{BlockId, ChecksumKind, ChecksumSpec, Generation};
+use types::{BlockId, ChecksumKind, ChecksumSpec, Generation, ReplicaState};
 use wire::{OpHeader, PacketHeader, Status, delimited};
 use xfer::front::Front;
 use xfer::read::{
@@ -33,7 +33,7 @@ fn replica(len: usize, kind: ChecksumKind, chunk_len: u32) -> Replica {
     let checksum = ChecksumSpec { kind, chunk_len };
     Replica {
         data: content(0, len),
-        stored: Stored { generation: Generation(7), len: len as u64, checksum, is_open: false },
+        stored: Stored { generation: Generation(7), len: len as u64, checksum, state: ReplicaState::Finalized },
     }
 }
 
@@ -63,8 +63,8 @@ impl Replica {
                     let sums = self.sums(window);
                     sender.on_sums(sums);
                 }
-                Next::Packet { head, data } => {
-                    bytes.extend_from_slice(head);
+                Next::Packet(data) => {
+                    bytes.extend_from_slice(sender.head());
                     bytes.extend_from_slice(&self.data[data.start as usize..data.end as usize]);
                     sender.on_sent(Duration::ZERO);
                 }
@@ -218,7 +218,8 @@ fn recorded_reads_are_read_and_sent_again() {
     }
 }
 
-const SMALL: Stored = Stored { generation: Generation(7), len: 0, checksum: ChecksumSpec::DEFAULT, is_open: false };
+const SMALL: Stored =
+    Stored { generation: Generation(7), len: 0, checksum: ChecksumSpec::DEFAULT, state: ReplicaState::Finalized };
 
 // ── stories ──
 
@@ -325,15 +326,15 @@ fn a_reader_has_a_time_for_each_packet_and_one_for_its_verdict() {
     let replica = replica(300_000, ChecksumKind::Crc32c, 512);
     let mut sender = replica.to_reader(Range { from: 0, end: 300_000 }, true);
     assert_eq!(sender.poll_timeout(), None);
-    assert!(matches!(sender.next(ms(50)), Next::Packet { data, .. } if data == (0..256 << 10)));
-    assert!(matches!(sender.next(ms(90)), Next::Packet { .. }), "asked again, it is the same");
+    assert!(matches!(sender.next(ms(50)), Next::Packet(data) if data == (0..256 << 10)));
+    assert!(matches!(sender.next(ms(90)), Next::Packet(_)), "asked again, it is the same");
     assert_eq!(sender.poll_timeout(), Some(ms(150)));
     assert_eq!(sender.on_bytes(&verdict(Status::CHECKSUM_OK)), Ok(0), "too early: it stays where it is");
     sender.on_sent(ms(149));
-    assert!(matches!(sender.next(ms(149)), Next::Packet { data, .. } if data == (256 << 10..300_000)));
+    assert!(matches!(sender.next(ms(149)), Next::Packet(data) if data == (256 << 10..300_000)));
     assert_eq!(sender.handle_timeout(ms(249)), Err(Late::TakesNothing));
     sender.on_sent(ms(240));
-    assert!(matches!(sender.next(ms(240)), Next::Packet { data, .. } if data.is_empty()));
+    assert!(matches!(sender.next(ms(240)), Next::Packet(data) if data.is_empty()));
     sender.on_sent(ms(241));
     assert_eq!(sender.next(ms(241)), Next::Receive);
     assert_eq!(sender.poll_timeout(), Some(ms(741)));
@@ -348,7 +349,7 @@ fn a_reader_has_a_time_for_each_packet_and_one_for_its_verdict() {
 #[test]
 fn a_copy_ends_with_the_answer_of_the_other_node() {
     let mut replica = replica(1000, ChecksumKind::Crc32, 512);
-    replica.stored.is_open = true;
+    replica.stored.state = ReplicaState::Open;
     let block = ExtendedBlockProto::of("pool", BlockId(5), Generation(3), 77);
     let base_header = hdfs::proto::BaseHeaderProto { block, token: Some(TokenProto::none()), trace_info: None };
     let header = hdfs::proto::ClientOperationHeaderProto { base_header, client_name: "me".to_owned() };

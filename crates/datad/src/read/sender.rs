@@ -1,59 +1,89 @@
-//! Packets onto a socket, without a copy of the data.
+//! What a sender says is to be done, done on a socket: heads and checksums from memory, data from its file by sendfile.
 
-use super::plan::Plan;
+use crate::inbox::{Inbox, InboxError};
+use container::{Reader, ReplicaError};
 use io::Share;
 use io::transfer::{send_all, sendfile_all};
 use metrics::Counter;
 use std::io::{Error, ErrorKind, Result};
+use std::ops::Range;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use wire::PacketHeader;
+use xfer::read::{Late, Next, Sender, Stored};
 
-/// Sends `front`, the packets of `plan` and the empty packet at the end. `sums` are the first of [`Plan::sums`]; what
-/// follows waits for its disk in that disk's share. Gives up if the peer takes longer than `stalled` over one packet.
-pub(crate) async fn send_packets(
-    socket: &TcpStream,
-    plan: &Plan,
-    share: &Share,
-    front: Vec<u8>,
-    mut sums: Vec<u8>,
-    stalled: Duration,
-    bytes: &Counter,
-) -> Result<()> {
-    let mut head = front;
-    let mut sums_at = 0;
-    let mut at = plan.start;
-    let mut seqno = 0;
-    while at < plan.end {
-        let data_len = plan.packet_data_len(at);
-        let sums_len = plan.spec.sums_len(data_len) as usize;
-        if sums_at + sums_len > sums.len() {
-            let (window, from) = (plan.clone(), at);
-            let read = share.run(move || window.sums(from)).await.map_err(Error::other)?;
-            sums = read.map_err(Error::other)?;
-            sums_at = 0;
-        }
-        let header = PacketHeader { offset: at as i64, seqno, last: false, data_len: data_len as i32, sync: false };
-        header.put(sums_len as u32, &mut head);
-        head.extend_from_slice(&sums[sums_at..sums_at + sums_len]);
-        let data_at = plan.reader.data_offset() + at;
-        let packet = async {
-            send_all(socket, &head, true).await?;
-            sendfile_all(socket, plan.reader.data(), share, data_at, data_len).await
-        };
-        within(stalled, packet).await?;
-        plan.reader.count_sent(data_len);
-        bytes.inc_by(data_len);
-        head.clear();
-        sums_at += sums_len;
-        at += data_len;
-        seqno += 1;
-    }
-    PacketHeader { offset: at as i64, seqno, last: true, data_len: 0, sync: false }.put(0, &mut head);
-    within(stalled, send_all(socket, &head, false)).await
+/// A replica that is read, and what the driver needs for it.
+pub(crate) struct Source<'a> {
+    pub(crate) reader: &'a Reader,
+    /// Of its disk: what is not in memory waits in it.
+    pub(crate) share: &'a Share,
+    /// Counts bytes of data.
+    pub(crate) bytes: &'a Counter,
+    pub(crate) now: &'a (dyn Fn() -> Duration + Sync),
 }
 
-async fn within<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
-    let late = |_| Error::new(ErrorKind::TimedOut, "the reader takes nothing");
-    tokio::time::timeout(limit, work).await.map_err(late)?
+pub(crate) fn stored(reader: &Reader) -> Stored {
+    let identity = reader.identity();
+    Stored { generation: identity.generation, len: reader.len(), checksum: identity.checksum, state: reader.state() }
+}
+
+/// The stored checksums of some bytes. Blocks.
+pub(crate) fn sums(reader: &Reader, window: Range<u64>) -> std::result::Result<Vec<u8>, ReplicaError> {
+    let mut sums = Vec::new();
+    if !window.is_empty() {
+        reader.sums(window.start, window.end - window.start, &mut sums)?;
+    }
+    Ok(sums)
+}
+
+/// Sends all packets.
+pub(crate) async fn send_packets(socket: &TcpStream, sender: &mut Sender, source: &Source<'_>) -> Result<()> {
+    loop {
+        let now = (source.now)();
+        match sender.next(now) {
+            Next::Sums(window) => {
+                let reader = source.reader.clone();
+                let read = source.share.run(move || sums(&reader, window)).await.map_err(Error::other)?;
+                sender.on_sums(read.map_err(Error::other)?);
+            }
+            Next::Packet(data) => {
+                let sending = send_packet(socket, sender.head(), &data, source);
+                let limit = sender.poll_timeout().unwrap_or(Duration::MAX);
+                match tokio::time::timeout(limit.saturating_sub(now), sending).await {
+                    Ok(sent) => sent?,
+                    Err(_) => {
+                        sender.handle_timeout(limit).map_err(late)?;
+                        unreachable!("half a packet was sent, and its time is not over");
+                    }
+                }
+                source.reader.count_sent(data.end - data.start);
+                source.bytes.inc_by(data.end - data.start);
+                sender.on_sent((source.now)());
+            }
+            Next::Receive | Next::Done(_) => return Ok(()),
+        }
+    }
+}
+
+async fn send_packet(socket: &TcpStream, head: &[u8], data: &Range<u64>, source: &Source<'_>) -> Result<()> {
+    send_all(socket, head, !data.is_empty()).await?;
+    let (reader, len) = (source.reader, data.end - data.start);
+    sendfile_all(socket, reader.data(), source.share, reader.data_offset() + data.start, len).await
+}
+
+/// Awaits what the peer says to all of it.
+pub(crate) async fn receive_word(
+    socket: &mut TcpStream,
+    inbox: &mut Inbox,
+    sender: &mut Sender,
+    now: Duration,
+) -> std::result::Result<(), InboxError> {
+    let limit = sender.poll_timeout().unwrap_or(Duration::MAX);
+    match tokio::time::timeout(limit.saturating_sub(now), inbox.last_word(socket, sender)).await {
+        Ok(received) => received,
+        Err(_) => Ok(sender.handle_timeout(limit).map_err(late)?),
+    }
+}
+
+fn late(late: Late) -> Error {
+    Error::new(ErrorKind::TimedOut, late)
 }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
-use types::{ChecksumKind, ChecksumSpec, Generation};
+use types::{ChecksumKind, ChecksumSpec, Generation, ReplicaState};
 
 /// Data of one packet. Hadoop sends 64 KiB; all clients take more. Larger packets mean fewer headers and system calls;
 /// with larger ones the client waits longer for its first byte. To be measured.
@@ -39,8 +39,7 @@ pub struct Stored {
     /// Bytes that can be read, each covered by a checksum.
     pub len: u64,
     pub checksum: ChecksumSpec,
-    /// It was never finalized, so it may still grow.
-    pub is_open: bool,
+    pub state: ReplicaState,
 }
 
 /// Why a replica is not what was asked for.
@@ -49,13 +48,13 @@ pub enum Unserved {
     #[error("it is at {have}, the request names {want}")]
     Stale { have: Generation, want: Generation },
     #[error("it has {len} bytes")]
-    Short { len: u64, is_open: bool },
+    Short { len: u64, state: ReplicaState },
 }
 
 impl Unserved {
     /// When to look again whether the replica is what was asked for, if a read that began then should wait for it.
     pub fn look_again(self, began: Duration, now: Duration) -> Option<Duration> {
-        let grows = matches!(self, Self::Short { is_open: true, .. });
+        let grows = matches!(self, Self::Short { state: ReplicaState::Open, .. });
         (grows && now < began + GROWTH_WAIT).then_some(now + GROWTH_LOOK)
     }
 }
@@ -81,7 +80,7 @@ impl Plan {
         let (offset, end) = match asked {
             Some(end) => (wanted.offset, end),
             None if mutation::is(Mutation::ServeShort) => (wanted.offset.min(stored.len), stored.len),
-            None => return Err(Unserved::Short { len: stored.len, is_open: stored.is_open }),
+            None => return Err(Unserved::Short { len: stored.len, state: stored.state }),
         };
         // HDFS's own word for "no checksums" has 512 bytes a chunk.
         let none = ChecksumSpec { kind: ChecksumKind::Null, ..ChecksumSpec::DEFAULT };
@@ -151,12 +150,12 @@ mod tests {
 
     #[test]
     fn a_replica_that_is_older_or_shorter_is_not_served() {
-        let stored = Stored { generation: Generation(7), len: 1000, checksum: SPEC, is_open: true };
+        let stored = Stored { generation: Generation(7), len: 1000, checksum: SPEC, state: ReplicaState::Open };
         let wanted =
             |generation, offset, len| Wanted { generation: Generation(generation), offset, len, with_sums: true };
         let stale = Unserved::Stale { have: Generation(7), want: Generation(8) };
         assert_eq!(Plan::new(stored, wanted(8, 0, 10)), Err(stale));
-        let short = Unserved::Short { len: 1000, is_open: true };
+        let short = Unserved::Short { len: 1000, state: ReplicaState::Open };
         assert_eq!(Plan::new(stored, wanted(6, 0, 1001)), Err(short));
         assert_eq!(Plan::new(stored, wanted(7, u64::MAX, 2)), Err(short));
         assert!(Plan::new(stored, wanted(7, 0, 1000)).is_ok());
@@ -164,7 +163,7 @@ mod tests {
         let ms = Duration::from_millis;
         assert_eq!(short.look_again(ms(100), ms(3099)), Some(ms(3149)));
         assert_eq!(short.look_again(ms(100), ms(3100)), None);
-        assert_eq!(Unserved::Short { len: 1000, is_open: false }.look_again(ms(100), ms(100)), None);
+        assert_eq!(Unserved::Short { len: 1000, state: ReplicaState::Finalized }.look_again(ms(100), ms(100)), None);
         assert_eq!(stale.look_again(ms(100), ms(100)), None);
     }
 }

@@ -17,6 +17,7 @@ use crate::request::encode;
 use hdfs::proto::{self, BlockConstructionStage as Stage};
 use std::ops::Range;
 use std::time::Duration;
+use types::ReplicaState;
 use types::mutation::{self, Mutation};
 use wire::{Op, PacketHeader, WireError, delimited};
 
@@ -31,14 +32,11 @@ pub struct Limits {
 
 /// What is to be done next.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Next<'a> {
+pub enum Next {
     /// Read the stored checksums of these bytes of the replica, and give them to [`Sender::on_sums`].
     Sums(Range<u64>),
-    /// Send `head`, then these bytes of the replica, which may be none; then say so with [`Sender::on_sent`].
-    Packet {
-        head: &'a [u8],
-        data: Range<u64>,
-    },
+    /// Send [`Sender::head`], then these bytes of the replica, which may be none; then say so with [`Sender::on_sent`].
+    Packet(Range<u64>),
     /// Give what comes to [`Sender::on_bytes`].
     Receive,
     Done(Outcome),
@@ -103,9 +101,11 @@ pub fn copy_request(header: &proto::ClientOperationHeaderProto, stored: Stored, 
     let mut header = header.clone();
     header.base_header.block.generation_stamp = stored.generation.0;
     header.base_header.block.num_bytes = Some(stored.len);
+    let is_whole = stored.state == ReplicaState::Finalized;
+    let stage = if is_whole { Stage::TransferFinalized } else { Stage::TransferRbw };
     let write = proto::OpWriteBlockProto {
         header,
-        stage: if stored.is_open { Stage::TransferRbw } else { Stage::TransferFinalized } as i32,
+        stage: stage as i32,
         pipeline_size: 1,
         requested_checksum: stored.checksum.into(),
         storage_type: target.storage_type,
@@ -149,7 +149,7 @@ impl Sender {
     }
 
     /// What is to be done. `now`: a packet's time begins when it is first asked for.
-    pub fn next(&mut self, now: Duration) -> Next<'_> {
+    pub fn next(&mut self, now: Duration) -> Next {
         if self.state == State::Packets
             && let Some(window) = self.begin_packet(now)
         {
@@ -157,10 +157,15 @@ impl Sender {
         }
         match &self.state {
             State::Packets => unreachable!("a packet was begun"),
-            State::Sending { data_len } => Next::Packet { head: &self.head, data: self.at..self.at + data_len },
+            State::Sending { data_len } => Next::Packet(self.at..self.at + data_len),
             State::Word => Next::Receive,
             State::Done(outcome) => Next::Done(outcome.clone()),
         }
+    }
+
+    /// What goes out before the data of the packet that is being sent.
+    pub fn head(&self) -> &[u8] {
+        &self.head
     }
 
     /// Makes the head of the next packet, or says whose checksums that needs.
@@ -224,6 +229,10 @@ impl Sender {
                 Ok(consumed)
             }
         }
+    }
+
+    pub fn is_done(&self) -> bool {
+        matches!(self.state, State::Done(_))
     }
 
     pub fn poll_timeout(&self) -> Option<Duration> {
