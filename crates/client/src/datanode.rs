@@ -18,7 +18,7 @@ pub(crate) enum Fault {
     #[error("no connection: {0}")]
     Connect(std_io::Error),
     #[error("it answered: {message}")]
-    Refused { status: i32, first_bad_link: String, message: String },
+    Refused { status: i32, message: String },
     #[error("the connection broke: {0}")]
     Broken(std_io::Error),
     #[error("no answer in time")]
@@ -37,8 +37,8 @@ impl From<WireError> for Fault {
 
 impl From<answer::Refused> for Fault {
     fn from(refused: answer::Refused) -> Self {
-        let answer::Refused { status, first_bad_link, message } = refused;
-        Self::Refused { status, first_bad_link, message }
+        let answer::Refused { status, message, .. } = refused;
+        Self::Refused { status, message }
     }
 }
 
@@ -79,17 +79,9 @@ impl std::fmt::Debug for Link {
 
 impl Link {
     pub(crate) async fn connect(node: &proto::DatanodeInfoProto, options: &Options) -> Result<Self, Fault> {
-        Self::connect_within(node, options, options.connect_timeout).await
-    }
-
-    pub(crate) async fn connect_within(
-        node: &proto::DatanodeInfoProto,
-        options: &Options,
-        limit: Duration,
-    ) -> Result<Self, Fault> {
         let addr = addr_of(node);
         let place = (node.id.ip_addr.as_str(), node.id.xfer_port as u16);
-        let connecting = tokio::time::timeout(limit, TcpStream::connect(place)).await;
+        let connecting = tokio::time::timeout(options.connect_timeout, TcpStream::connect(place)).await;
         let stream = connecting.map_err(|_| Fault::Silent)?.map_err(Fault::Connect)?;
         io::socket::apply(&stream, &io::socket::SocketOptions::default()).map_err(Fault::Connect)?;
         Ok(Self { stream, front: Front::default(), timeout: options.timeout, clock: io::SystemClock::new(), addr })
@@ -160,11 +152,6 @@ impl Link {
         }
     }
 
-    /// The socket, and what has come on it behind the answer.
-    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
-        (self.stream, self.front.into_rest())
-    }
-
     /// True if an idle connection can take another op: nothing has come on it, not even its end.
     pub(crate) fn is_quiet(&self) -> bool {
         let mut byte = [0];
@@ -189,7 +176,7 @@ fn try_read(stream: &TcpStream, dest: &mut [u8], ahead: &mut [u8]) -> Result<Opt
 }
 
 /// Writes all of `bytes`. On an error, or when dropped half-way, the stream is torn and of no more use.
-pub(crate) async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std_io::Result<()> {
+async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std_io::Result<()> {
     while !bytes.is_empty() {
         match stream.try_write(bytes) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
@@ -203,7 +190,7 @@ pub(crate) async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std_io::Re
 }
 
 /// What was tried, in one line for an error.
-pub(crate) fn tried(faults: &[(String, Fault)]) -> String {
+pub(crate) fn tried<F: std::fmt::Display>(faults: &[(String, F)]) -> String {
     if faults.is_empty() {
         return "the metadata server names no node that has it".into();
     }

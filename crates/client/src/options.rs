@@ -69,7 +69,3 @@ impl Default for Options {
 
 /// Rounds over all replicas before a read gives up: `dfs.client.max.block.acquire.failures`.
 pub(crate) const READ_ROUNDS: u32 = 3;
-/// Times one packet may fail before its writer gives up: `dfs.client.pipeline.recovery.max-retries`.
-pub(crate) const RECOVERIES_MAX: u32 = 5;
-/// What each node behind the first adds to the time a chain may take to answer, as in HDFS's client.
-pub(crate) const TIMEOUT_PER_NODE: Duration = Duration::from_secs(5);

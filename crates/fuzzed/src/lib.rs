@@ -17,6 +17,7 @@ mod seeds;
 mod store;
 mod transfer;
 mod write;
+mod writer;
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -48,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "write_streams", run: write::write_streams, golden: &[WIRE] },
     Target { name: "reads_received", run: reads::received, golden: &[] },
     Target { name: "reads_sent", run: reads::sent, golden: &[] },
+    Target { name: "writer_answers", run: writer::answers, golden: &[WIRE] },
     Target { name: "replica_headers", run: replica_headers, golden: &[VOLUME] },
     Target { name: "packs", run: packs, golden: &[] },
     Target { name: "index_rows", run: container::fuzz::row, golden: &[VOLUME] },

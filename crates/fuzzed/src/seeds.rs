@@ -131,6 +131,16 @@ fn written(name: &str) -> Vec<Vec<u8>> {
             let header = wire::small::SmallWrite { data_len: 9, checksum_kind: 2, chunk_len: 4, ..Default::default() };
             vec![[&header.front()[..], &[7; 12 + 9]].concat()]
         }
+        "writer_answers" => {
+            let mut acks = Vec::new();
+            for seqno in 0..9 {
+                wire::PipelineAck { seqno, replies: vec![wire::Status::SUCCESS; 3] }.put(&mut acks);
+            }
+            // Three nodes in a chain and in a star, whose answer comes before, or is among the bytes.
+            let answered = [2 | 16, 2 | 4 | 8 | 16].map(|how| with(how, &with(8, &acks)));
+            let answers = [&[2, 0x08, 12][..], &[2, 0x08, 0], &acks].concat();
+            answered.into_iter().chain([with(2 | 8, &with(8, &answers))]).collect()
+        }
         _ => Vec::new(),
     }
 }

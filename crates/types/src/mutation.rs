@@ -165,6 +165,22 @@ mutations! {
     /// Of packets that came together only the first is stored, and all are acknowledged.
     StoreFirst = "store-first",
 
+    // ── writers: the stream of a block and its recovery ──
+    /// A writer takes an ack for good whatever the nodes say in it.
+    TakeBadReplies = "take-bad-replies",
+    /// A writer blames the node above the one that failed.
+    BlameNodeAbove = "blame-node-above",
+    /// After a fault a writer takes for acknowledged what was only written.
+    TrustWritten = "trust-written",
+    /// A writer that gave up inside of a packet begins that packet once more on the same connection.
+    ForgetPartWrites = "forget-part-writes",
+    /// A writer waits for nodes that owe an answer, however long they are silent.
+    WaitForever = "wait-forever",
+    /// After a recovery a writer does not send again what was not acknowledged.
+    ForgetUnacked = "forget-unacked",
+    /// A writer whose chain breaks has the block closed, whatever data is missing.
+    CloseTooSoon = "close-too-soon",
+
     // ── data transfer: reads and copies by reading ──
     /// A client does not hold what it reads against the checksums.
     ReadUnverified = "read-unverified",

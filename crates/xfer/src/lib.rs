@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!             reads            writes                    small writes
-//! client   read::Receiver write::… (the head)            small::…
+//! client   read::Receiver writer::Block, Stream          small::…
 //! datanode read::Sender   write::Relay (each node)       small::…
 //!                 ╲            │                ╱
 //!                  drivers: sockets, threads, tasks, the simulation's network
@@ -16,3 +16,4 @@ pub mod front;
 pub mod read;
 pub mod request;
 pub mod write;
+pub mod writer;

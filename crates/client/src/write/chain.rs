@@ -1,73 +1,37 @@
-//! One connection to the head of a chain, or of a tree: packets go out, acks come in.
+//! The driver of one stream: a socket, a task that takes acks, and the wakers of those who wait for them. What may be
+//! sent, what an ack means and when the nodes count as lost is decided in [`xfer::writer`].
 //!
-//! Promise: a packet leaves the window only when every node of the chain said that it has it. After the first fault the
-//! chain sends nothing more; what is in the window then must go down another chain.
-//!
-//! Every future here may be dropped: a packet is in the window before a byte of it is written, the window knows how
-//! many of its bytes the socket has taken, and whoever writes next goes on behind them.
+//! Every future here may be dropped: the stream knows how many bytes the socket has taken, and whoever writes next
+//! goes on behind them.
 
-use super::packer::Packet;
-use crate::datanode::{Fault, Link, addr_of, send_all};
-use crate::options::{Options, TIMEOUT_PER_NODE};
 use ::io::{Clock, SystemClock};
 use hdfs::proto;
-use std::collections::VecDeque;
 use std::io::ErrorKind;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use wire::{Abilities, Op, PipelineAck, Status};
+use xfer::writer::{Break, Fault, Opening, Outgoing, Packet, Patience, Rest, SetUp, Stream};
 
-/// Why a chain is of no more use.
-#[derive(Debug)]
-pub(super) struct Break {
-    /// Which nodes are to blame, counted from the nearest, rising.
-    pub(super) nodes: Vec<(usize, Fault)>,
-}
-
-impl Break {
-    pub(super) fn of(node: usize, fault: Fault) -> Self {
-        Self { nodes: vec![(node, fault)] }
-    }
-}
-
-/// What a broken chain leaves.
-#[derive(Debug, Default)]
-pub(super) struct Rest {
-    /// Who is to blame.
-    pub(super) broken: Option<Break>,
-    /// What must be sent again.
-    pub(super) unacked: VecDeque<Arc<Packet>>,
-    /// How far the block is safe.
-    pub(super) acked_len: u64,
-}
-
-impl Rest {
-    /// Whether all data is acknowledged, and nothing but the end of the block is missing. It may be put then as it is.
-    pub(super) fn lacks_only_the_end(&self) -> bool {
-        let Some(end) = self.unacked.front().filter(|packet| packet.header.last) else { return false };
-        assert!(end.end_offset() == self.acked_len, "a block of {} bytes ends at {}", self.acked_len, end.end_offset());
-        true
-    }
-}
+/// Room for the acks of one read, or for an answer.
+const READ_LEN: usize = 2048;
 
 #[derive(Debug)]
 pub(super) struct Chain {
     shared: Arc<Shared>,
-    _acks: io::task::Owned<()>,
-    in_flight_max: usize,
+    _acks: ::io::task::Owned<()>,
 }
 
 struct Shared {
-    stream: TcpStream,
-    /// Held while packets are written, so that a heartbeat does not fall between.
-    sending: tokio::sync::Mutex<()>,
-    window: Mutex<Window>,
-    /// The window shrank, or the chain broke.
+    socket: TcpStream,
+    clock: SystemClock,
+    /// Held by whoever sends.
+    turn: tokio::sync::Mutex<()>,
+    stream: Mutex<Stream>,
+    /// The window shrank, or the stream broke.
     changed: Notify,
-    /// Something is being written: from now on the nodes owe an answer.
-    begun: Notify,
+    /// The stream is to be woken earlier than it said before.
+    hurry: Notify,
 }
 
 impl std::fmt::Debug for Shared {
@@ -76,372 +40,279 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-#[derive(Debug, Default)]
-struct Window {
-    unacked: VecDeque<Arc<Packet>>,
-    /// How many of those are written, and how many bytes of the one behind them.
-    written_count: usize,
-    part_len: usize,
-    /// Somebody is writing just now.
-    writing: bool,
-    /// Acknowledged, for their buffers.
-    spent: Vec<Arc<Packet>>,
-    /// The block up to here is on all nodes.
-    acked_len: u64,
-    broken: Option<Break>,
-}
-
-impl Window {
-    /// The block up to here is acknowledged, or in the window.
-    fn end(&self) -> u64 {
-        self.unacked.back().map_or(self.acked_len, |packet| packet.end_offset())
-    }
-
-    /// What is to be written next, and from where on.
-    fn unwritten(&self) -> Option<(Arc<Packet>, usize)> {
-        self.unacked.get(self.written_count).map(|packet| (Arc::clone(packet), self.part_len))
-    }
-
-    fn on_written(&mut self, packet: &Packet, len: usize) {
-        let next = self.unacked.get(self.written_count);
-        if next.is_none_or(|next| next.header.seqno != packet.header.seqno) {
-            return; // its ack was faster than this note
-        }
-        self.part_len += len;
-        if packet.bytes().len() == self.part_len {
-            (self.written_count, self.part_len) = (self.written_count + 1, 0);
-        }
-    }
-
-    /// Takes the oldest packet out, if it is this one and the nodes can have it.
-    fn on_acked(&mut self, seqno: i64) -> Option<Arc<Packet>> {
-        let is_sent = self.written_count > 0 || self.writing;
-        self.unacked.front().filter(|packet| is_sent && packet.header.seqno == seqno)?;
-        let packet = self.unacked.pop_front()?;
-        match self.written_count.checked_sub(1) {
-            Some(count) => self.written_count = count,
-            None => self.part_len = 0, // whoever writes it does not know yet that it is written
-        }
-        self.acked_len = self.acked_len.max(packet.end_offset());
-        Some(packet)
-    }
-
-    /// The nodes have all of a packet, and it is not acknowledged; or they are being sent one, which they may not take.
-    fn is_owed(&self) -> bool {
-        self.written_count > 0 || self.writing
-    }
-}
-
-/// Until this is dropped somebody writes.
-struct Writing<'a>(&'a Shared);
-
-impl Drop for Writing<'_> {
-    fn drop(&mut self) {
-        self.0.window().writing = false;
-    }
-}
-
-impl Shared {
-    fn window(&self) -> std::sync::MutexGuard<'_, Window> {
-        self.window.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn fail(&self, broken: Break) {
-        let mut window = self.window();
-        if window.broken.is_none() {
-            window.broken = Some(broken);
-        }
-        drop(window);
-        self.changed.notify_one();
-    }
-
-    /// Writes all that is in the window and not written yet. Dropped, it leaves the rest to whoever writes next.
-    async fn write(&self) -> std::io::Result<()> {
-        let _sending = self.sending.lock().await;
-        let _writing = {
-            let mut window = self.window();
-            if window.unwritten().is_none() {
-                return Ok(());
-            }
-            if !std::mem::replace(&mut window.writing, true) && window.written_count == 0 {
-                self.begun.notify_one();
-            }
-            Writing(self)
-        };
-        self.write_rest().await
-    }
-
-    /// As `write`; the caller holds `sending`.
-    async fn write_rest(&self) -> std::io::Result<()> {
-        loop {
-            let Some((packet, from)) = self.window().unwritten() else { return Ok(()) };
-            // Between a write and the note of it nothing is waited for.
-            match self.stream.try_write(&packet.bytes()[from..]) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(len) => self.window().on_written(&packet, len),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.stream.writable().await?,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
 impl Chain {
-    /// Opens a chain over `nodes`; `request` names all but the first as targets. `spare`: a node that stands still may
-    /// be given up for others, so if they are ours they are given up soon.
+    /// Sets up a stream to `first` and the nodes behind it.
     pub(super) async fn open(
-        options: &Options,
-        nodes: &[proto::DatanodeInfoProto],
-        request: &proto::OpWriteBlockProto,
-        acked_len: u64,
-        spare: bool,
+        first: &proto::DatanodeInfoProto,
+        opening: &Opening,
+        patience: Patience,
     ) -> Result<Self, Break> {
-        let blame_head = |fault| Break::of(0, fault);
-        let head = nodes.first().ok_or_else(|| blame_head(Fault::Protocol("no nodes".into())))?;
-        let patience = options.timeout + TIMEOUT_PER_NODE * nodes.len() as u32;
-        let hasty = spare && request.stream.is_some();
-        let connect = if hasty { options.connect_timeout.min(options.stalled) } else { options.connect_timeout };
-        let mut link = Link::connect_within(head, options, connect).await.map_err(blame_head)?;
-        link.allow(if hasty { options.stalled } else { patience });
-        link.send_op(Op::WriteBlock, request).await.map_err(blame_head)?;
-        let answer = tokio::time::timeout(patience, link.receive_answer()).await.unwrap_or(Err(Fault::Silent));
-        let answer = answer.map_err(|fault| {
-            let node = match &fault {
-                Fault::Refused { first_bad_link, .. } if !first_bad_link.is_empty() => {
-                    nodes.iter().position(|node| addr_of(node) == *first_bad_link).unwrap_or(0)
-                }
-                _ => 0,
-            };
-            Break::of(node, fault)
-        })?;
-        let (stream, early) = link.into_parts();
+        let clock = SystemClock::new();
+        let mut set_up = SetUp::new(clock.monotonic(), opening, patience);
+        let socket = connect(first, &mut set_up, &clock).await;
+        if let Some(socket) = &socket {
+            ask(socket, &mut set_up, &clock).await;
+        }
+        let stream = set_up.into_stream(clock.monotonic())?;
         let shared = Arc::new(Shared {
-            stream,
-            sending: tokio::sync::Mutex::default(),
-            window: Mutex::new(Window { acked_len, ..Window::default() }),
+            socket: socket.expect("a stream over a connection"),
+            clock,
+            turn: tokio::sync::Mutex::default(),
+            stream: Mutex::new(stream),
             changed: Notify::new(),
-            begun: Notify::new(),
+            hurry: Notify::new(),
         });
-        let acks = Acks {
-            shared: Arc::clone(&shared),
-            buffer: early,
-            clock: SystemClock::new(),
-            beat: options.timeout / 2,
-            silence_max: if spare && Abilities::of(answer.abilities).has(Abilities::SIGNS) {
-                options.stalled
-            } else {
-                patience
-            },
-            standstill_max: patience,
-            branches: request.stream.as_ref().is_some_and(|stream| !stream.parents.is_empty()),
-        };
-        let acks = io::task::spawn_owned("acks of a write chain", acks.run());
-        Ok(Self { shared, _acks: acks, in_flight_max: options.packets_in_flight_max })
+        let acks = ::io::task::spawn_owned("acks of a write chain", take_acks(Arc::clone(&shared)));
+        Ok(Self { shared, _acks: acks })
     }
 
     /// Returns when another packet may be pushed.
     pub(super) async fn room(&self) -> Result<(), ()> {
         self.send_rest().await?; // of a send that was dropped
-        self.until(|window| window.unacked.len() < self.in_flight_max).await
+        self.until(Stream::has_room).await
     }
 
     /// Takes a packet into the window. [`Chain::write`] sends it.
     pub(super) fn push(&self, packet: Arc<Packet>) {
-        let mut window = self.shared.window();
-        let (end, offset) = (window.end(), packet.header.offset as u64);
-        assert!(offset == end, "a packet at {offset} behind {end} bytes: those between were lost");
-        window.unacked.push_back(packet);
+        self.shared.stream().push(packet);
     }
 
     /// Sends what was pushed. Gives back packets whose acks have come.
     pub(super) async fn write(&self) -> Result<Vec<Arc<Packet>>, ()> {
         self.send_rest().await?;
-        Ok(std::mem::take(&mut self.shared.window().spent))
-    }
-
-    async fn send_rest(&self) -> Result<(), ()> {
-        tokio::select! {
-            biased;
-            sent = self.shared.write() => if let Err(error) = sent {
-                // The acks may tell which node it was; they end soon, for the connection is gone.
-                let broken = tokio::time::timeout(BLAME_WAIT_MAX, self.until(|_| false)).await;
-                if broken.is_err() {
-                    self.shared.fail(Break::of(0, Fault::Broken(error)));
-                }
-                return Err(());
-            },
-            _ = self.until(|_| false) => return Err(()),
-        }
-        Ok(())
-    }
-
-    pub(super) fn is_broken(&self) -> bool {
-        self.shared.window().broken.is_some()
+        Ok(self.shared.stream().take_spent())
     }
 
     /// Returns when every packet is sent and acknowledged.
     pub(super) async fn drain(&self) -> Result<(), ()> {
         self.send_rest().await?;
-        self.until(|window| window.unacked.is_empty()).await
+        self.until(Stream::is_drained).await
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.shared.stream().is_broken()
+    }
+
+    /// What became of a broken chain.
+    pub(super) fn into_rest(self) -> Rest {
+        self.shared.stream().take_rest()
+    }
+
+    async fn send_rest(&self) -> Result<(), ()> {
+        let sending = async {
+            self.shared.send_all().await;
+            // A connection that takes no bytes breaks before long; the acks may tell which node it was.
+            if self.shared.stream().is_torn() { self.until(|_| false).await } else { Ok(()) }
+        };
+        tokio::select! {
+            biased;
+            sent = sending => sent,
+            _ = self.until(|_| false) => Err(()),
+        }
     }
 
     /// `Err` once the chain is broken.
-    async fn until(&self, done: impl Fn(&Window) -> bool) -> Result<(), ()> {
+    async fn until(&self, done: impl Fn(&Stream) -> bool) -> Result<(), ()> {
         loop {
             {
-                let window = self.shared.window();
-                if window.broken.is_some() {
+                let stream = self.shared.stream();
+                if stream.is_broken() {
                     // Whoever looks next must find out, too.
                     self.shared.changed.notify_one();
                     return Err(());
                 }
-                if done(&window) {
+                if done(&stream) {
                     return Ok(());
                 }
             }
             self.shared.changed.notified().await;
         }
     }
+}
 
-    /// What became of a broken chain.
-    pub(super) fn into_rest(self) -> Rest {
-        let mut window = self.shared.window();
-        let (broken, unacked) = (window.broken.take(), std::mem::take(&mut window.unacked));
-        Rest { broken, unacked, acked_len: window.acked_len }
+impl Shared {
+    fn stream(&self) -> MutexGuard<'_, Stream> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// After a failed write, how long to wait for an ack that tells which node of the chain broke.
-const BLAME_WAIT_MAX: Duration = Duration::from_secs(2);
-
-/// Takes acks, and says that the writer lives when it has nothing to send for half the time a node may be silent.
-struct Acks {
-    shared: Arc<Shared>,
-    buffer: Vec<u8>,
-    clock: SystemClock,
-    beat: Duration,
-    /// How long the nodes may owe an answer without a word, and without an ack.
-    silence_max: Duration,
-    standstill_max: Duration,
-    /// More than a chain: acks tell of each node by itself.
-    branches: bool,
-}
-
-impl Acks {
-    async fn run(mut self) {
-        if let Err(broken) = self.take_all().await {
-            self.shared.fail(broken);
+    /// Writes all that is in the window and not written yet. Dropped, it leaves the rest to whoever writes next.
+    async fn send_all(&self) {
+        let turn = Turn { shared: self, _lock: self.turn.lock().await };
+        while !turn.send() {
+            if let Err(error) = self.socket.writable().await {
+                return self.on_send_failed(&error);
+            }
         }
     }
 
-    async fn take_all(&mut self) -> Result<(), Break> {
+    fn next(&self) -> Option<Outgoing> {
         let now = self.clock.monotonic();
-        let (mut heard, mut moved, mut beaten) = (now, now, now);
-        let mut owed = false;
-        loop {
-            while let Some((ack, len)) = PipelineAck::split(&self.buffer).map_err(|error| blame_head(error.into()))? {
-                self.buffer.drain(..len);
-                if ack.is_sign() {
-                    continue;
+        let mut stream = self.stream();
+        let until = stream.poll_timeout();
+        let next = stream.next(now);
+        if stream.poll_timeout() < until {
+            self.hurry.notify_one();
+        }
+        next
+    }
+
+    fn on_send_failed(&self, error: &std::io::Error) {
+        self.stream().on_send_failed(self.clock.monotonic(), error);
+        self.hurry.notify_one();
+    }
+
+    /// Takes what came with one read of the socket.
+    fn receive(&self) {
+        let received = read(&self.socket, |bytes| self.stream().handle_bytes(self.clock.monotonic(), bytes));
+        if let Err(error) = received {
+            self.stream().on_receive_failed(error);
+        }
+        self.changed.notify_one();
+    }
+}
+
+/// Somebody sends until this is dropped.
+struct Turn<'a> {
+    shared: &'a Shared,
+    _lock: tokio::sync::MutexGuard<'a, ()>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.shared.stream().pause(self.shared.clock.monotonic());
+    }
+}
+
+impl Turn<'_> {
+    /// Writes until there is nothing more, which it says, or the socket takes nothing more.
+    fn send(&self) -> bool {
+        let Shared { socket, clock, .. } = self.shared;
+        while let Some(outgoing) = self.shared.next() {
+            // Between a write and the note of it nothing is waited for.
+            let (len, is_full) = match socket.try_write(outgoing.bytes()) {
+                Ok(0) => {
+                    self.shared.on_send_failed(&ErrorKind::WriteZero.into());
+                    return true;
                 }
-                moved = self.clock.monotonic();
-                if self.take(&ack)? {
-                    return Ok(()); // the nodes have finalized the block, and close
+                Ok(len) => (len, false),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => (0, true),
+                Err(error) if error.kind() == ErrorKind::Interrupted => (0, false),
+                Err(error) => {
+                    self.shared.on_send_failed(&error);
+                    return true;
                 }
-            }
-            let now = self.clock.monotonic();
-            let owes = self.shared.window().is_owed();
-            if owes && !owed {
-                (heard, moved) = (now, now);
-            }
-            owed = owes;
-            let lost_at = (heard + self.silence_max).min(moved + self.standstill_max);
-            let beat_at = heard.max(beaten) + self.beat;
-            let until = if owed { lost_at.min(beat_at) } else { beat_at };
-            let ready = tokio::select! {
-                biased;
-                ready = self.shared.stream.readable() => Some(ready),
-                () = tokio::time::sleep(until.saturating_sub(now)) => None,
-                () = self.shared.begun.notified(), if !owed => continue,
             };
-            let Some(ready) = ready else {
-                let now = self.clock.monotonic();
-                if owed && now >= lost_at {
-                    return Err(blame_head(Fault::Silent));
-                }
-                if now >= beat_at {
-                    self.beat().await?;
-                    beaten = now;
-                }
+            self.shared.stream().on_sent(clock.monotonic(), &outgoing, len);
+            if is_full {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Takes acks until the stream is over, and sends heartbeats when nobody else sends.
+async fn take_acks(shared: Arc<Shared>) {
+    let mut turn = None;
+    loop {
+        if turn.is_none() && shared.stream().needs_sender() {
+            turn = shared.turn.try_lock().ok().map(|lock| Turn { shared: &shared, _lock: lock });
+        }
+        if turn.as_ref().is_some_and(Turn::send) {
+            turn = None;
+        }
+        let Some(until) = shared.stream().poll_timeout() else { break };
+        tokio::select! {
+            biased;
+            ready = shared.socket.readable() => match ready {
+                Ok(()) => shared.receive(),
+                Err(error) => shared.stream().on_receive_failed(error),
+            },
+            ready = shared.socket.writable(), if turn.is_some() => if let Err(error) = ready {
+                shared.on_send_failed(&error);
+            },
+            () = sleep_until(&shared.clock, until) => shared.stream().handle_timeout(shared.clock.monotonic()),
+            () = shared.hurry.notified() => {}
+        }
+    }
+    drop(turn);
+    shared.changed.notify_one();
+}
+
+/// The connection, unless the set-up is over before there is one.
+async fn connect(first: &proto::DatanodeInfoProto, set_up: &mut SetUp, clock: &SystemClock) -> Option<TcpStream> {
+    let connecting = TcpStream::connect((first.id.ip_addr.as_str(), first.id.xfer_port as u16));
+    tokio::pin!(connecting);
+    while let Some(until) = set_up.poll_timeout() {
+        let connected = tokio::select! {
+            biased;
+            connected = &mut connecting => connected,
+            () = sleep_until(clock, until) => {
+                set_up.handle_timeout(clock.monotonic());
                 continue;
-            };
-            ready.map_err(|error| blame_head(Fault::Broken(error)))?;
-            let mut bytes = [0; 2048];
-            match self.shared.stream.try_read(&mut bytes) {
-                Ok(0) => return Err(blame_head(Fault::Broken(std::io::ErrorKind::UnexpectedEof.into()))),
-                Ok(len) => {
-                    self.buffer.extend_from_slice(&bytes[..len]);
-                    heard = self.clock.monotonic();
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(blame_head(Fault::Broken(error))),
             }
+        };
+        let applied = connected.and_then(|socket| {
+            ::io::socket::apply(&socket, &::io::socket::SocketOptions::default())?;
+            Ok(socket)
+        });
+        match applied {
+            Ok(socket) => {
+                set_up.on_connected(clock.monotonic());
+                return Some(socket);
+            }
+            Err(error) => set_up.on_lost(Fault::NoConnection(error.to_string())),
         }
     }
+    None
+}
 
-    /// True once the packet that ends the block is acknowledged.
-    fn take(&self, ack: &PipelineAck) -> Result<bool, Break> {
-        if let Some(broken) = self.blamed(&ack.replies) {
-            return Err(broken);
-        }
-        if ack.seqno == PipelineAck::HEARTBEAT {
-            return Ok(false);
-        }
-        let mut window = self.shared.window();
-        let Some(packet) = window.on_acked(ack.seqno) else {
-            return Err(blame_head(Fault::Protocol(format!("ack {} out of order", ack.seqno))));
+/// Sends the request, and takes the answer.
+async fn ask(socket: &TcpStream, set_up: &mut SetUp, clock: &SystemClock) {
+    while let Some(until) = set_up.poll_timeout() {
+        let has_unsent = !set_up.unsent().is_empty();
+        let done = tokio::select! {
+            biased;
+            ready = socket.writable(), if has_unsent => ready.and_then(|()| match socket.try_write(set_up.unsent()) {
+                Ok(len) => {
+                    set_up.on_sent(clock.monotonic(), len);
+                    Ok(())
+                }
+                Err(error) if is_nothing(&error) => Ok(()),
+                Err(error) => Err(error),
+            }),
+            ready = socket.readable() => {
+                ready.and_then(|()| read(socket, |bytes| set_up.handle_bytes(clock.monotonic(), bytes)))
+            }
+            () = sleep_until(clock, until) => {
+                set_up.handle_timeout(clock.monotonic());
+                Ok(())
+            }
         };
-        let ended = packet.header.last;
-        window.spent.push(packet);
-        drop(window);
-        self.shared.changed.notify_one();
-        Ok(ended)
-    }
-
-    /// The nodes that a bad ack is about: in a chain the last that complains, as it is nearest to the trouble.
-    fn blamed(&self, replies: &[Status]) -> Option<Break> {
-        let is_bad = |status: Status| status != Status::SUCCESS && !(self.branches && status == Status::IN_PROGRESS);
-        let mut bad = (0..replies.len()).filter(|node| is_bad(replies[*node]));
-        let nodes: Vec<usize> = if self.branches { bad.collect() } else { bad.next_back().into_iter().collect() };
-        if nodes.is_empty() {
-            return None;
-        }
-        let fault = |node: usize| {
-            let status = replies[node];
-            let message = if status == Status::OOB_RESTART { "it restarts" } else { "it did not take a packet" };
-            Fault::Refused { status: status.0.into(), first_bad_link: String::new(), message: message.into() }
-        };
-        Some(Break { nodes: nodes.into_iter().map(|node| (node, fault(node))).collect() })
-    }
-
-    /// Says that the writer lives, unless packets are being written, which says it as well. A packet that somebody
-    /// began to write and gave up is brought to its end instead.
-    async fn beat(&self) -> Result<(), Break> {
-        let Ok(_sending) = self.shared.sending.try_lock() else { return Ok(()) };
-        let is_idle = self.shared.window().unwritten().is_none();
-        let heartbeat = Packet::heartbeat();
-        let sending = async {
-            if is_idle { send_all(&self.shared.stream, &heartbeat).await } else { self.shared.write_rest().await }
-        };
-        match tokio::time::timeout(self.beat, sending).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(blame_head(Fault::Broken(error))),
-            Err(_) => Err(blame_head(Fault::Silent)),
+        if let Err(error) = done {
+            set_up.on_lost(Fault::Broken(error.to_string()));
         }
     }
 }
 
-fn blame_head(fault: Fault) -> Break {
-    Break::of(0, fault)
+/// One read of the socket. Nothing may have come; the end is an error.
+fn read(socket: &TcpStream, take: impl FnOnce(&[u8])) -> std::io::Result<()> {
+    let mut bytes = [0; READ_LEN];
+    match socket.try_read(&mut bytes) {
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        Ok(len) => {
+            take(&bytes[..len]);
+            Ok(())
+        }
+        Err(error) if is_nothing(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_nothing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+async fn sleep_until(clock: &SystemClock, until: Duration) {
+    tokio::time::sleep(until.saturating_sub(clock.monotonic())).await;
 }

@@ -3,8 +3,8 @@
 //! ```text
 //!   Writer ──▶ Packer: bytes to packets         checksums are computed while the bytes are in cache
 //!      │
-//!      ├─────▶ Block: one block, on its chain    set up, recovered under a new generation, finished
-//!      │         └──▶ Chain: one connection      packets out, acks in; knows only that it broke, and where
+//!      ├─────▶ Block: one block                  drives xfer::writer::Block: calls to the metadata server
+//!      │         └──▶ Chain: one connection      drives xfer::writer::Stream: a socket, and a task for the acks
 //!      ├─────▶ Ahead: the next block             while this one streams; this one is finished while that one begins
 //!      └─────▶ metadata server: create, addBlock, complete
 //! ```
@@ -408,7 +408,7 @@ impl Writer {
         let (client, len) = (self.client.clone(), self.packer.position());
         self.closing = Some(io::task::spawn_owned("end of a block", async move {
             block.finish(&client, end).await?;
-            Ok(proto::ExtendedBlockProto { num_bytes: Some(len), ..block.id().clone() })
+            Ok(proto::ExtendedBlockProto { num_bytes: Some(len), ..block.id() })
         }));
         self.block_offset += len;
         self.packer.start_block();
@@ -485,7 +485,7 @@ impl Writer {
             Some(closing) => Closed::Soon(closing),
             None => Closed::Already(self.previous.clone()),
         };
-        let (client, path, id) = (self.client.clone(), self.path.clone(), block.id().clone());
+        let (client, path, id) = (self.client.clone(), self.path.clone(), block.id());
         let register = register(client, path, self.file, id, before);
         block.set_before(io::task::spawn_owned("registration of a block", register));
         self.block = Some(block);

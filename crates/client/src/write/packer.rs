@@ -14,6 +14,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use types::ChecksumSpec;
 use wire::{PacketHeader, PacketPrefix};
+use xfer::writer::Packet;
 
 /// How packets of one file are cut.
 #[derive(Clone, Copy, Debug)]
@@ -50,33 +51,6 @@ const HEAD_LEN_MAX: usize = PacketPrefix::LEN + PacketHeader::LEN_WITH_SYNC;
 pub(super) fn whole_len_max(spec: ChecksumSpec, packet_len: u32) -> u32 {
     let plan = Plan::new(spec, packet_len, 0);
     (plan.data_at() + plan.packet_len) as u32
-}
-
-/// A packet as it goes over the wire. Kept until it is acknowledged.
-#[derive(Debug)]
-pub(super) struct Packet {
-    pub(super) header: PacketHeader,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
-}
-
-impl Packet {
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.buffer[self.start..self.end]
-    }
-
-    /// First byte of the block behind this packet.
-    pub(super) fn end_offset(&self) -> u64 {
-        self.header.offset as u64 + self.header.data_len as u64
-    }
-
-    /// A sign of life.
-    pub(super) fn heartbeat() -> Vec<u8> {
-        let mut bytes = Vec::new();
-        PacketHeader { seqno: PacketHeader::HEARTBEAT, ..PacketHeader::default() }.put(0, &mut bytes);
-        bytes
-    }
 }
 
 #[derive(Debug)]
@@ -139,7 +113,7 @@ impl Packer {
         buffer[sums_at..data_at].copy_from_slice(&sums);
         self.offset += self.len as u64;
         let end = data_at + std::mem::take(&mut self.len);
-        Arc::new(Packet { header, buffer, start, end })
+        Arc::new(Packet::new(header, buffer, start..end))
     }
 
     /// All bytes so far, with their checksums in front of them, when none were sent yet.
@@ -149,18 +123,16 @@ impl Packer {
         let packet = Arc::into_inner(self.pack(0, false)).expect("nobody else has seen it");
         self.start_block();
         let sums_len = self.plan.spec.sums_len(data_len.into()) as usize;
-        let start = packet.end - data_len as usize - sums_len;
-        Whole { body: Bytes::from(packet.buffer).slice(start..packet.end), data_len, spec: self.plan.spec }
+        let (buffer, place) = packet.into_parts();
+        let start = place.end - data_len as usize - sums_len;
+        Whole { body: Bytes::from(buffer).slice(start..place.end), data_len, spec: self.plan.spec }
     }
 
     /// The empty packet that ends the block.
     pub(super) fn end(&self, seqno: i64, sync: bool) -> Arc<Packet> {
         assert!(self.len == 0, "the block ends before its bytes");
         let header = PacketHeader { offset: self.offset as i64, seqno, last: true, data_len: 0, sync };
-        let mut buffer = Vec::with_capacity(HEAD_LEN_MAX);
-        header.put(0, &mut buffer);
-        let end = buffer.len();
-        Arc::new(Packet { header, buffer, start: 0, end })
+        Arc::new(Packet::empty(header))
     }
 
     pub(super) fn start_block(&mut self) {
@@ -170,7 +142,7 @@ impl Packer {
     /// Takes back the buffer of a packet that nobody holds any more.
     pub(super) fn recycle(&mut self, spent: &mut Vec<Arc<Packet>>) {
         let whole = self.plan.data_at() + self.plan.packet_len;
-        let free = spent.drain(..).filter_map(Arc::into_inner).map(|packet| packet.buffer);
+        let free = spent.drain(..).filter_map(Arc::into_inner).map(|packet| packet.into_parts().0);
         self.spare.extend(free.filter(|buffer| buffer.len() == whole));
     }
 }
@@ -190,12 +162,12 @@ mod tests {
         let mut pack = |packer: &mut Packer| {
             let packet = packer.pack(packets.len() as i64, false);
             let Parsed::Whole(frame) = PacketFrame::parse(packet.bytes()).unwrap() else { panic!("a short packet") };
-            assert_eq!(frame.header, packet.header);
+            assert_eq!(&frame.header, packet.header());
             let (sums, data) = (&packet.bytes()[frame.sums.clone()], &packet.bytes()[frame.data.clone()]);
             assert_eq!(plan.spec.verify(data, sums), Ok(()));
             assert_eq!(sums.len() as u64, plan.spec.sums_len(data.len() as u64));
             whole.extend_from_slice(data);
-            packets.push((packet.header.offset, packet.header.data_len));
+            packets.push((packet.header().offset, packet.header().data_len));
             packer.recycle(&mut vec![packet]);
         };
         while packer.position() < len {
@@ -255,7 +227,7 @@ mod tests {
         let null = ChecksumSpec { kind: ChecksumKind::Null, chunk_len: 512 };
         assert_eq!(cut(Plan::new(null, 1024, 1536), 1536, 3000, &[]), [(0, 1024), (1024, 512)]);
         let heartbeat = Packet::heartbeat();
-        let Parsed::Whole(frame) = PacketFrame::parse(&heartbeat).unwrap() else { panic!("a short packet") };
+        let Parsed::Whole(frame) = PacketFrame::parse(heartbeat.bytes()).unwrap() else { panic!("a short packet") };
         assert!(frame.header.is_heartbeat() && frame.data.is_empty());
     }
 }
