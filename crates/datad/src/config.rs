@@ -136,7 +136,7 @@ impl Default for Limits {
             below_silent_ms: 60_000,
             stalled_ms: 2000,
             sign_ms: 500,
-            small_late_ms: 300,
+            small_late_ms: xfer::small::LATE_MAX.as_millis() as u64,
             left_open_ms: 10_000,
             reader_stalled_ms: 480_000,
             copy_count_max: 4,

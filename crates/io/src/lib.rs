@@ -12,11 +12,14 @@
 //! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
 //! | [`socket`], [`poll`] | options of TCP connections; waiting for several descriptors |
+//! | [`Driven`], [`asking`] | a socket and the machine that speaks over it; those kept, on which many ask |
 //! | [`limit`] | which errors speak of limits, and not of what was asked |
 
+pub mod asking;
 pub mod clock;
 mod crew;
 mod crowd;
+mod driven;
 pub mod file;
 pub mod limit;
 pub mod poll;
@@ -30,5 +33,6 @@ pub mod transfer;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use crew::Crew;
 pub use crowd::{Crowd, Seat, Stall, Work};
+pub use driven::Driven;
 pub use random::OsRandom;
 pub use share::{Share, Stuck};

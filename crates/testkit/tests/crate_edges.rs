@@ -20,17 +20,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kv", &["types", "io"]),
     ("container", &["types", "io", "metrics", "kv"]),
     ("raft", &["types", "io", "metrics", "kv"]),
-    ("rpc", &["types", "wire", "io", "hdfs"]),
+    ("rpc", &["types", "io", "hdfs"]),
     // ring 3: services
     ("metad", &["types", "wire", "hdfs", "namespace", "blocks", "lead", "io", "metrics", "host", "kv", "raft", "rpc"]),
     ("datad", &["types", "wire", "hdfs", "xfer", "io", "metrics", "host", "kv", "container", "rpc"]),
-    ("client", &["types", "wire", "hdfs", "io", "rpc"]),
+    ("client", &["types", "wire", "hdfs", "xfer", "io", "rpc"]),
     ("http", &["types", "io", "metrics"]),
     // ring 4: products
     ("levada", &["types", "io", "metrics", "host", "metad", "datad", "client", "http"]),
     // aside: development only
     ("testkit", &["types"]),
-    ("fuzzed", &["types", "wire", "hdfs", "namespace", "blocks", "kv", "container", "raft"]),
+    ("fuzzed", &["types", "wire", "hdfs", "xfer", "namespace", "blocks", "kv", "container", "raft"]),
     (
         "levada-sim",
         &["types", "wire", "hdfs", "namespace", "blocks", "lead", "xfer", "io", "kv", "raft", "rpc", "metad"],

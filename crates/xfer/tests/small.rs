@@ -12,6 +12,7 @@ use types::limits::SMALL_WRITE_LEN_MAX;
 use types::random::{Random, Seeded};
 use wire::small::{ANSWER_LEN_MAX, SmallAnswer, SmallFrame, SmallWrite};
 use wire::{BlockScope, delimited};
+use xfer::small::stock::{Leased, Stock, Wish, sure_until};
 use xfer::small::{
     Caller, CallerLimits, Fanout, Held, LATE_MAX, Memory, Question, Server, ServerError, ServerLimits, Verdict, batch,
 };
@@ -440,6 +441,55 @@ fn a_batch_is_bounded_and_has_one_at_least() {
     assert_eq!(batch::count([batch::LEN_MAX - 1, 1, 1]), 2);
     assert_eq!(batch::count(vec![1; 1000]), batch::COUNT_MAX);
     assert!(batch::is_synced([false, true]) && !batch::is_synced([false, false]) && !batch::is_synced([]));
+}
+
+// ── blocks on lease ──
+
+#[derive(Debug, PartialEq)]
+struct Lease {
+    block: u64,
+    until: Duration,
+    nodes: Vec<u8>,
+}
+
+impl Leased for Lease {
+    type Node = u8;
+
+    fn block(&self) -> u64 {
+        self.block
+    }
+
+    fn until(&self) -> Duration {
+        self.until
+    }
+
+    fn is_on(&self, node: &u8) -> bool {
+        self.nodes.contains(node)
+    }
+}
+
+/// Batches grow with the demand; what is stale, or on a node that failed, is given back and not used.
+#[test]
+fn leases_are_used_in_time_or_given_back() {
+    let mut stock = Stock::<Lease>::default();
+    let limit = sure_until(SECOND, 60 * SECOND);
+    assert_eq!(limit, 46 * SECOND);
+    let leases = |blocks: std::ops::Range<u64>, until| -> Vec<Lease> {
+        blocks.map(|block| Lease { block, until, nodes: vec![block as u8 % 2, 2] }).collect()
+    };
+    assert_eq!(stock.wish(SECOND, 3), Wish { count: 4, excluded: vec![], returned: vec![] });
+    stock.fill(3, SECOND, leases(0..4, limit));
+    assert!(matches!(stock.pop(SECOND, 3), (Some(Lease { block: 0, .. }), false)));
+    assert_eq!(stock.pop(SECOND, 2), (None, false), "of another replication");
+    stock.exclude(SECOND, 1);
+    assert_eq!(stock.wish(2 * SECOND, 3), Wish { count: 8, excluded: vec![1], returned: vec![1, 3] });
+    stock.fill(3, 2 * SECOND, leases(10..18, 2 * limit));
+    assert_eq!(stock.pop(limit, 3).0.map(|lease| lease.block), Some(10));
+    assert_eq!(stock.wish(limit, 3), Wish { count: 4, excluded: vec![], returned: vec![2] });
+    let refills: Vec<bool> = (0..7).map(|_| stock.pop(limit, 3).1).collect();
+    assert_eq!(refills.iter().filter(|refill| **refill).count(), 1, "asked for once: {refills:?}");
+    stock.forget_all();
+    assert_eq!(stock.pop(limit, 3), (None, false));
 }
 
 // ── both ──

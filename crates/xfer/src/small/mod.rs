@@ -17,6 +17,7 @@ mod fanout;
 mod memory;
 mod request;
 mod server;
+pub mod stock;
 mod verdict;
 
 pub use caller::{Caller, CallerLimits, Question};
@@ -24,7 +25,8 @@ pub use fanout::{Fanout, LATE_MAX};
 pub use memory::{Held, Memory};
 pub use request::Request;
 pub use server::{Server, ServerError, ServerLimits};
-pub use verdict::{EXCLUDED_FOR, Verdict};
+pub use stock::Stock;
+pub use verdict::Verdict;
 
 /// Blocks that a writer tries before it streams.
 pub const ATTEMPT_COUNT_MAX: usize = 3;
