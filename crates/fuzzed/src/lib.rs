@@ -13,6 +13,7 @@
 
 mod messages;
 mod seeds;
+mod small;
 mod store;
 mod transfer;
 
@@ -41,7 +42,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "hdfs_messages", run: messages::hdfs_messages, golden: &[] },
     Target { name: "own_messages", run: messages::own_messages, golden: &[] },
     Target { name: "operations", run: transfer::operations, golden: &[WIRE] },
-    Target { name: "small_writes", run: transfer::small_writes, golden: &[] },
+    Target { name: "small_writes", run: small::small_writes, golden: &[] },
     Target { name: "packets", run: transfer::packets, golden: &[WIRE] },
     Target { name: "replica_headers", run: replica_headers, golden: &[VOLUME] },
     Target { name: "packs", run: packs, golden: &[] },

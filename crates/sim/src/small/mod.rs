@@ -1,97 +1,191 @@
-//! Small files in one request: the first node puts the block and has all others put it; as `datad`'s and the client's
-//! halves.
+//! Small files in one request: what a datanode and a client do around the machines of `xfer::small`, which ship.
+
+mod link;
 
 use crate::client::{BLOCK_LEN, Client, Error, Result};
 use crate::datanode::Datanode;
-use crate::executor::{Boxed, HostId};
+use crate::executor::{Either, Notify, OnceSender, oneshot, race};
 use crate::metad::{LeaseAsk, LeasedBlocks, Put, Refused};
-use crate::platter::Identity;
+use crate::net::{Rx, Tx};
+use crate::platter::{Identity, SPEC};
 use crate::world::{World, content};
+use bytes::Bytes;
 use lead::Grant;
+use link::Driven;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, FileId, FsPath, Generation, NodeId};
+use wire::BlockScope;
+use wire::small::{SmallAnswer, SmallWrite};
+use xfer::small::stock::{Leased, Wish, sure_until};
+use xfer::small::{
+    ATTEMPT_COUNT_MAX, Fanout, Held, LATE_MAX, Memory, Question, Request, Server, ServerLimits, Verdict, batch,
+};
 
-// As in `datad` and `client`.
-const LATE_MAX: Duration = Duration::from_millis(300);
-const ANSWER_MAX: Duration = Duration::from_secs(30);
-const ATTEMPTS: usize = 3;
-const LEASE_COUNT: u32 = 4;
-const LEASE_LIMIT: Duration = Duration::from_secs(60);
-const EXCLUDED_FOR: Duration = Duration::from_secs(30);
+pub(crate) use link::Links;
 
-/// What comes with a request.
-#[derive(Clone, Debug)]
-pub(crate) struct SmallWrite {
-    block: BlockId,
-    generation: Generation,
-    file: types::FileId,
-    bytes: Rc<Vec<u8>>,
-    /// For the first node: the others.
-    targets: Vec<NodeId>,
+/// As a datanode is set up.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// All that the requests of a datanode may take: more than they ever do.
+const MEMORY_LEN: u64 = 16 << 20;
+
+type Outcome = std::result::Result<(), String>;
+/// Those that have ended with a block, by their places, and who is told.
+type Ended = Rc<(RefCell<VecDeque<(usize, Outcome)>>, Notify)>;
+
+/// What a datanode has for small writes.
+#[derive(Default)]
+pub(crate) struct Small {
+    memory: Budget,
+    links: Links,
+    /// Replicas that wait for the disk.
+    jobs: RefCell<VecDeque<(Job, OnceSender<bool>)>>,
+    committing: Cell<bool>,
+}
+
+struct Job {
+    identity: Identity,
+    data: Bytes,
     synced: bool,
 }
 
+#[derive(Clone, Default)]
+struct Budget(Rc<Cell<u64>>);
+
+struct Taken {
+    budget: Budget,
+    len: u64,
+}
+
+impl Memory for Budget {
+    type Held = Taken;
+
+    fn take(&self, len: u64) -> Option<Taken> {
+        let mut taken = Taken { budget: self.clone(), len: 0 };
+        taken.grow_to(len).then_some(taken)
+    }
+}
+
+impl Held for Taken {
+    fn grow_to(&mut self, len: u64) -> bool {
+        let sum = self.budget.0.get() + len.saturating_sub(self.len);
+        if sum > MEMORY_LEN {
+            return false;
+        }
+        self.budget.0.set(sum);
+        self.len = self.len.max(len);
+        true
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.budget.0.set(self.budget.0.get() - self.len);
+    }
+}
+
 impl Datanode {
-    /// Who has put it, and whether those are enough.
-    pub(crate) async fn write_small(self: Rc<Self>, write: SmallWrite) -> (Vec<NodeId>, bool) {
-        let host = World::node_host(self.number);
-        let count = 1 + write.targets.len();
-        let have: Rc<RefCell<Vec<NodeId>>> = Rc::default();
-        let missing = Rc::new(Cell::new(count));
-        let mut puts: Vec<Boxed<bool>> = vec![Box::pin(Rc::clone(&self).put_small(write.clone()))];
-        for target in &write.targets {
-            let (world, target, write) = (Rc::clone(&self.world), *target, write.clone());
-            puts.push(Box::pin(async move {
-                let write = SmallWrite { targets: Vec::new(), ..write };
-                let number = World::node_number(target);
-                let put = world.call_node(host, number, ANSWER_MAX, |node| Box::pin(node.put_small(write)));
-                put.await.unwrap_or(false)
-            }));
-        }
-        let nodes = [self.id].into_iter().chain(write.targets.iter().copied());
-        // They go on though nobody waits for them any more.
-        for (node, put) in nodes.zip(puts) {
-            let (have, missing) = (Rc::clone(&have), Rc::clone(&missing));
-            self.sim.spawn(host, async move {
-                if put.await {
-                    have.borrow_mut().push(node);
-                }
-                missing.set(missing.get() - 1);
-            });
-        }
-        let mut late = None;
-        while missing.get() > 0 && late.is_none_or(|late| self.sim.now() < late) {
-            if have.borrow().len() >= wire::small::majority(count) && late.is_none() {
-                late = Some(self.sim.now() + LATE_MAX);
-            }
-            self.sim.sleep(Duration::from_millis(1)).await;
-        }
-        let have = have.borrow().clone();
-        let enough = have.len() >= wire::small::majority(count);
-        (have, enough)
+    /// Serves one connection.
+    fn serve_small(self: Rc<Self>, asked: Rx<Bytes>, answers: Tx<Bytes>) {
+        let memory = self.small.memory.clone();
+        let driven = Driven::new(&self.sim, |now| Server::new(now, memory, ServerLimits::new(PATIENCE), &[]));
+        let (sim, host) = (self.sim.clone(), World::node_host(self.number));
+        sim.clone().spawn(host, async move {
+            let begin = |request: Request<Taken>| {
+                let (node, driven) = (Rc::clone(&self), Rc::clone(&driven));
+                sim.spawn(host, async move {
+                    let answer = node.write_small(&request).await;
+                    driven.with(|server, now| server.answer(now, &answer));
+                });
+            };
+            driven.run(answers, asked, begin).await;
+        });
     }
 
-    async fn put_small(self: Rc<Self>, write: SmallWrite) -> bool {
-        let SmallWrite { block, generation, file, bytes, synced, .. } = write;
-        let identity = Identity { block, generation, file: Some(file), home: Some(block.born_in()) };
-        let put = self.volume.put_small(identity, &bytes, synced).await;
-        if put.is_ok() {
-            self.was_put(block);
+    async fn write_small(self: Rc<Self>, request: &Request<Taken>) -> SmallAnswer {
+        let header = &request.frame.header;
+        let scope = match request.check(None) {
+            Ok(scope) => scope,
+            Err(why) => return Fanout::refused(header.number, why),
+        };
+        let (block, generation) = (BlockId(header.block), Generation(header.generation));
+        let identity = Identity { block, generation, file: Some(scope.file), home: Some(scope.home) };
+        let job = Job { identity, data: request.bytes.slice(request.frame.data.clone()), synced: header.synced };
+        let ended = Ended::default();
+        let host = World::node_host(self.number);
+        let end = |place: usize, ended: &Ended, outcome: Outcome| {
+            ended.0.borrow_mut().push_back((place, outcome));
+            ended.1.notify();
+        };
+        // They go on though nobody waits for them any more.
+        let (node, own) = (Rc::clone(&self), Rc::clone(&ended));
+        self.sim.spawn(host, async move { end(0, &own, node.put_small(job).await) });
+        for (place, target) in (1..).zip(&header.targets) {
+            let number = target.parse().expect("the simulation's clients send numbers");
+            let question = Question { header: Fanout::onward(header), body: request.body() };
+            let (node, ended) = (Rc::clone(&self), Rc::clone(&ended));
+            self.sim.spawn(host, async move {
+                let answer = node.small.links.ask(&node.world, (host, number), question).await;
+                let outcome = answer.map_err(|loss| loss.to_string()).and_then(|answer| Fanout::outcome(&answer));
+                end(place, &ended, outcome);
+            });
         }
-        put.is_ok()
+        let mut fanout = Fanout::new(header, LATE_MAX);
+        loop {
+            while let Some((place, outcome)) = { ended.0.borrow_mut().pop_front() } {
+                fanout.on_put(self.sim.now(), place, outcome);
+            }
+            if let Some(answer) = fanout.answer() {
+                return answer;
+            }
+            match fanout.poll_timeout() {
+                None => ended.1.notified().await,
+                Some(due) => {
+                    if let Either::Second(()) = race(ended.1.notified(), self.sim.sleep_until(due)).await {
+                        fanout.handle_timeout(self.sim.now());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts a replica beside those that wait for the disk, too.
+    async fn put_small(self: &Rc<Self>, job: Job) -> Outcome {
+        let (sender, receiver) = oneshot();
+        self.small.jobs.borrow_mut().push_back((job, sender));
+        if !self.small.committing.replace(true) {
+            let node = Rc::clone(self);
+            self.sim.spawn(World::node_host(self.number), async move { node.commit_small().await });
+        }
+        if receiver.await == Some(true) { Ok(()) } else { Err("the disk does not take it".to_owned()) }
+    }
+
+    async fn commit_small(self: Rc<Self>) {
+        loop {
+            let jobs: Vec<(Job, OnceSender<bool>)> = {
+                let mut jobs = self.small.jobs.borrow_mut();
+                let count = batch::count(jobs.iter().map(|(job, _)| job.data.len()));
+                jobs.drain(..count).collect()
+            };
+            if jobs.is_empty() {
+                return self.small.committing.set(false);
+            }
+            let synced = batch::is_synced(jobs.iter().map(|(job, _)| job.synced));
+            for (Job { identity, data, .. }, done) in jobs {
+                let put = self.volume.put_small(identity, &data, synced).await.is_ok();
+                if put {
+                    self.was_put(identity.block);
+                }
+                done.send(put);
+            }
+        }
     }
 }
 
 /// Blocks on lease that are not used yet.
-#[derive(Default)]
-pub(crate) struct Stock {
-    shelves: RefCell<BTreeMap<u16, VecDeque<Lease>>>,
-    excluded: RefCell<BTreeMap<NodeId, Duration>>,
-    returned: RefCell<Vec<BlockId>>,
-}
+pub(crate) type Stock = RefCell<xfer::small::Stock<Lease>>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
@@ -102,62 +196,74 @@ pub(crate) struct Lease {
     pub(crate) until: Duration,
 }
 
-impl Stock {
-    fn pop(&self, replication: u16, now: Duration) -> Option<Lease> {
-        let mut shelves = self.shelves.borrow_mut();
-        let shelf = shelves.entry(replication).or_default();
-        while let Some(lease) = shelf.pop_front() {
-            if lease.until > now {
-                return Some(lease);
-            }
-            self.returned.borrow_mut().push(lease.grant.block);
-        }
-        None
+impl Leased for Lease {
+    type Node = NodeId;
+
+    fn block(&self) -> u64 {
+        self.grant.block.0
     }
 
-    pub(crate) fn give_back(&self, lease: &Lease) {
-        self.returned.borrow_mut().push(lease.grant.block);
+    fn until(&self) -> Duration {
+        self.until
     }
 
-    pub(crate) fn exclude(&self, node: NodeId, now: Duration) {
-        self.excluded.borrow_mut().insert(node, now + EXCLUDED_FOR);
-        for shelf in self.shelves.borrow_mut().values_mut() {
-            shelf.retain(|lease| {
-                let well = !lease.nodes.contains(&node);
-                if !well {
-                    self.returned.borrow_mut().push(lease.grant.block);
-                }
-                well
-            });
-        }
+    fn is_on(&self, node: &NodeId) -> bool {
+        self.nodes.contains(node)
     }
 }
 
 impl Client {
+    pub(crate) fn give_back(&self, lease: &Lease) {
+        self.stock.borrow_mut().give_back(lease.grant.block.0);
+    }
+
+    /// This node failed: for a while it is to get no more blocks of ours.
+    pub(crate) fn exclude(&self, node: NodeId) {
+        self.stock.borrow_mut().exclude(self.sim.now(), node);
+    }
+
     async fn lease(self: &Rc<Self>, replication: u16) -> Result<Lease> {
-        let now = self.sim.now();
-        if let Some(lease) = self.stock.pop(replication, now) {
+        let (lease, refill) = self.stock.borrow_mut().pop(self.sim.now(), replication);
+        if refill {
+            let client = Rc::clone(self);
+            self.sim.spawn(self.host, async move {
+                let _they_go_on_without = client.fill(replication).await;
+                client.stock.borrow_mut().refilled(replication);
+            });
+        }
+        if let Some(lease) = lease {
             return Ok(lease);
         }
-        let leases = self.ask_for_leases(replication, LEASE_COUNT, None).await?;
-        self.stock.shelves.borrow_mut().entry(replication).or_default().extend(leases);
-        self.stock.pop(replication, self.sim.now()).ok_or(Error::NoNodeLeft)
+        self.fill(replication).await?;
+        let (lease, _) = self.stock.borrow_mut().pop(self.sim.now(), replication);
+        lease.ok_or(Error::NoNodeLeft)
+    }
+
+    async fn fill(self: &Rc<Self>, replication: u16) -> Result<()> {
+        let asked = self.sim.now();
+        let wish = self.stock.borrow_mut().wish(asked, replication);
+        let leases = self.ask_for_leases(replication, wish, None).await?;
+        self.stock.borrow_mut().fill(replication, asked, leases);
+        Ok(())
     }
 
     /// The next block of an open file.
     pub(crate) async fn lease_next(self: &Rc<Self>, file: FileId, replication: u16) -> Result<Lease> {
-        self.ask_for_leases(replication, 1, Some(file)).await?.pop().ok_or(Error::NoNodeLeft)
+        let wish = {
+            let mut stock = self.stock.borrow_mut();
+            Wish { count: 1, excluded: stock.excluded(self.sim.now()), returned: stock.take_returned() }
+        };
+        self.ask_for_leases(replication, wish, Some(file)).await?.pop().ok_or(Error::NoNodeLeft)
     }
 
-    async fn ask_for_leases(&self, replication: u16, count: u32, open: Option<FileId>) -> Result<Vec<Lease>> {
+    async fn ask_for_leases(&self, replication: u16, wish: Wish<NodeId>, open: Option<FileId>) -> Result<Vec<Lease>> {
         let now = self.sim.now();
-        self.stock.excluded.borrow_mut().retain(|_, until| *until > now);
-        let excluded: Vec<NodeId> = self.stock.excluded.borrow().keys().copied().collect();
-        let (holder, returned) = (self.name.clone(), self.stock.returned.take());
-        let asked = LeaseAsk { holder, replication, count, excluded, returned, open };
+        let Wish { count, excluded, returned } = wish;
+        let returned = returned.into_iter().map(BlockId).collect();
+        let asked = LeaseAsk { holder: self.name.clone(), replication, count, excluded, returned, open };
         let answer = self.call(move |metad, _| Box::pin(metad.lease_blocks(asked.clone()))).await?;
-        let LeasedBlocks { grants, generation, nodes, .. } = answer;
-        let until = now + LEASE_LIMIT / 4 * 3;
+        let LeasedBlocks { grants, generation, nodes, limit } = answer;
+        let until = sure_until(now, limit);
         Ok(grants.into_iter().map(|grant| Lease { grant, generation, nodes: nodes.clone(), until }).collect())
     }
 
@@ -170,10 +276,10 @@ impl Client {
         replication: u16,
         synced: bool,
     ) -> Result<FileId> {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..ATTEMPT_COUNT_MAX {
             let lease = self.lease(replication).await?;
             let Some((have, falls)) = self.write_small(&lease, tag, len, synced).await else {
-                self.stock.returned.borrow_mut().push(lease.grant.block);
+                self.give_back(&lease);
                 continue;
             };
             let Lease { grant, generation, nodes, .. } = lease;
@@ -191,7 +297,7 @@ impl Client {
             let done = self.call(move |metad, key| Box::pin(metad.put_file(key, put.clone()))).await;
             match done {
                 Err(Error::Refused(Refused::LeaseExpired)) => {
-                    self.stock.shelves.borrow_mut().clear();
+                    self.stock.borrow_mut().forget_all();
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -214,26 +320,32 @@ impl Client {
         let (first, others) = lease.nodes.split_first()?;
         let falls: BTreeMap<NodeId, u64> =
             lease.nodes.iter().map(|node| (*node, self.world.falls(World::node_number(*node)))).collect();
-        let write = SmallWrite {
-            block: lease.grant.block,
-            generation: lease.generation,
-            file: lease.grant.file,
-            bytes: Rc::new((0..len).map(|at| content(tag, at)).collect()),
-            targets: others.to_vec(),
+        let data: Vec<u8> = (0..len).map(|at| content(tag, at)).collect();
+        let mut body = Vec::new();
+        SPEC.compute(&data, &mut body);
+        body.extend_from_slice(&data);
+        let home = lease.grant.block.born_in();
+        let header = SmallWrite {
+            number: 0,
+            block: lease.grant.block.0,
+            generation: lease.generation.0,
+            data_len: len as u32,
+            checksum_kind: SPEC.kind as u32,
+            chunk_len: SPEC.chunk_len,
+            pool: String::new(),
+            token: BlockScope { file: lease.grant.file, home }.encode().into(),
+            targets: others.iter().map(|node| World::node_number(*node).to_string()).collect(),
             synced,
         };
-        let (from, number): (HostId, usize) = (self.host, World::node_number(*first));
-        let answer = self.world.call_node(from, number, ANSWER_MAX, |node| Box::pin(node.write_small(write))).await;
-        let now = self.sim.now();
-        let Ok((have, enough)) = answer else {
-            self.stock.exclude(*first, now);
-            return None;
-        };
-        let reached = if have.is_empty() { 1 } else { lease.nodes.len() };
-        for node in lease.nodes.iter().take(reached).filter(|node| !have.contains(node)) {
-            self.stock.exclude(*node, now);
+        let question = Question { header, body: body.into() };
+        let to = (self.host, World::node_number(*first));
+        let answer = self.links.ask(&self.world, to, question).await;
+        let verdict = Verdict::new(answer.as_ref().ok(), lease.nodes.len());
+        for place in verdict.blamed {
+            self.exclude(lease.nodes[place]);
         }
+        let have: Vec<NodeId> = verdict.have.iter().map(|place| lease.nodes[*place]).collect();
         let falls = have.iter().map(|node| falls[node]).collect();
-        enough.then_some((have, falls))
+        verdict.enough.then_some((have, falls))
     }
 }
