@@ -138,7 +138,7 @@ impl Default for Limits {
             below_silent_ms: ms(writes.below_silent),
             stalled_ms: ms(writes.stalled),
             sign_ms: ms(writes.sign_each),
-            small_late_ms: 300,
+            small_late_ms: ms(xfer::small::LATE_MAX),
             left_open_ms: 10_000,
             reader_stalled_ms: 480_000,
             copy_count_max: 4,

@@ -1,6 +1,7 @@
 //! Bytes that came on a connection and were not consumed yet, and the messages they hold.
 
 use crate::budget::{Budget, Reservation};
+use hdfs::fields;
 use prost::Message;
 use std::io;
 use std::io::ErrorKind;
@@ -108,7 +109,7 @@ impl Inbox {
                 // What came of it, not what it says: it may be a peer that sends nothing more.
                 count(&mut memory, len.min(self.rest().len()), budget)?;
                 if let Some(message) = self.rest().get(start..start + len) {
-                    count(&mut memory, len + delimited::FIELD_LEN * delimited::field_count(message, 0), budget)?;
+                    count(&mut memory, len + fields::FIELD_LEN * fields::count(message, 0), budget)?;
                     let message = delimited::decode(message, WHAT)?;
                     self.consume(start + len);
                     return Ok((message, memory));

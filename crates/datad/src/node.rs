@@ -11,14 +11,14 @@ use crate::disks::{Disks, Leveller};
 use crate::heartbeat_progress::HeartbeatProgress;
 use crate::owners::Owners;
 use crate::scrub::Scrubber;
-use crate::small::Committer;
+use crate::small::{Committer, SmallLinks};
 use crate::stop::Stop;
 use crate::telemetry::Telemetry;
 use container::ReplicaInfo;
+use io::asking::AskOptions;
 use io::poll::Watch;
 use io::socket::SocketOptions;
 use io::{Clock, Crew, OsRandom, SystemClock};
-use rpc::small::{SmallLinks, SmallOptions};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +26,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{BlockId, Millis, Random, ReplicaState};
 use wire::node;
+use xfer::small::CallerLimits;
 
 /// Between two attempts at what fails for the moment.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -81,7 +82,7 @@ impl Node {
         let trees = disks.trees();
         let socket = SocketOptions { congestion: config.congestion.clone(), ..SocketOptions::default() };
         let connect_time_max = Duration::from_millis(config.limits.connect_ms);
-        let small = SmallOptions { socket, connect_time_max, ..SmallOptions::default() };
+        let small = AskOptions { socket, connect_time_max };
         let clock = SystemClock::new();
         // Zero is none.
         let nonce = OsRandom::new().next_u64().max(1);
@@ -89,7 +90,7 @@ impl Node {
         Ok(Self {
             incarnation,
             committer: Committer::start(&disks, &changes)?,
-            small_links: SmallLinks::new(small),
+            small_links: SmallLinks::new(small, CallerLimits::default()),
             budget: Budget::new(config.memory),
             deleter: Deleter::new(disks.disks().len()),
             disks,

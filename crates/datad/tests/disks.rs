@@ -3,15 +3,16 @@
 mod support;
 
 use container::{Options, SmallPut, Volume};
+use io::asking::{Links, Waiter};
 use prost::Message;
-use rpc::small::SmallLinks;
 use std::path::{Path, PathBuf};
 use support::metad::{Metad, Notes};
 use support::{Cluster, GENERATION, POOL, SPEC, eventually, make_pipe, pattern};
 use types::{BlockId, ContainerId, Fitness, Generation, InodeId, ReplicaState};
 use wire::BlockScope;
 use wire::node::*;
-use wire::small::SmallWrite;
+use wire::small::{SmallAnswer, SmallWrite};
+use xfer::small::{Caller, Question};
 
 /// One datanode.
 struct World {
@@ -61,7 +62,7 @@ impl World {
 
     /// Writes these blocks: every second one long, the others as small writes of our client.
     fn write(&self, blocks: std::ops::Range<u64>) {
-        let links = SmallLinks::default();
+        let links = Links::<Caller<Waiter<SmallAnswer>>>::default();
         for block in blocks {
             let data = data(block);
             if block.is_multiple_of(2) {
@@ -84,7 +85,8 @@ impl World {
                 synced: false,
             };
             let addr = self.cluster.node(0).xfer_addr().to_string();
-            let answer = self.cluster.runtime.block_on(links.put(&addr, header, body.into())).unwrap();
+            let answer =
+                self.cluster.runtime.block_on(links.ask(&addr, Question { header, body: body.into() })).unwrap();
             assert_eq!(answer.have, [0], "{}", answer.refusal);
         }
     }

@@ -4,7 +4,7 @@ mod support;
 
 use bytes::Bytes;
 use hdfs::proto::StreamProto;
-use rpc::small::{SmallError, SmallLinks};
+use io::asking::{AskError, Links, Waiter};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -12,6 +12,9 @@ use support::{Ask, Cluster, POOL, SPEC, pattern};
 use types::{BlockId, ContainerId, InodeId};
 use wire::BlockScope;
 use wire::small::{SmallAnswer, SmallWrite};
+use xfer::small::{Caller, Question};
+
+type SmallLinks = Links<Caller<Waiter<SmallAnswer>>>;
 
 const HOME: ContainerId = ContainerId(7);
 
@@ -50,7 +53,7 @@ fn patient(count: usize) -> Cluster {
 
 fn put(cluster: &Cluster, links: &SmallLinks, nodes: &[usize], index: u32, data: &[u8]) -> SmallAnswer {
     let (header, body) = request(cluster, nodes, index, data);
-    cluster.runtime.block_on(links.put(&addr(cluster, nodes[0]), header, body)).unwrap()
+    cluster.runtime.block_on(links.ask(&addr(cluster, nodes[0]), Question { header, body })).unwrap()
 }
 
 #[test]
@@ -83,17 +86,21 @@ fn a_majority_is_enough_and_fewer_are_not() {
     let (mut two_of_three, body) = request(&cluster, &[0, 1, 2], 2, &data);
     cluster.stop(2);
     let first = addr(&cluster, 0);
-    let answer = cluster.runtime.block_on(links.put(&first, two_of_three.clone(), body.clone())).unwrap();
+    let answer = cluster
+        .runtime
+        .block_on(links.ask(&first, Question { header: two_of_three.clone(), body: body.clone() }))
+        .unwrap();
     assert_eq!((&answer.refusal[..], &answer.have[..]), ("", &[0, 1][..]));
     assert!(cluster.read(1, block(2), 0, 1000).unwrap() == data);
     two_of_three.block = block(3);
     two_of_three.targets = vec![gone.clone()];
-    let answer = cluster.runtime.block_on(links.put(&first, two_of_three, body.clone())).unwrap();
+    let answer =
+        cluster.runtime.block_on(links.ask(&first, Question { header: two_of_three, body: body.clone() })).unwrap();
     assert!(answer.refusal.contains("1 of 2") && answer.refusal.contains(&gone), "{}", answer.refusal);
     assert_eq!(answer.have, [0]);
     let (header, body) = request(&cluster, &[0], 9, &data);
-    let failed = cluster.runtime.block_on(links.put(&gone, header, body));
-    assert!(matches!(failed, Err(SmallError::Connect(_))), "{failed:?}");
+    let failed = cluster.runtime.block_on(links.ask(&gone, Question { header, body }));
+    assert!(matches!(failed, Err(AskError::Connect(_))), "{failed:?}");
     // It comes back under another address or the same: kept connections are tried anew.
     cluster.start(2);
     assert_eq!(put(&cluster, &links, &[0, 1, 2], 4, &data).have, [0, 1, 2]);
@@ -116,7 +123,7 @@ fn many_at_once_share_and_outlive_a_restart() {
             .into_iter()
             .map(|(header, body)| {
                 let (links, first) = (links.clone(), first.clone());
-                io::task::spawn("writer", async move { links.put(&first, header, body).await.unwrap() })
+                io::task::spawn("writer", async move { links.ask(&first, Question { header, body }).await.unwrap() })
             })
             .collect();
         let mut answers = Vec::new();
@@ -146,7 +153,7 @@ fn what_is_not_as_it_says_is_refused() {
             bytes[500] ^= 1;
             body = bytes.into();
         }
-        let answer = cluster.runtime.block_on(links.put(&addr(&cluster, 0), header, body)).unwrap();
+        let answer = cluster.runtime.block_on(links.ask(&addr(&cluster, 0), Question { header, body })).unwrap();
         assert!(answer.refusal.contains(wanted) && answer.have.is_empty(), "{wanted}: {answer:?}");
     };
     check(&|_| {}, "do not match their checksums");

@@ -14,6 +14,7 @@
 mod messages;
 mod reads;
 mod seeds;
+mod small;
 mod store;
 mod transfer;
 mod write;
@@ -44,7 +45,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "hdfs_messages", run: messages::hdfs_messages, golden: &[] },
     Target { name: "own_messages", run: messages::own_messages, golden: &[] },
     Target { name: "operations", run: transfer::operations, golden: &[WIRE] },
-    Target { name: "small_writes", run: transfer::small_writes, golden: &[] },
+    Target { name: "small_writes", run: small::small_writes, golden: &[] },
     Target { name: "packets", run: transfer::packets, golden: &[WIRE] },
     Target { name: "write_streams", run: write::write_streams, golden: &[WIRE] },
     Target { name: "reads_received", run: reads::received, golden: &[] },

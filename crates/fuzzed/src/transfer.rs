@@ -1,11 +1,10 @@
-//! Data transfer: what opens an operation, packets, acks, small writes.
+//! Data transfer: what opens an operation, packets, acks.
 
 use hdfs::proto::{
     BlockOpResponseProto, OpBlockChecksumProto, OpReadBlockProto, OpTransferBlockProto, OpWriteBlockProto,
 };
 use types::limits::{OP_MESSAGE_LEN_MAX, PACKET_LEN_MAX};
 use wire::packet::Parsed;
-use wire::small::{self, SmallAnswer, SmallFrame};
 use wire::{BlockScope, OpHeader, PacketFrame, PipelineAck, Routing, delimited};
 
 /// What opens an operation, the acks of a chain, and the block token inside.
@@ -35,14 +34,14 @@ pub(crate) fn operations(bytes: &[u8]) {
     let _ = delimited::decode::<OpTransferBlockProto>(message, "op");
 }
 
-fn scope(identifier: &[u8]) {
+pub(crate) fn scope(identifier: &[u8]) {
     if let Ok(Some(scope)) = BlockScope::decode(identifier) {
         assert_eq!(BlockScope::decode(&scope.encode()), Ok(Some(scope)));
     }
 }
 
 /// Whoever sends to whom: each target is reached once.
-fn routing(parents: &[u32], target_count: usize) {
+pub(crate) fn routing(parents: &[u32], target_count: usize) {
     let Ok(routing) = Routing::decode(parents, target_count) else { return };
     assert_eq!(Routing::decode(&routing.encode(), target_count).as_ref(), Ok(&routing));
     let children = routing.children();
@@ -53,32 +52,6 @@ fn routing(parents: &[u32], target_count: usize) {
         let _ = routing.below(child);
     }
     assert_eq!(next, target_count);
-}
-
-/// Small writes behind each other on a connection, and answers to them. The first byte tells how long a routing table
-/// to try.
-pub(crate) fn small_writes(bytes: &[u8]) {
-    let mut answers = bytes;
-    while let Ok(Some((message, len))) = delimited::split(answers, "answer", small::ANSWER_LEN_MAX) {
-        let _ = delimited::decode::<SmallAnswer>(message, "answer");
-        answers = &answers[len..];
-    }
-    let mut rest = bytes;
-    while let Ok(small::Parsed::Frame(frame)) = SmallFrame::parse(rest) {
-        assert!(frame.sums.end == frame.data.start && frame.data.end == frame.len());
-        assert!(frame.sums.len() as u64 == frame.spec.sums_len(frame.data.len() as u64));
-        let front = frame.header.front();
-        let again = SmallFrame::parse(&front);
-        assert!(matches!(again, Ok(small::Parsed::Frame(again)) if again.header == frame.header));
-        scope(&frame.header.token);
-        let Some(behind) = rest.get(frame.len()..) else { break };
-        rest = behind;
-    }
-    if let Some((count, parents)) = bytes.split_first() {
-        let parents: Vec<u32> = parents.iter().map(|byte| u32::from(*byte)).collect();
-        routing(&parents, usize::from(*count));
-        routing(&parents, parents.len());
-    }
 }
 
 /// Packets, one after the other, as a datanode takes them from a socket.

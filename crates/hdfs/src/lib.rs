@@ -5,6 +5,7 @@
 
 pub mod call_id;
 pub mod exception;
+pub mod fields;
 pub mod frame;
 pub mod listing;
 pub mod opening;

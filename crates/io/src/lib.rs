@@ -12,12 +12,15 @@
 //! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
 //! | [`socket`], [`poll`] | options of TCP connections; waiting for several descriptors |
+//! | [`Driven`], [`asking`] | a socket and the machine that speaks over it; those kept, on which many ask |
 //! | [`limit`] | which errors speak of limits, and not of what was asked |
 //! | [`LogLimit`] | how often a message is logged that others cause |
 
+pub mod asking;
 pub mod clock;
 mod crew;
 mod crowd;
+mod driven;
 pub mod file;
 pub mod limit;
 mod log_limit;
@@ -32,6 +35,7 @@ pub mod transfer;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use crew::Crew;
 pub use crowd::{Crowd, Seat, Stall, Work};
+pub use driven::Driven;
 pub use log_limit::LogLimit;
 pub use random::OsRandom;
 pub use share::{Share, Stuck};

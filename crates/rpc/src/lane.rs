@@ -15,13 +15,13 @@ use crate::coming::Coming;
 use crate::pace::{Pace, Patience};
 use crate::server::ServerOptions;
 use bytes::{BufMut, Bytes, BytesMut};
-use hdfs::frame::FrameError;
+use hdfs::fields::{self, FIELD_LEN};
+use hdfs::frame::{self, FrameError};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
-use wire::delimited::{self, FIELD_LEN};
 
 /// Requests of stock clients are shorter. Longer ones, once they are here, are counted as what they can grow to when
 /// they are decoded, so that only a few at a time are: two bytes can be an empty message, which takes some 400 in
@@ -182,12 +182,11 @@ async fn read_some(
     }
 }
 
-/// How many fields the messages of a frame have, as [`delimited::field_count`] counts them.
-fn field_count(frame: &[u8], depth: usize) -> usize {
-    let (mut rest, mut count) = (frame, 0);
-    while let Ok(Some((message, len))) = delimited::split(rest, "message", frame.len()) {
-        count += delimited::field_count(message, depth);
-        rest = &rest[len..];
+/// How many fields the messages of a frame have, as [`fields::count`] counts them.
+fn field_count(frame: &Bytes, depth: usize) -> usize {
+    let (mut rest, mut count) = (frame.clone(), 0);
+    while let Ok(message) = frame::take(&mut rest, "message") {
+        count += fields::count(&message, depth);
     }
     count
 }

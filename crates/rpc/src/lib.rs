@@ -8,8 +8,6 @@
 //!               └──────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Beside it, since it works the same way: [`small`], the connections over which small blocks go to datanodes.
-//!
 //! Promise: calls of one connection run side by side up to a limit, and answers go out as they are done. Every queue,
 //! length and wait has a limit: at a limit the server stops reading, and a client that takes no answers is cut off. A
 //! call that panics is answered with an error, and its connection lives.
@@ -29,7 +27,6 @@ mod pace;
 mod server;
 mod servers;
 mod session;
-pub mod small;
 mod writer;
 
 pub use answers::AnswerRoom;

@@ -5,6 +5,7 @@ use crate::executor::{Notify, Sim};
 use crate::metad::{Metad, Refused, told};
 use crate::platter::Identity;
 use crate::scrubber::Scrubber;
+use crate::small::Small;
 use crate::volume::{Info, Volume, VolumeError};
 use crate::world::{Process, World};
 use lead::{ReportedReplica, ScrubReport, Usage};
@@ -110,6 +111,7 @@ pub(crate) struct Datanode {
     pub(crate) deleted_count: Cell<u64>,
     pub(crate) copier: Copier,
     pub(crate) scrubber: Scrubber,
+    pub(crate) small: Small,
     transfers: Cell<u32>,
     /// The latest leader's.
     term: Cell<u64>,
@@ -160,6 +162,7 @@ impl Datanode {
             deleted_count: Cell::default(),
             copier: Copier::default(),
             scrubber: Scrubber::default(),
+            small: Small::default(),
             transfers: Cell::default(),
             term: Cell::default(),
         })

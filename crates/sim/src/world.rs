@@ -580,6 +580,19 @@ impl World {
         found
     }
 
+    /// The same for bytes of a block that are carried whole.
+    pub(crate) fn carry_bytes(&self, bytes: &bytes::Bytes) -> bytes::Bytes {
+        let flips = self.wire_flips.get();
+        if flips == 0 || bytes.is_empty() || self.sim.below(1000) >= flips {
+            return bytes.clone();
+        }
+        let mut bytes = bytes.to_vec();
+        let at = self.sim.below(bytes.len());
+        bytes[at] ^= 1 << self.sim.below(8);
+        self.fault_count.set(self.fault_count.get() + 1);
+        bytes.into()
+    }
+
     // ── promises ──
 
     /// A node shows its replica for a recovery, which may have rotted, or was torn when the node lost power.

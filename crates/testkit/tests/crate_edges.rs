@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kv", &["types", "io"]),
     ("container", &["types", "io", "metrics", "kv"]),
     ("raft", &["types", "io", "metrics", "kv"]),
-    ("rpc", &["types", "wire", "io", "hdfs"]),
+    ("rpc", &["types", "io", "hdfs"]),
     // ring 3: services
     ("metad", &["types", "wire", "hdfs", "namespace", "blocks", "lead", "io", "metrics", "host", "kv", "raft", "rpc"]),
     ("datad", &["types", "wire", "hdfs", "xfer", "io", "metrics", "host", "kv", "container", "rpc"]),

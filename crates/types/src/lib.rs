@@ -5,6 +5,7 @@
 pub mod checksum;
 pub mod digest;
 pub mod encoding;
+pub mod endpoint;
 pub mod id;
 pub mod len;
 pub mod limits;

@@ -198,6 +198,22 @@ mutations! {
     UnroundedEnds = "unrounded-ends",
     /// A copy to another node counts as done before that node has said so.
     CopyUnanswered = "copy-unanswered",
+
+    // ── small writes ──
+    /// An answer counts for the oldest request of its connection.
+    AnswerToAnother = "answer-to-another",
+    /// An answer names nodes that have not said yet that they put the block.
+    NameLate = "name-late",
+    /// A node that refuses a small block counts as one that put it.
+    CountRefused = "count-refused",
+    /// One node fewer than a majority is enough for an answer.
+    EarlyMajority = "early-majority",
+    /// A small block is put whatever its checksums say.
+    PutUnverified = "put-unverified",
+    /// A writer gives a block to a file though too few nodes have put it.
+    BelieveRefused = "believe-refused",
+    /// Small blocks that are put in one step are synced if the first of them is to be.
+    SyncForFirst = "sync-for-first",
 }
 
 #[cfg(feature = "mutations")]

@@ -31,32 +31,6 @@ pub fn length(bytes: &[u8], what: &'static str, max: usize) -> Result<Option<(us
     if bytes.len() < LENGTH_LEN_MAX { Ok(None) } else { Err(WireError::TooLong { what, len, max: max as u64 }) }
 }
 
-/// What one field may take when it is decoded, at most: an empty description of a datanode.
-pub const FIELD_LEN: usize = 400;
-
-/// How many fields a message has, with those inside of its own messages down to `depth`; of what is no message, those
-/// up to the fault. A text may be counted as if it were a message, for some fields too many. Two bytes can be an empty
-/// message in a list, which takes hundreds when it is decoded: so who bounds memory counts before that.
-pub fn field_count(message: &[u8], depth: usize) -> usize {
-    use prost::encoding::{DecodeContext, WireType, decode_key, skip_field};
-    let mut rest = message;
-    let mut count = 0;
-    while let Ok((tag, kind)) = decode_key(&mut rest) {
-        let value = rest;
-        if skip_field(kind, tag, &mut rest, DecodeContext::default()).is_err() {
-            break;
-        }
-        count += 1;
-        if kind == WireType::LengthDelimited
-            && depth > 0
-            && let Ok(Some((inner, _))) = split(value, "field", value.len())
-        {
-            count += field_count(inner, depth - 1);
-        }
-    }
-    count
-}
-
 /// Appends `message` behind its length.
 pub fn put(message: &impl Message, out: &mut Vec<u8>) {
     out.reserve(LENGTH_LEN_MAX + message.encoded_len());
@@ -82,17 +56,6 @@ mod tests {
         assert_eq!(split(&[0, 9], "op", 1000), Ok(Some((&[][..], 1))));
     }
 
-    #[test]
-    fn long_lists_are_found_before_they_are_decoded() {
-        assert_eq!(field_count(&[0x12, 0].repeat(1000), 0), 1000);
-        assert_eq!((field_count(&[], 0), field_count(&[0xff; 20], 0)), (0, 0), "the second is no message");
-        let nested = [&[0x0a, 4][..], &[0x12, 0, 0x12, 0], &[0x18, 0x80, 1]].concat();
-        assert_eq!((field_count(&nested, 0), field_count(&nested[..7], 0)), (2, 1));
-        assert_eq!((field_count(&nested, 1), field_count(&nested[..7], 1)), (4, 3));
-        let deep = (0..6).fold([0x12, 0].repeat(50), |inner, _| [&[0x0a, inner.len() as u8], &inner[..]].concat());
-        assert_eq!([0, 5, 6, 7].map(|depth| field_count(&deep, depth)), [1, 6, 56, 56]);
-    }
-
     proptest! {
         #[test]
         fn what_was_put_is_found_again(text in ".{0,300}", more in proptest::collection::vec(any::<u8>(), 0..9)) {
@@ -111,7 +74,6 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..12)) {
             let _ = split(&bytes, "x", 100);
-            let _ = field_count(&bytes, 3);
         }
     }
 }

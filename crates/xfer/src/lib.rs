@@ -15,5 +15,6 @@ pub mod answer;
 pub mod front;
 pub mod read;
 pub mod request;
+pub mod small;
 pub mod write;
 pub mod writer;

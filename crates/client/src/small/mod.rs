@@ -22,8 +22,13 @@ use stock::Stock;
 pub(crate) use stock::sure_until;
 
 use hdfs::proto;
-use rpc::small::{SmallLinks, SmallOptions};
+use io::asking::{AskOptions, Links, Waiter};
 use std::time::Duration;
+use wire::small::SmallAnswer;
+use xfer::small::{Caller, CallerLimits};
+
+/// Connections for small writes: one to a datanode, shared by all who write small blocks there, and kept.
+type SmallLinks = Links<Caller<Waiter<SmallAnswer>>>;
 
 /// What one client keeps for small files.
 #[derive(Debug)]
@@ -34,8 +39,8 @@ pub(crate) struct Small {
 
 impl Small {
     pub(crate) fn new(connect_time_max: Duration) -> Self {
-        let options = SmallOptions { connect_time_max, ..SmallOptions::default() };
-        Self { stock: Stock::default(), links: SmallLinks::new(options) }
+        let options = AskOptions { connect_time_max, ..AskOptions::default() };
+        Self { stock: Stock::default(), links: SmallLinks::new(options, CallerLimits::default()) }
     }
 
     /// This node failed: for a while it is to get no more blocks of ours.

@@ -8,9 +8,7 @@ use bytes::Bytes;
 use types::ChecksumSpec;
 use wire::client::{CLIENT_PROTOCOL, PUT_FILE, PutBlock, PutFileRequest, PutFileResponse};
 use wire::small::SmallWrite;
-
-/// Blocks tried before the file is streamed.
-const ATTEMPTS: usize = 3;
+use xfer::small::{ATTEMPT_COUNT_MAX, Question, Verdict};
 
 /// A whole file: its bytes, and their checksums in front of them.
 #[derive(Clone, Debug)]
@@ -48,7 +46,7 @@ impl Client {
         if whole.data_len == 0 {
             return self.put_file(wish, None, false).await.map(|put| put.is_some());
         }
-        for _ in 0..ATTEMPTS {
+        for _ in 0..ATTEMPT_COUNT_MAX {
             let Some(lease) = stock::take(self, wish.replication, wish.block_len).await else { return Ok(false) };
             let mut held = Held { stock: &self.inner.small.stock, block: Some(lease.block) };
             let Some(have_count) = self.write_small(&lease, whole).await else { continue };
@@ -107,22 +105,17 @@ impl Client {
             synced: self.options().sync_blocks,
         };
         let stock = &self.inner.small.stock;
-        match self.inner.small.links.put(&first.addr, header, whole.body.clone()).await {
-            Ok(answer) => {
-                // If nobody has it, it never got beyond the first.
-                let reached = if answer.have.is_empty() { 1 } else { nodes.len() };
-                let lacks = nodes.iter().zip(0u32..).take(reached).filter(|(_, place)| !answer.have.contains(place));
-                for (node, _) in lacks {
-                    tracing::info!(node = node.addr, why = answer.refusal, "a node did not put a small block");
-                    stock.exclude(&node.id);
-                }
-                answer.refusal.is_empty().then_some(answer.have.len())
-            }
-            Err(error) => {
-                tracing::info!(node = first.addr, %error, "a small block was not put; taking another");
-                stock.exclude(&first.id);
-                None
-            }
+        let question = Question { header, body: whole.body.clone() };
+        let answer = self.inner.small.links.ask(&first.addr, question).await;
+        let why = match &answer {
+            Ok(answer) => answer.refusal.clone(),
+            Err(error) => error.to_string(),
+        };
+        let verdict = Verdict::new(answer.as_ref().ok(), nodes.len());
+        for node in verdict.blamed.iter().map(|place| &nodes[*place]) {
+            tracing::info!(node = node.addr, why, "a node did not put a small block");
+            stock.exclude(&node.id);
         }
+        verdict.enough.then_some(verdict.have.len())
     }
 }

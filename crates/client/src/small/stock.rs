@@ -1,25 +1,13 @@
-//! Blocks on lease that are not used yet, by replication.
-//!
-//! They are asked for in batches that grow with the demand, before the last one is gone; what is not used soon enough
-//! for its lease to be sure is given back.
+//! Blocks on lease that are not used yet: which there are is in [`xfer::small::Stock`]; this asks for more.
 
 use crate::client::{Client, Inner};
 use crate::error::{Error, Result};
 use hdfs::exception::{RPC_NO_SUCH_METHOD, RPC_NO_SUCH_PROTOCOL};
 use io::Clock;
-use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use wire::client::{
-    BlockNode, CLIENT_PROTOCOL, LEASE_BLOCKS, LEASE_COUNT_MAX, LeaseBlocksRequest, LeaseBlocksResponse,
-};
-
-/// The first batch: most programs write a few files.
-const COUNT_FIRST: u32 = 4;
-/// A batch that was used up within this is followed by one twice as large.
-const SOON: Duration = Duration::from_secs(5);
-/// A node that failed is not asked for again for so long; the server finds out in the meantime.
-const EXCLUDED_FOR: Duration = Duration::from_secs(30);
+use wire::client::{BlockNode, CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksRequest, LeaseBlocksResponse};
+use xfer::small::stock::{self, Leased, Wish};
 
 /// A block that is ours to write, once.
 #[derive(Clone, Debug)]
@@ -36,85 +24,47 @@ pub(super) struct Batch {
     pub(super) pool: String,
     pub(super) generation: u64,
     pub(super) nodes: Vec<BlockNode>,
-    /// The lease is sure until then.
     until: Duration,
+}
+
+impl Leased for Lease {
+    type Node = String;
+
+    fn block(&self) -> u64 {
+        self.block
+    }
+
+    fn until(&self) -> Duration {
+        self.batch.until
+    }
+
+    fn is_on(&self, node: &String) -> bool {
+        self.batch.nodes.iter().any(|known| known.id == *node)
+    }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Stock {
     clock: io::SystemClock,
-    state: Mutex<State>,
+    state: Mutex<xfer::small::Stock<Lease>>,
     /// Held by who asks; the others wait for what it brings.
     asking: tokio::sync::Mutex<()>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    shelves: HashMap<u16, Shelf>,
-    /// Nodes that failed, and until when they are avoided.
-    excluded: HashMap<String, Duration>,
-    /// Blocks to be given back with the next request.
-    returned: Vec<u64>,
-}
-
-/// Blocks of one replication.
-#[derive(Debug, Default)]
-struct Shelf {
-    leases: VecDeque<Lease>,
-    /// Of the last batch: how many, and when.
-    asked_count: u32,
-    asked: Duration,
-    refilling: bool,
-}
-
-impl Shelf {
-    fn next_count(&self, now: Duration) -> u32 {
-        match self.asked_count {
-            0 => COUNT_FIRST,
-            count if now.saturating_sub(self.asked) <= SOON => (2 * count).min(LEASE_COUNT_MAX),
-            _ => COUNT_FIRST,
-        }
-    }
-}
-
 impl Stock {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, xfer::small::Stock<Lease>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A block from the shelf, and whether the shelf should be filled up.
     fn pop(&self, replication: u16) -> (Option<Lease>, bool) {
-        let now = self.clock.monotonic();
-        let mut state = self.state();
-        let State { shelves, returned, .. } = &mut *state;
-        let shelf = shelves.entry(replication).or_default();
-        // The oldest are in front.
-        let mut lease = shelf.leases.pop_front();
-        while let Some(stale) = lease.take_if(|lease| lease.batch.until <= now) {
-            returned.push(stale.block);
-            lease = shelf.leases.pop_front();
-        }
-        let low = shelf.leases.len() as u32 <= shelf.asked_count / 4;
-        let refill = lease.is_some() && low && shelf.asked_count > COUNT_FIRST && !shelf.refilling;
-        shelf.refilling |= refill;
-        (lease, refill)
+        let now = self.now();
+        self.state().pop(now, replication)
     }
 
-    /// This node did not take a block: those that would go there are given back.
+    /// This node did not take a block.
     pub(super) fn exclude(&self, node: &str) {
-        let until = self.clock.monotonic() + EXCLUDED_FOR;
-        let mut state = self.state();
-        let State { shelves, excluded, returned } = &mut *state;
-        excluded.insert(node.to_owned(), until);
-        for shelf in shelves.values_mut() {
-            shelf.leases.retain(|lease| {
-                let well = lease.batch.nodes.iter().all(|known| known.id != node);
-                if !well {
-                    returned.push(lease.block);
-                }
-                well
-            });
-        }
+        let now = self.now();
+        self.state().exclude(now, node.to_owned());
     }
 
     pub(super) fn now(&self) -> Duration {
@@ -122,66 +72,52 @@ impl Stock {
     }
 
     pub(super) fn excluded(&self) -> Vec<String> {
-        let now = self.clock.monotonic();
-        let mut state = self.state();
-        state.excluded.retain(|_, until| *until > now);
-        state.excluded.keys().cloned().collect()
+        let now = self.now();
+        self.state().excluded(now)
     }
 
     /// The block was not put and will not be.
     pub(super) fn give_back(&self, block: u64) {
-        self.state().returned.push(block);
+        self.state().give_back(block);
     }
 
     pub(super) fn take_returned(&self) -> Vec<u64> {
-        std::mem::take(&mut self.state().returned)
+        self.state().take_returned()
     }
 
     /// The server does not honour our leases any more.
     pub(super) fn forget_all(&self) {
-        self.state().shelves.clear();
+        self.state().forget_all();
     }
 
     fn request(&self, holder: &str, replication: u16, block_len: u64) -> LeaseBlocksRequest {
-        let now = self.clock.monotonic();
-        let mut state = self.state();
-        state.excluded.retain(|_, until| *until > now);
-        let count = state.shelves.entry(replication).or_default().next_count(now);
-        LeaseBlocksRequest {
-            holder: holder.to_owned(),
-            replication: replication.into(),
-            block_len,
-            count,
-            excluded: state.excluded.keys().cloned().collect(),
-            returned: std::mem::take(&mut state.returned),
-            file: 0,
-        }
+        let now = self.now();
+        let Wish { count, excluded, returned } = self.state().wish(now, replication);
+        let (holder, replication) = (holder.to_owned(), replication.into());
+        LeaseBlocksRequest { holder, replication, block_len, count, excluded, returned, file: 0 }
     }
 
     fn fill(&self, replication: u16, asked: Duration, answer: LeaseBlocksResponse) {
         let LeaseBlocksResponse { pool, generation, blocks, nodes, limit_ms } = answer;
         let until = sure_until(asked, limit_ms);
         let batch = Arc::new(Batch { pool, generation, nodes, until });
-        let mut state = self.state();
-        let shelf = state.shelves.entry(replication).or_default();
-        (shelf.asked_count, shelf.asked) = (blocks.len() as u32, asked);
-        shelf.leases.extend(blocks.into_iter().map(|leased| Lease {
+        let leases = blocks.into_iter().map(|leased| Lease {
             batch: Arc::clone(&batch),
             block: leased.block,
             file: leased.file,
             token: leased.token,
-        }));
+        });
+        self.state().fill(replication, asked, leases.collect());
     }
 
     fn refilled(&self, replication: u16) {
-        self.state().shelves.entry(replication).or_default().refilling = false;
+        self.state().refilled(replication);
     }
 }
 
-/// Until when a lease that was asked for at `asked` is to be used: a quarter of its time is for the write and the call
-/// behind it.
+/// Until when a lease that was asked for at `asked` is to be used.
 pub(crate) fn sure_until(asked: Duration, limit_ms: u64) -> Duration {
-    asked + Duration::from_millis(limit_ms / 4 * 3)
+    stock::sure_until(asked, Duration::from_millis(limit_ms))
 }
 
 /// A block for a file of this replication. `None`: there is none to be had, so the file is to be streamed.

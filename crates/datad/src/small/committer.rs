@@ -18,11 +18,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use types::ReplicaState;
+use xfer::small::batch;
 
-/// Replicas of one batch: a batch holds up those behind it.
-const BATCH_COUNT_MAX: usize = 256;
-/// Bytes of one batch, unless a single replica is longer: they are gathered once more for the one write.
-const BATCH_LEN_MAX: usize = 4 << 20;
 /// What is under way at the end of a node is put; a disk that takes longer is not waited for.
 const END_WAIT: Duration = Duration::from_secs(10);
 
@@ -190,12 +187,7 @@ impl Queue {
             }
             waiting = self.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        let mut len = 0;
-        let fits = |(job, _): &&(Job, oneshot::Sender<Outcome>)| {
-            len += job.data.len();
-            len <= BATCH_LEN_MAX
-        };
-        let count = waiting.jobs.iter().take(BATCH_COUNT_MAX).take_while(fits).count().max(1);
+        let count = batch::count(waiting.jobs.iter().map(|(job, _)| job.data.len()));
         Some(waiting.jobs.drain(..count).collect())
     }
 
@@ -216,7 +208,7 @@ fn commit(
     batch: Vec<(Job, oneshot::Sender<Outcome>)>,
     put: impl Fn(&[SmallPut<'_>], bool) -> Vec<Result<(), ReplicaError>>,
 ) {
-    let synced = batch.iter().any(|(job, _)| job.synced);
+    let synced = batch::is_synced(batch.iter().map(|(job, _)| job.synced));
     let puts: Vec<SmallPut<'_>> = batch.iter().map(|(job, _)| job.put()).collect();
     let outcomes: Vec<Outcome> = match catch_unwind(AssertUnwindSafe(|| put(&puts, synced))) {
         Ok(outcomes) => outcomes.into_iter().map(|outcome| outcome.map_err(Refused::from)).collect(),

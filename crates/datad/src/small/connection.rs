@@ -1,25 +1,16 @@
-//! One connection of small writes: requests in, each served beside the others, answers out as they are done.
+//! One connection of small writes: its machine says which requests are whole, each is served beside the others.
 
-use super::request::{self, Request};
+use super::request;
+use crate::budget::{Budget, Reservation};
 use crate::inbox::InboxError;
 use crate::node::Node;
-use ::io::Seat;
-use bytes::BytesMut;
-use std::io::{self, ErrorKind};
+use io::{Driven, Seat};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::sync::mpsc;
-use tokio::time::timeout;
-use wire::delimited;
-use wire::small::{Parsed, SmallAnswer, SmallFrame};
-
-/// Room for reading at a time; a longer request gets what it says it needs.
-const READ_LEN: usize = 16 << 10;
-/// Requests of one connection under way, their answers not yet taken. At the limit the connection is not read.
-const UNDER_WAY_MAX: usize = 128;
+use wire::small::SmallAnswer;
+use xfer::small::{Fanout, Request, Server, ServerError, ServerLimits};
 
 /// Serves requests until the peer hangs up. `came` begins with the first one.
 pub(crate) async fn serve(
@@ -28,85 +19,48 @@ pub(crate) async fn serve(
     came: Vec<u8>,
     seat: &Arc<Seat>,
 ) -> Result<(), InboxError> {
-    let (mut inward, mut outward) = socket.split();
-    let (sender, mut answers) = mpsc::channel(UNDER_WAY_MAX);
-    let reading = read(node, &mut inward, BytesMut::from(&came[..]), (seat, sender));
-    let writing = write(&mut outward, &mut answers, Duration::from_millis(node.config.limits.op_ms));
-    tokio::pin!(reading, writing);
-    tokio::select! {
-        // The writer ends when the requests under way are answered.
-        read = &mut reading => { read?; Ok(writing.await?) }
-        written = &mut writing => Ok(written?),
+    let limits = ServerLimits::new(Duration::from_millis(node.config.limits.op_ms));
+    let driven = Arc::new(Driven::new(|now| Server::new(now, node.budget.clone(), limits, &came)));
+    driven.run(&mut socket, |request| begin(node, request, seat, &driven)).await;
+    match driven.with(|server, _| server.error().cloned()) {
+        None => Ok(()),
+        Some(ServerError::Torn) => Err(InboxError::Torn),
+        Some(ServerError::Wire(error)) => Err(error.into()),
+        Some(ServerError::Untaken) => Err(InboxError::Io(ErrorKind::TimedOut.into())),
+        Some(ServerError::Lost(why)) => Err(InboxError::Io(std::io::Error::other(why))),
     }
 }
 
-async fn read(
-    node: &Arc<Node>,
-    socket: &mut ReadHalf<'_>,
-    mut buffer: BytesMut,
-    (seat, sender): (&Arc<Seat>, mpsc::Sender<SmallAnswer>),
-) -> Result<(), InboxError> {
-    let patience = Duration::from_millis(node.config.limits.op_ms);
-    loop {
-        let frame = loop {
-            if let Parsed::Frame(frame) = SmallFrame::parse(&buffer)? {
-                break frame;
-            }
-            buffer.reserve(READ_LEN);
-            let Ok(read) = timeout(patience, socket.read_buf(&mut buffer)).await else { return Ok(()) };
-            match read? {
-                0 if buffer.is_empty() => return Ok(()),
-                0 => return Err(InboxError::Torn),
-                _ => {}
-            }
-        };
-        // At the limit this waits, and with it whoever sends.
-        let Ok(place) = sender.clone().reserve_owned().await else { return Ok(()) };
-        let number = frame.header.number;
-        let come = async {
-            let mut memory = node.budget.take(READ_LEN.min(frame.len()) as u64)?;
-            // As it comes: one that only says how long it is holds little.
-            while buffer.len() < frame.len() {
-                let room = frame.len().min(2 * buffer.len().max(READ_LEN));
-                if !memory.grow_to(room as u64) {
-                    return None;
-                }
-                buffer.reserve(room - buffer.len());
-                match socket.read_buf(&mut buffer).await {
-                    Ok(0) => return Some(Err(io::Error::from(ErrorKind::UnexpectedEof))),
-                    Ok(_) => {}
-                    Err(error) => return Some(Err(error)),
-                }
-            }
-            memory.grow_to(frame.len() as u64).then_some(Ok(memory))
-        };
-        let memory = timeout(patience, come).await.map_err(|_stalled| InboxError::Torn)?.transpose()?;
-        let Some((memory, transfer)) = memory.zip(node.transfer()) else {
-            let refusal = "this node has no room for another write now; try another one".to_owned();
-            place.send(SmallAnswer { number, refusal, have: Vec::new() });
-            return Ok(()); // what follows belongs to the one refused
-        };
-        let bytes = buffer.split_to(frame.len()).freeze();
-        let request = Request { frame, bytes, _memory: memory, _transfer: transfer, _work: seat.work() };
-        let node = Arc::clone(node);
-        ::io::task::spawn("small write", async move {
-            place.send(request::serve(node, request).await);
-        });
+fn begin(node: &Arc<Node>, request: Request<Reservation>, seat: &Arc<Seat>, driven: &Arc<Driven<Server<Budget>>>) {
+    let open = Open { number: request.number(), driven: Arc::clone(driven), answer: None };
+    let Some(transfer) = node.transfer() else {
+        let refusal = "this node has as many transfers as it can take; try another one".to_owned();
+        return open.answer(Fanout::refused(request.number(), refusal));
+    };
+    let (node, work) = (Arc::clone(node), seat.work());
+    io::task::spawn("small write", async move {
+        open.answer(request::serve(node, &request).await);
+        drop((request, transfer, work));
+    });
+}
+
+/// A request without an answer yet. It gets one, whatever becomes of the task that serves it.
+struct Open {
+    number: u64,
+    driven: Arc<Driven<Server<Budget>>>,
+    answer: Option<SmallAnswer>,
+}
+
+impl Open {
+    fn answer(mut self, answer: SmallAnswer) {
+        self.answer = Some(answer);
     }
 }
 
-async fn write(
-    socket: &mut WriteHalf<'_>,
-    answers: &mut mpsc::Receiver<SmallAnswer>,
-    patience: Duration,
-) -> io::Result<()> {
-    let (mut batch, mut bytes) = (Vec::new(), Vec::new());
-    while answers.recv_many(&mut batch, UNDER_WAY_MAX).await > 0 {
-        bytes.clear();
-        for answer in batch.drain(..) {
-            delimited::put(&answer, &mut bytes);
-        }
-        timeout(patience, socket.write_all(&bytes)).await.map_err(|_elapsed| ErrorKind::TimedOut)??;
+impl Drop for Open {
+    fn drop(&mut self) {
+        let given_up = || Fanout::refused(self.number, "this node gave the request up".to_owned());
+        let answer = self.answer.take().unwrap_or_else(given_up);
+        self.driven.with(|server, now| server.answer(now, &answer));
     }
-    Ok(())
 }

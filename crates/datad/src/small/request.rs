@@ -2,142 +2,93 @@
 
 use super::committer::Job;
 use crate::budget::Reservation;
-use crate::node::{Node, Transfer};
+use crate::node::Node;
 use crate::telemetry::Operation;
-use bytes::Bytes;
 use container::Identity;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use io::Work;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, Generation};
-use wire::BlockScope;
-use wire::small::{SmallAnswer, SmallFrame, SmallWrite, majority};
-
-/// A request that came whole.
-#[derive(Debug)]
-pub(super) struct Request {
-    pub(super) frame: SmallFrame,
-    pub(super) bytes: Bytes,
-    pub(super) _memory: Reservation,
-    pub(super) _transfer: Transfer,
-    pub(super) _work: Work,
-}
+use wire::small::SmallAnswer;
+use xfer::small::{Fanout, Question, Request};
 
 type Outcome = Result<(), String>;
 type Put = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Carries a request to its end, whatever that is.
-pub(super) async fn serve(node: Arc<Node>, request: Request) -> SmallAnswer {
-    let number = request.frame.header.number;
+pub(super) async fn serve(node: Arc<Node>, request: &Request<Reservation>) -> SmallAnswer {
     let counted = node.telemetry.operations.begin(Operation::SmallPut, || node.now());
-    match counted.answered(put(&node, &request).await) {
-        Ok(have) => SmallAnswer { number, refusal: String::new(), have },
-        Err((refusal, have)) => SmallAnswer { number, refusal, have },
-    }
+    let answer = put(&node, request).await;
+    let _refused = counted.answered(if answer.refusal.is_empty() { Ok(()) } else { Err(()) });
+    answer
 }
 
-/// Who has put the block; `Err`: too few.
-async fn put(node: &Arc<Node>, request: &Request) -> Result<Vec<u32>, (String, Vec<u32>)> {
+async fn put(node: &Arc<Node>, request: &Request<Reservation>) -> SmallAnswer {
     let header = &request.frame.header;
-    let identity = identity(node, &request.frame).map_err(|why| (why, Vec::new()))?;
-    let (data, sums) = (&request.bytes[request.frame.data.clone()], &request.bytes[request.frame.sums.clone()]);
-    if request.frame.spec.verify(data, sums).is_err() {
-        return Err(("the bytes do not match their checksums".to_owned(), Vec::new()));
-    }
-    node.telemetry.operations.bytes(Operation::SmallPut).inc_by(data.len() as u64);
-    let mut puts = vec![own(node, request, identity)];
-    let body = request.bytes.slice(request.frame.sums.start..request.frame.data.end);
-    puts.extend(header.targets.iter().map(|target| at_other(node, header, target.clone(), body.clone())));
-    gather(puts, Duration::from_millis(node.config.limits.small_late_ms)).await
-}
-
-fn identity(node: &Node, frame: &SmallFrame) -> Result<Identity, String> {
-    let header = &frame.header;
-    if header.block >> 63 != 0 {
-        return Err("erasure-coded blocks are not served".to_owned());
-    }
-    if node.pool().is_some_and(|pool| pool != header.pool) {
-        return Err(format!("block pool {:?} is not here", header.pool));
-    }
-    let scope = BlockScope::decode(&header.token).map_err(|error| error.to_string())?;
-    let scope = scope.ok_or("the token does not tell whose the block is")?;
-    Ok(Identity {
+    let scope = match request.check(node.pool().as_deref()) {
+        Ok(scope) => scope,
+        Err(why) => return Fanout::refused(header.number, why),
+    };
+    let identity = Identity {
         block: BlockId(header.block),
         generation: Generation(header.generation),
         file: scope.file,
         home: scope.home,
-        checksum: frame.spec,
-    })
+        checksum: request.frame.spec,
+    };
+    node.telemetry.operations.bytes(Operation::SmallPut).inc_by(request.frame.data.len() as u64);
+    let mut puts = vec![own(node, request, identity)];
+    puts.extend(header.targets.iter().map(|target| {
+        let question = Question { header: Fanout::onward(header), body: request.body() };
+        at_other(node, target.clone(), question)
+    }));
+    let late_max = Duration::from_millis(node.config.limits.small_late_ms);
+    gather(Fanout::new(header, late_max), puts, || node.now()).await
 }
 
-fn own(node: &Arc<Node>, request: &Request, identity: Identity) -> Put {
+fn own(node: &Arc<Node>, request: &Request<Reservation>, identity: Identity) -> Put {
     let node = Arc::clone(node);
-    let SmallFrame { sums, data, header, .. } = &request.frame;
-    let job =
-        Job { identity, bytes: request.bytes.clone(), sums: sums.clone(), data: data.clone(), synced: header.synced };
+    let (sums, data) = (request.frame.sums.clone(), request.frame.data.clone());
+    let job = Job { identity, bytes: request.bytes.clone(), sums, data, synced: request.frame.header.synced };
     Box::pin(async move { node.committer.put(job).await })
 }
 
-fn at_other(node: &Arc<Node>, header: &SmallWrite, target: String, body: Bytes) -> Put {
+fn at_other(node: &Arc<Node>, target: String, question: Question) -> Put {
     let node = Arc::clone(node);
-    let header = SmallWrite { targets: Vec::new(), ..header.clone() };
     Box::pin(async move {
-        let answer = node.small_links.put(&target, header, body).await;
-        let answer = answer.map_err(|error| format!("{target}: {error}"))?;
-        if answer.have.is_empty() { Err(format!("{target}: {}", answer.refusal)) } else { Ok(()) }
+        let answer = node.small_links.ask(&target, question).await.map_err(|error| error.to_string());
+        answer.and_then(|answer| Fanout::outcome(&answer)).map_err(|why| format!("{target}: {why}"))
     })
 }
 
-/// Who has put the block so far, and why others have not.
-#[derive(Default)]
-struct Gathered {
-    have: Vec<u32>,
-    faults: Vec<String>,
-}
-
-impl Gathered {
-    fn add(&mut self, (place, outcome): (u32, Outcome)) {
-        match outcome {
-            Ok(()) => self.have.push(place),
-            Err(why) => self.faults.push(why),
-        }
-    }
-}
-
-/// Waits for all, or for a majority and `late_max` more.
-async fn gather(puts: Vec<Put>, late_max: Duration) -> Result<Vec<u32>, (String, Vec<u32>)> {
-    let count = puts.len();
-    let numbered = (0..).zip(puts).map(|(place, put)| put.map(move |outcome| (place, outcome)));
+/// Waits until the answer is due.
+async fn gather(mut fanout: Fanout, puts: Vec<Put>, now: impl Fn() -> Duration) -> SmallAnswer {
+    let numbered = puts.into_iter().enumerate().map(|(place, put)| put.map(move |outcome| (place, outcome)));
     let mut puts: FuturesUnordered<_> = numbered.collect();
-    let mut gathered = Gathered::default();
-    while gathered.have.len() < majority(count)
-        && let Some(put) = puts.next().await
-    {
-        gathered.add(put);
-    }
-    let others = async {
-        while let Some(put) = puts.next().await {
-            gathered.add(put);
+    loop {
+        if let Some(answer) = fanout.answer() {
+            if answer.refusal.is_empty() && !fanout.faults().is_empty() {
+                tracing::info!(faults = ?fanout.faults(), "a small block is not on all its nodes");
+            }
+            return answer;
         }
-    };
-    let _late = tokio::time::timeout(late_max, others).await;
-    let Gathered { mut have, faults } = gathered;
-    have.sort_unstable();
-    if have.len() >= majority(count) {
-        if !faults.is_empty() {
-            tracing::info!(?faults, "a small block is not on all its nodes");
+        let rest = fanout.poll_timeout().map_or(Duration::MAX, |due| due.saturating_sub(now()));
+        match tokio::time::timeout(rest, puts.next()).await {
+            Ok(put) => {
+                let (place, outcome) = put.expect("an answer is due when all have ended");
+                fanout.on_put(now(), place, outcome);
+            }
+            Err(_elapsed) => fanout.handle_timeout(now()),
         }
-        return Ok(have);
     }
-    Err((format!("{} of {count} nodes put the block: {}", have.len(), faults.join("; ")), have))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::small::SmallWrite;
 
     fn at(outcome: Option<u64>) -> Put {
         Box::pin(async move {
@@ -152,8 +103,11 @@ mod tests {
     /// Milliseconds until each node has put it (`None`: it fails at once), and who is named.
     async fn check(nodes: &[Option<u64>], wanted: Result<&[u32], &[u32]>) {
         let puts = nodes.iter().map(|outcome| at(*outcome)).collect();
-        let answer = gather(puts, Duration::from_millis(300)).await;
-        let told = answer.as_ref().map(|have| &have[..]).map_err(|(_, have)| &have[..]);
+        let targets = vec![String::new(); nodes.len() - 1];
+        let fanout = Fanout::new(&SmallWrite { targets, ..SmallWrite::default() }, Duration::from_millis(300));
+        let clock = io::SystemClock::new();
+        let answer = gather(fanout, puts, || io::Clock::monotonic(&clock)).await;
+        let told = if answer.refusal.is_empty() { Ok(&answer.have[..]) } else { Err(&answer.have[..]) };
         assert_eq!(told, wanted, "{nodes:?}");
     }
 

@@ -11,7 +11,7 @@ use crate::metad::{Answer, Located, Metad, Refused, Wish};
 use crate::net::CallError;
 use crate::platter::SPEC;
 use crate::reads::Ask;
-use crate::small::Stock;
+use crate::small::{Links, Stock};
 use crate::world::World;
 use namespace::{BlockRef, BlockView, RetryKey};
 use std::cell::Cell;
@@ -68,6 +68,7 @@ pub(crate) struct Client {
     /// Answers get lost on their way now and then, and the calls are repeated under their numbers.
     pub(crate) loses_answers: Cell<bool>,
     pub(crate) stock: Stock,
+    pub(crate) links: Links,
 }
 
 impl Client {
@@ -76,8 +77,8 @@ impl Client {
         let (sim, host) = (world.sim.clone(), World::client_host(number));
         let name = format!("client{number}_{life}");
         let calls = Cell::new((life << 16) as i32);
-        let (leader, loses_answers, stock) = Default::default();
-        Rc::new(Self { world, sim, host, name, number, leader, calls, loses_answers, stock })
+        let (leader, loses_answers, stock, links) = Default::default();
+        Rc::new(Self { world, sim, host, name, number, leader, calls, loses_answers, stock, links })
     }
 
     pub(crate) async fn renew_always(self: Rc<Self>) {

@@ -211,7 +211,7 @@ impl Writer {
             self.finish_block().await?;
         }
         if let Some(lease) = self.ahead.take() {
-            self.client.stock.give_back(&lease);
+            self.client.give_back(&lease);
         }
         if self.claim_too_much().await {
             return Ok(self.block_offset);
@@ -277,10 +277,10 @@ impl Writer {
                 let before = Before { path: self.path.clone(), previous: self.previous };
                 match Block::create(&self.client, view, lease.nodes.clone(), self.shape, Some(before)).await {
                     Ok(block) => return Ok(block),
-                    Err(bad) => self.client.stock.exclude(bad, self.client.sim.now()),
+                    Err(bad) => self.client.exclude(bad),
                 }
             }
-            self.client.stock.give_back(&lease);
+            self.client.give_back(&lease);
         }
         self.add_block().await
     }

@@ -5,6 +5,7 @@ use crate::world::World;
 use lead::Grant;
 use namespace::{BlockRef, RetryKey};
 use std::rc::Rc;
+use std::time::Duration;
 use types::{BlockId, FileId, FsPath, Generation, InodeId, NodeId};
 use wire::client::{
     ADD_LEASED, AddLeasedRequest, AddLeasedResponse, CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksRequest,
@@ -17,6 +18,7 @@ pub(crate) struct LeasedBlocks {
     pub(crate) grants: Vec<Grant>,
     pub(crate) generation: Generation,
     pub(crate) nodes: Vec<NodeId>,
+    pub(crate) limit: Duration,
 }
 
 /// Which blocks a client wants on lease.
@@ -58,7 +60,7 @@ impl Metad {
             file: open.map_or(0, |file| file.0),
         };
         let answer = self.ask_in(CLIENT_PROTOCOL, PROTOCOL_VERSION, LEASE_BLOCKS, None, request).await?;
-        let LeaseBlocksResponse { generation, blocks, nodes, .. } = answer;
+        let LeaseBlocksResponse { generation, blocks, nodes, limit_ms, .. } = answer;
         let grant =
             |leased: wire::client::LeasedBlock| Grant { block: BlockId(leased.block), file: InodeId(leased.file) };
         let grants: Vec<Grant> = blocks.into_iter().map(grant).collect();
@@ -67,6 +69,7 @@ impl Metad {
             grants,
             generation: Generation(generation),
             nodes: nodes.iter().map(|node| World::node_of_addr(&node.addr)).collect(),
+            limit: Duration::from_millis(limit_ms),
         })
     }
 

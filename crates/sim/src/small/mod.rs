@@ -1,0 +1,351 @@
+//! Small files in one request: what a datanode and a client do around the machines of `xfer::small`, which ship.
+
+mod link;
+
+use crate::client::{BLOCK_LEN, Client, Error, Result};
+use crate::datanode::Datanode;
+use crate::executor::{Either, Notify, OnceSender, oneshot, race};
+use crate::metad::{LeaseAsk, LeasedBlocks, Put, Refused};
+use crate::net::{Rx, Tx};
+use crate::platter::{Identity, SPEC};
+use crate::world::{World, content};
+use bytes::Bytes;
+use lead::Grant;
+use link::Driven;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+use types::{BlockId, FileId, FsPath, Generation, NodeId};
+use wire::BlockScope;
+use wire::small::{SmallAnswer, SmallWrite};
+use xfer::small::stock::{Leased, Wish, sure_until};
+use xfer::small::{
+    ATTEMPT_COUNT_MAX, Fanout, Held, LATE_MAX, Memory, Question, Request, Server, ServerLimits, Verdict, batch,
+};
+
+pub(crate) use link::Links;
+
+/// As a datanode is set up.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// All that the requests of a datanode may take: more than they ever do.
+const MEMORY_LEN: u64 = 16 << 20;
+
+type Outcome = std::result::Result<(), String>;
+/// Those that have ended with a block, by their places, and who is told.
+type Ended = Rc<(RefCell<VecDeque<(usize, Outcome)>>, Notify)>;
+
+/// What a datanode has for small writes.
+#[derive(Default)]
+pub(crate) struct Small {
+    memory: Budget,
+    links: Links,
+    /// Replicas that wait for the disk.
+    jobs: RefCell<VecDeque<(Job, OnceSender<bool>)>>,
+    committing: Cell<bool>,
+}
+
+struct Job {
+    identity: Identity,
+    data: Bytes,
+    synced: bool,
+}
+
+#[derive(Clone, Default)]
+struct Budget(Rc<Cell<u64>>);
+
+struct Taken {
+    budget: Budget,
+    len: u64,
+}
+
+impl Memory for Budget {
+    type Held = Taken;
+
+    fn take(&self, len: u64) -> Option<Taken> {
+        let mut taken = Taken { budget: self.clone(), len: 0 };
+        taken.grow_to(len).then_some(taken)
+    }
+}
+
+impl Held for Taken {
+    fn grow_to(&mut self, len: u64) -> bool {
+        let sum = self.budget.0.get() + len.saturating_sub(self.len);
+        if sum > MEMORY_LEN {
+            return false;
+        }
+        self.budget.0.set(sum);
+        self.len = self.len.max(len);
+        true
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.budget.0.set(self.budget.0.get() - self.len);
+    }
+}
+
+impl Datanode {
+    /// Serves one connection.
+    fn serve_small(self: Rc<Self>, asked: Rx<Bytes>, answers: Tx<Bytes>) {
+        let memory = self.small.memory.clone();
+        let driven = Driven::new(&self.sim, |now| Server::new(now, memory, ServerLimits::new(PATIENCE), &[]));
+        let (sim, host) = (self.sim.clone(), World::node_host(self.number));
+        sim.clone().spawn(host, async move {
+            let begin = |request: Request<Taken>| {
+                let (node, driven) = (Rc::clone(&self), Rc::clone(&driven));
+                sim.spawn(host, async move {
+                    let answer = node.write_small(&request).await;
+                    driven.with(|server, now| server.answer(now, &answer));
+                });
+            };
+            driven.run(answers, asked, begin).await;
+        });
+    }
+
+    async fn write_small(self: Rc<Self>, request: &Request<Taken>) -> SmallAnswer {
+        let header = &request.frame.header;
+        let scope = match request.check(None) {
+            Ok(scope) => scope,
+            Err(why) => return Fanout::refused(header.number, why),
+        };
+        let (block, generation) = (BlockId(header.block), Generation(header.generation));
+        let identity = Identity { block, generation, file: Some(scope.file), home: Some(scope.home) };
+        let job = Job { identity, data: request.bytes.slice(request.frame.data.clone()), synced: header.synced };
+        let ended = Ended::default();
+        let host = World::node_host(self.number);
+        let end = |place: usize, ended: &Ended, outcome: Outcome| {
+            ended.0.borrow_mut().push_back((place, outcome));
+            ended.1.notify();
+        };
+        // They go on though nobody waits for them any more.
+        let (node, own) = (Rc::clone(&self), Rc::clone(&ended));
+        self.sim.spawn(host, async move { end(0, &own, node.put_small(job).await) });
+        for (place, target) in (1..).zip(&header.targets) {
+            let number = target.parse().expect("the simulation's clients send numbers");
+            let question = Question { header: Fanout::onward(header), body: request.body() };
+            let (node, ended) = (Rc::clone(&self), Rc::clone(&ended));
+            self.sim.spawn(host, async move {
+                let answer = node.small.links.ask(&node.world, (host, number), question).await;
+                let outcome = answer.map_err(|loss| loss.to_string()).and_then(|answer| Fanout::outcome(&answer));
+                end(place, &ended, outcome);
+            });
+        }
+        let mut fanout = Fanout::new(header, LATE_MAX);
+        loop {
+            while let Some((place, outcome)) = { ended.0.borrow_mut().pop_front() } {
+                fanout.on_put(self.sim.now(), place, outcome);
+            }
+            if let Some(answer) = fanout.answer() {
+                return answer;
+            }
+            match fanout.poll_timeout() {
+                None => ended.1.notified().await,
+                Some(due) => {
+                    if let Either::Second(()) = race(ended.1.notified(), self.sim.sleep_until(due)).await {
+                        fanout.handle_timeout(self.sim.now());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts a replica beside those that wait for the disk, too.
+    async fn put_small(self: &Rc<Self>, job: Job) -> Outcome {
+        let (sender, receiver) = oneshot();
+        self.small.jobs.borrow_mut().push_back((job, sender));
+        if !self.small.committing.replace(true) {
+            let node = Rc::clone(self);
+            self.sim.spawn(World::node_host(self.number), async move { node.commit_small().await });
+        }
+        if receiver.await == Some(true) { Ok(()) } else { Err("the disk does not take it".to_owned()) }
+    }
+
+    async fn commit_small(self: Rc<Self>) {
+        loop {
+            let jobs: Vec<(Job, OnceSender<bool>)> = {
+                let mut jobs = self.small.jobs.borrow_mut();
+                let count = batch::count(jobs.iter().map(|(job, _)| job.data.len()));
+                jobs.drain(..count).collect()
+            };
+            if jobs.is_empty() {
+                return self.small.committing.set(false);
+            }
+            let synced = batch::is_synced(jobs.iter().map(|(job, _)| job.synced));
+            for (Job { identity, data, .. }, done) in jobs {
+                let put = self.volume.put_small(identity, &data, synced).await.is_ok();
+                if put {
+                    self.was_put(identity.block);
+                }
+                done.send(put);
+            }
+        }
+    }
+}
+
+/// Blocks on lease that are not used yet.
+pub(crate) type Stock = RefCell<xfer::small::Stock<Lease>>;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Lease {
+    pub(crate) grant: Grant,
+    pub(crate) generation: Generation,
+    pub(crate) nodes: Vec<NodeId>,
+    /// It is sure until then.
+    pub(crate) until: Duration,
+}
+
+impl Leased for Lease {
+    type Node = NodeId;
+
+    fn block(&self) -> u64 {
+        self.grant.block.0
+    }
+
+    fn until(&self) -> Duration {
+        self.until
+    }
+
+    fn is_on(&self, node: &NodeId) -> bool {
+        self.nodes.contains(node)
+    }
+}
+
+impl Client {
+    pub(crate) fn give_back(&self, lease: &Lease) {
+        self.stock.borrow_mut().give_back(lease.grant.block.0);
+    }
+
+    /// This node failed: for a while it is to get no more blocks of ours.
+    pub(crate) fn exclude(&self, node: NodeId) {
+        self.stock.borrow_mut().exclude(self.sim.now(), node);
+    }
+
+    async fn lease(self: &Rc<Self>, replication: u16) -> Result<Lease> {
+        let (lease, refill) = self.stock.borrow_mut().pop(self.sim.now(), replication);
+        if refill {
+            let client = Rc::clone(self);
+            self.sim.spawn(self.host, async move {
+                let _they_go_on_without = client.fill(replication).await;
+                client.stock.borrow_mut().refilled(replication);
+            });
+        }
+        if let Some(lease) = lease {
+            return Ok(lease);
+        }
+        self.fill(replication).await?;
+        let (lease, _) = self.stock.borrow_mut().pop(self.sim.now(), replication);
+        lease.ok_or(Error::NoNodeLeft)
+    }
+
+    async fn fill(self: &Rc<Self>, replication: u16) -> Result<()> {
+        let asked = self.sim.now();
+        let wish = self.stock.borrow_mut().wish(asked, replication);
+        let leases = self.ask_for_leases(replication, wish, None).await?;
+        self.stock.borrow_mut().fill(replication, asked, leases);
+        Ok(())
+    }
+
+    /// The next block of an open file.
+    pub(crate) async fn lease_next(self: &Rc<Self>, file: FileId, replication: u16) -> Result<Lease> {
+        let wish = {
+            let mut stock = self.stock.borrow_mut();
+            Wish { count: 1, excluded: stock.excluded(self.sim.now()), returned: stock.take_returned() }
+        };
+        self.ask_for_leases(replication, wish, Some(file)).await?.pop().ok_or(Error::NoNodeLeft)
+    }
+
+    async fn ask_for_leases(&self, replication: u16, wish: Wish<NodeId>, open: Option<FileId>) -> Result<Vec<Lease>> {
+        let now = self.sim.now();
+        let Wish { count, excluded, returned } = wish;
+        let returned = returned.into_iter().map(BlockId).collect();
+        let asked = LeaseAsk { holder: self.name.clone(), replication, count, excluded, returned, open };
+        let answer = self.call(move |metad, _| Box::pin(metad.lease_blocks(asked.clone()))).await?;
+        let LeasedBlocks { grants, generation, nodes, limit } = answer;
+        let until = sure_until(now, limit);
+        Ok(grants.into_iter().map(|grant| Lease { grant, generation, nodes: nodes.clone(), until }).collect())
+    }
+
+    /// Puts a whole small file. Its id.
+    pub(crate) async fn put_small(
+        self: &Rc<Self>,
+        path: &FsPath,
+        tag: u64,
+        len: usize,
+        replication: u16,
+        synced: bool,
+    ) -> Result<FileId> {
+        for _ in 0..ATTEMPT_COUNT_MAX {
+            let lease = self.lease(replication).await?;
+            let Some((have, falls)) = self.write_small(&lease, tag, len, synced).await else {
+                self.give_back(&lease);
+                continue;
+            };
+            let Lease { grant, generation, nodes, .. } = lease;
+            let put = Put {
+                path: path.clone(),
+                holder: self.name.clone(),
+                replication,
+                block_len: BLOCK_LEN as u64,
+                grant,
+                generation,
+                len: len as u64,
+                short: have.len() < nodes.len(),
+            };
+            self.sim.say(|| format!("{} puts {path} with {:?} on {have:?}", self.name, grant));
+            let done = self.call(move |metad, key| Box::pin(metad.put_file(key, put.clone()))).await;
+            match done {
+                Err(Error::Refused(Refused::LeaseExpired)) => {
+                    self.stock.borrow_mut().forget_all();
+                    continue;
+                }
+                Err(error) => return Err(error),
+                Ok(file) => {
+                    let holders: Vec<(NodeId, u64)> = have.iter().copied().zip(falls).collect();
+                    let durable = synced || self.world.plan.synced;
+                    self.world.oracle.borrow_mut().created(file, tag);
+                    self.world.oracle.borrow_mut().sent(file, len);
+                    self.world.promise(file, grant.block, 0..len, &holders, durable);
+                    self.world.oracle.borrow_mut().closed(file, len);
+                    return Ok(file);
+                }
+            }
+        }
+        Err(Error::NoNodeLeft)
+    }
+
+    /// Who has put the block, if those are enough, and how often each had lost power before.
+    async fn write_small(&self, lease: &Lease, tag: u64, len: usize, synced: bool) -> Option<(Vec<NodeId>, Vec<u64>)> {
+        let (first, others) = lease.nodes.split_first()?;
+        let falls: BTreeMap<NodeId, u64> =
+            lease.nodes.iter().map(|node| (*node, self.world.falls(World::node_number(*node)))).collect();
+        let data: Vec<u8> = (0..len).map(|at| content(tag, at)).collect();
+        let mut body = Vec::new();
+        SPEC.compute(&data, &mut body);
+        body.extend_from_slice(&data);
+        let home = lease.grant.block.born_in();
+        let header = SmallWrite {
+            number: 0,
+            block: lease.grant.block.0,
+            generation: lease.generation.0,
+            data_len: len as u32,
+            checksum_kind: SPEC.kind as u32,
+            chunk_len: SPEC.chunk_len,
+            pool: String::new(),
+            token: BlockScope { file: lease.grant.file, home }.encode().into(),
+            targets: others.iter().map(|node| World::node_number(*node).to_string()).collect(),
+            synced,
+        };
+        let question = Question { header, body: body.into() };
+        let to = (self.host, World::node_number(*first));
+        let answer = self.links.ask(&self.world, to, question).await;
+        let verdict = Verdict::new(answer.as_ref().ok(), lease.nodes.len());
+        for place in verdict.blamed {
+            self.exclude(lease.nodes[place]);
+        }
+        let have: Vec<NodeId> = verdict.have.iter().map(|place| lease.nodes[*place]).collect();
+        let falls = have.iter().map(|node| falls[node]).collect();
+        verdict.enough.then_some((have, falls))
+    }
+}
