@@ -5,7 +5,7 @@ use types::mutation::{Mutation, is};
 use wire::small::{SmallAnswer, majority};
 
 /// A node that failed is not asked for again for so long; the server finds out in the meantime.
-pub const EXCLUDED_FOR: Duration = Duration::from_secs(30);
+pub(super) const EXCLUDED_FOR: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
