@@ -43,7 +43,7 @@ impl WriteOp {
             ..Default::default()
         };
         let token = proto::TokenProto {
-            identifier: BlockScope { file: self.file, home: self.home }.encode(),
+            identifier: BlockScope { file: self.file, home: self.home }.encode().into(),
             ..Default::default()
         };
         let stage = match self.stage {
