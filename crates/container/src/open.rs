@@ -57,7 +57,7 @@ impl Files {
 
     /// Where the replica's first byte is.
     pub(crate) fn data_offset(&self) -> u64 {
-        if self.slot.is_some() { slot::DATA_OFFSET } else { 0 }
+        if self.slot.is_some() { staging::DATA_OFFSET } else { 0 }
     }
 
     pub(crate) fn write_data(&self, data: &[u8], offset: u64) -> std::io::Result<()> {

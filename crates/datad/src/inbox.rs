@@ -9,7 +9,6 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use types::limits::OP_MESSAGE_LEN_MAX;
 use wire::{OpHeader, WireError, delimited};
-pub(crate) use xfer::answer::LEN_MAX as ANSWER_LEN_MAX;
 use xfer::read::Sender;
 
 /// Bytes asked of the kernel at a time: an op message of a common chain, with its header.

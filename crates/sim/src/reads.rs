@@ -2,12 +2,11 @@
 
 use crate::datanode::Datanode;
 use crate::executor::{HostId, Sim};
-use crate::net::{Rx, Tx};
 use crate::platter::{Image, SPEC};
+use crate::socket::{Came, Socket};
 use crate::volume::VolumeError;
 use crate::world::World;
 use hdfs::proto::{BlockOpResponseProto, ExtendedBlockProto, OpReadBlockProto, TokenProto};
-use std::collections::VecDeque;
 use std::ops::Range as Bytes;
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,14 +18,6 @@ use xfer::read::{self, Extent, Fault, Given, Limits, Next, Plan, Range, Receiver
 
 // As in `datad`.
 const LIMITS: Limits = Limits { packet: Duration::from_secs(60), word: Duration::from_secs(60) };
-/// Of so many packets one comes in two pieces.
-const CUT_EACH: usize = 3;
-
-/// A connection, as the reader has it.
-pub(crate) struct Ends {
-    asks: Tx<Vec<u8>>,
-    answers: Rx<Vec<u8>>,
-}
 
 /// What is read, from its beginning on.
 #[derive(Clone, Copy, Debug)]
@@ -41,24 +32,20 @@ pub(crate) struct Ask {
 
 impl Datanode {
     /// Takes a connection for one read.
-    fn accept_read(self: Rc<Self>, from: HostId) -> Ends {
-        let (net, host) = (&self.world.net, World::node_host(self.number));
-        let (asks, asked) = net.pipe(from, host);
-        let (says, answers) = net.pipe(host, from);
-        let sim = self.sim.clone();
+    fn accept_read(self: Rc<Self>, socket: Socket) {
+        let (sim, host) = (self.sim.clone(), World::node_host(self.number));
         sim.spawn(host, async move {
-            let _closed = self.serve_read(asked, says).await;
+            let _closed = self.serve_read(&socket).await;
         });
-        Ends { asks, answers }
     }
 
     /// `None`: the connection ended before its time.
-    async fn serve_read(&self, mut asked: Rx<Vec<u8>>, says: Tx<Vec<u8>>) -> Option<()> {
+    async fn serve_read(&self, socket: &Socket) -> Option<()> {
         let mut came = Vec::new();
         let op = loop {
             match request(&mut came) {
                 Some(op) => break op,
-                None => came.extend(asked.recv().await?),
+                None => socket.receive(&mut came).await?,
             }
         };
         let block = op.header.base_header.block;
@@ -71,7 +58,7 @@ impl Datanode {
                 let (status, message) = (Status::ERROR.0.into(), Some(why));
                 let mut bytes = Vec::new();
                 delimited::put(&BlockOpResponseProto { status, message, ..Default::default() }, &mut bytes);
-                says.send(bytes);
+                let _gone = socket.send_all(&bytes).await;
                 return None;
             }
         };
@@ -84,13 +71,18 @@ impl Datanode {
                 Next::Packet(data) => {
                     // The file may be shorter than was thought: then the connection closes in mid-packet.
                     let data = image.data.get(data.start as usize..data.end as usize);
-                    self.send_pieces(&says, [sender.head(), data?].concat())?;
-                    sender.on_sent(now);
+                    let bytes = [sender.head(), data?].concat();
+                    let sending = socket.send_all(&bytes);
+                    match sender.poll_timeout() {
+                        Some(limit) => self.sim.timeout(limit.saturating_sub(now), sending).await?.ok()?,
+                        None => sending.await.ok()?,
+                    }
+                    sender.on_sent(self.sim.now());
                 }
                 Next::Receive => {
                     let limit = sender.poll_timeout()?;
-                    match self.sim.timeout(limit.saturating_sub(now), asked.recv()).await {
-                        Some(bytes) => came.extend(bytes?),
+                    match self.sim.timeout(limit.saturating_sub(now), socket.receive(&mut came)).await {
+                        Some(received) => received?,
                         None => sender.handle_timeout(limit).ok()?,
                     }
                     let consumed = sender.on_bytes(&came).ok()?;
@@ -99,15 +91,6 @@ impl Datanode {
                 Next::Done(_) => return Some(()),
             }
         }
-    }
-
-    fn send_pieces(&self, says: &Tx<Vec<u8>>, mut bytes: Vec<u8>) -> Option<()> {
-        if self.sim.one_in(CUT_EACH) {
-            let rest = bytes.split_off(self.sim.below(bytes.len()));
-            says.send(bytes).then_some(())?;
-            bytes = rest;
-        }
-        says.send(bytes).then_some(())
     }
 
     async fn open_read(&self, block: BlockId, wanted: Wanted) -> Result<(Image, Plan), String> {
@@ -160,8 +143,7 @@ fn sums(image: &Image, window: Bytes<u64>) -> Vec<u8> {
 /// A read on its connection.
 struct Reading {
     sim: Sim,
-    answers: Rx<Vec<u8>>,
-    came: VecDeque<u8>,
+    socket: Socket,
     receiver: Receiver,
 }
 
@@ -174,14 +156,13 @@ impl World {
         ask: Ask,
         (connect, silent): (Duration, Duration),
     ) -> Result<Vec<u8>, Fault> {
-        let accept =
-            self.call_node(from, number, connect, move |node| Box::pin(std::future::ready(node.accept_read(from))));
-        let Ends { asks, answers } = accept.await.map_err(|_| Fault::Closed)?;
+        let socket = self.dial(from, number, connect, Datanode::accept_read).await.map_err(|_| Fault::Closed)?;
         let range = Range { from: 0, end: ask.len };
         let block = ExtendedBlockProto::of("", ask.block, ask.generation, ask.len);
-        asks.send(read::request(block, TokenProto::none(), String::new(), range));
+        let request = read::request(block, TokenProto::none(), String::new(), range);
+        socket.send_all(&request).await.map_err(|_| Fault::Closed)?;
         let receiver = Receiver::new(range, ask.extent, silent, Front::default());
-        let mut reading = Reading { sim: self.sim.clone(), answers, came: VecDeque::new(), receiver };
+        let mut reading = Reading { sim: self.sim.clone(), socket, receiver };
         while reading.receiver.poll_answer()?.is_none() {
             reading.bring(&mut []).await?;
         }
@@ -199,7 +180,7 @@ impl World {
         }
         // Whatever comes of the end, the bytes are good.
         if let Ok(verdict) = reading.end().await {
-            asks.send(verdict);
+            let _gone = reading.socket.send_all(&verdict).await;
         }
         Ok(bytes)
     }
@@ -216,24 +197,22 @@ impl Reading {
     }
 
     async fn bring(&mut self, dest: &mut [u8]) -> Result<(), Fault> {
-        while self.came.is_empty() {
+        loop {
+            let came = {
+                let room = self.receiver.room(dest);
+                self.socket.read_both(room.dest, room.ahead)
+            };
+            match came {
+                Came::Bytes(len) => return self.receiver.on_received(len),
+                Came::End => return self.receiver.on_received(0),
+                Came::Nothing => {}
+            }
             let now = self.sim.now();
             self.receiver.on_blocked(now);
             let limit = self.receiver.poll_timeout().unwrap_or(now);
-            match self.sim.timeout(limit.saturating_sub(now), self.answers.recv()).await {
-                Some(Some(bytes)) => self.came.extend(bytes),
-                Some(None) => return self.receiver.on_received(0),
-                None => self.receiver.handle_timeout(limit)?,
+            if self.sim.timeout(limit.saturating_sub(now), self.socket.ready(true, false)).await.is_none() {
+                self.receiver.handle_timeout(limit)?;
             }
         }
-        let room = self.receiver.room(dest);
-        let places = room.dest.iter_mut().chain(room.ahead.iter_mut());
-        let mut len = 0;
-        for place in places {
-            let Some(byte) = self.came.pop_front() else { break };
-            *place = byte;
-            len += 1;
-        }
-        self.receiver.on_received(len)
     }
 }

@@ -242,6 +242,35 @@ impl Socket {
         .await
     }
 
+    /// Takes what comes next; `None` at the end.
+    pub(crate) async fn receive(&self, came: &mut Vec<u8>) -> Option<()> {
+        let mut piece = [0; SOCKET_LEN];
+        loop {
+            match self.read(&mut piece) {
+                Came::Bytes(len) => {
+                    came.extend_from_slice(&piece[..len]);
+                    return Some(());
+                }
+                Came::End => return None,
+                Came::Nothing => _ = self.ready(true, false).await,
+            }
+        }
+    }
+
+    /// As readv(2): `first` is filled before `second`.
+    pub(crate) fn read_both(&self, first: &mut [u8], second: &mut [u8]) -> Came {
+        if first.is_empty() {
+            return self.read(second);
+        }
+        match self.read(first) {
+            Came::Bytes(len) if len == first.len() && !second.is_empty() => match self.read(second) {
+                Came::Bytes(more) => Came::Bytes(len + more),
+                Came::Nothing | Came::End => Came::Bytes(len),
+            },
+            came => came,
+        }
+    }
+
     /// Sends all of `bytes`.
     pub(crate) async fn send_all(&self, mut bytes: &[u8]) -> Result<(), Gone> {
         while !bytes.is_empty() {

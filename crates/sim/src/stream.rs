@@ -223,7 +223,7 @@ impl Datanode {
         for child in op.routing.children() {
             let (link, behind_count) = (link_text(&message.targets[child.start]), child.len() - 1);
             let number = World::node_number(op.targets[child.start]);
-            let dialed = self.world.dial(host, number, LIMITS.connect).await;
+            let dialed = self.world.dial_write(host, number, LIMITS.connect).await;
             let socket = dialed.map_err(|error| NotJoined::blame(&link, &format!("{error:?}")))?;
             let bytes = op_for_below(message, &op.routing, &child);
             let sent = sim.timeout(LIMITS.setup_with(behind_count), socket.send_all(&bytes)).await;

@@ -536,30 +536,31 @@ impl World {
         self.net.call(from, Self::node_host(number), limit, serve).await
     }
 
-    /// A connection comes about, or not.
-    pub(crate) async fn connect(
-        self: &Rc<Self>,
-        from: HostId,
-        number: usize,
-        limit: Duration,
-    ) -> Result<(), CallError> {
-        self.call_node(from, number, limit, |_| Box::pin(std::future::ready(()))).await
-    }
-
-    /// Connects to a node, which serves a write.
+    /// Connects to a node, which serves the connection.
     pub(crate) async fn dial(
         self: &Rc<Self>,
         from: HostId,
         number: usize,
         limit: Duration,
+        serve: impl FnOnce(Rc<Datanode>, Socket) + 'static,
     ) -> Result<Socket, CallError> {
         let world = Rc::clone(self);
-        let accept = move |socket| {
-            let Some(node) = world.node(number) else { return false };
-            world.sim.spawn(Self::node_host(number), node.serve_write(socket));
-            true
-        };
+        let accept = move |socket| world.node(number).map(|node| serve(node, socket)).is_some();
         self.net.dial(from, Self::node_host(number), limit, accept).await
+    }
+
+    /// As [`World::dial`], for a write.
+    pub(crate) async fn dial_write(
+        self: &Rc<Self>,
+        from: HostId,
+        number: usize,
+        limit: Duration,
+    ) -> Result<Socket, CallError> {
+        let serve = move |node: Rc<Datanode>, socket| {
+            let sim = node.sim.clone();
+            sim.spawn(Self::node_host(number), node.serve_write(socket));
+        };
+        self.dial(from, number, limit, serve).await
     }
 
     /// Which bits of whole packets the wire turns over, and where. Only in their data: what else is hit ends a

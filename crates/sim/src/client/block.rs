@@ -156,7 +156,7 @@ impl Block {
         let (host, number) = (client.host, World::node_number(*head));
         let spare = stage == Stage::Create || self.nodes.len() > 1;
         let connect = if spare { STALLED } else { CONNECT };
-        let socket = client.world.dial(host, number, connect).await.map_err(|_| 0usize)?;
+        let socket = client.world.dial_write(host, number, connect).await.map_err(|_| 0usize)?;
         let standstill_max = TIMEOUT + TIMEOUT_PER_NODE * self.nodes.len() as u32;
         let silence_max = if spare { STALLED } else { standstill_max };
         let (heard, moved) = (client.sim.now(), client.sim.now());

@@ -1,9 +1,10 @@
 //! Connections for small writes over the simulated network: they carry the bytes of the endpoints that ship.
 
+use crate::datanode::Datanode;
 use crate::executor::{Either, HostId, Notify, OnceSender, Sim, oneshot, race};
-use crate::net::{Rx, Tx};
+use crate::socket::Socket;
 use crate::world::World;
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,8 +15,6 @@ use xfer::small::{Caller, CallerLimits, Question};
 
 /// As the client and the datanode are set up.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// One of so many pieces arrives in several.
-const CUT_EACH: usize = 3;
 
 type Waiter = OnceSender<Result<SmallAnswer, Loss>>;
 
@@ -43,11 +42,12 @@ impl<E: Endpoint> Driven<E> {
     }
 
     /// Carries bytes until the endpoint has ended.
-    pub(super) async fn run(&self, outward: Tx<Bytes>, mut inward: Rx<Bytes>, mut on_event: impl FnMut(E::Event)) {
+    pub(super) async fn run(&self, socket: &Socket, mut on_event: impl FnMut(E::Event)) {
         // What came and is not read yet; `None`: the peer sends no more.
         let mut rest = Some(Bytes::new());
+        let mut unsent = Bytes::new();
         loop {
-            self.send(&outward);
+            let is_full = self.send(socket, &mut unsent);
             while let Some(event) = { self.endpoint.borrow_mut().poll_event() } {
                 on_event(event);
             }
@@ -66,14 +66,21 @@ impl<E: Endpoint> Driven<E> {
             };
             let came = async {
                 match &rest {
-                    Some(bytes) if bytes.is_empty() => inward.recv().await,
+                    Some(bytes) if bytes.is_empty() => {
+                        let mut bytes = Vec::new();
+                        socket.receive(&mut bytes).await.map(|()| Bytes::from(bytes))
+                    }
                     _ => std::future::pending().await,
                 }
             };
-            let happened = race(woken, came).await;
+            let writable =
+                async { if is_full { _ = socket.ready(false, true).await } else { std::future::pending().await } };
+            let happened = race(race(woken, writable), came).await;
             match happened {
-                Either::First(Either::First(())) => {}
-                Either::First(Either::Second(())) => self.endpoint.borrow_mut().handle_timeout(self.sim.now()),
+                Either::First(Either::First(Either::First(())) | Either::Second(())) => {}
+                Either::First(Either::First(Either::Second(()))) => {
+                    self.endpoint.borrow_mut().handle_timeout(self.sim.now());
+                }
                 Either::Second(bytes) => rest = bytes,
             }
         }
@@ -90,26 +97,30 @@ impl<E: Endpoint> Driven<E> {
         true
     }
 
-    fn send(&self, outward: &Tx<Bytes>) {
+    /// Sends what the socket takes, of `unsent` first; true if that was not all.
+    fn send(&self, socket: &Socket, unsent: &mut Bytes) -> bool {
         let now = self.sim.now();
         let mut endpoint = self.endpoint.borrow_mut();
-        while let Some(piece) = endpoint.transmit(now) {
-            let len = piece.len();
-            if !self.cut(piece).into_iter().all(|part| outward.send(part)) {
-                return endpoint.on_lost(now, "the peer is gone");
+        loop {
+            if unsent.is_empty() {
+                match endpoint.transmit(now) {
+                    Some(piece) => *unsent = piece,
+                    None => return false,
+                }
+                continue;
             }
-            endpoint.on_sent(now, len);
+            match socket.send(unsent) {
+                Ok(0) => return true,
+                Ok(len) => {
+                    unsent.advance(len);
+                    endpoint.on_sent(now, len);
+                }
+                Err(_) => {
+                    endpoint.on_lost(now, "the peer is gone");
+                    return false;
+                }
+            }
         }
-    }
-
-    /// A network keeps the order of bytes and not where one piece ends.
-    fn cut(&self, mut piece: Bytes) -> Vec<Bytes> {
-        let mut parts = Vec::new();
-        while piece.len() > 1 && self.sim.one_in(CUT_EACH) {
-            parts.push(piece.split_to(1 + self.sim.below(piece.len() - 1)));
-        }
-        parts.extend((!piece.is_empty()).then_some(piece));
-        parts
     }
 }
 
@@ -146,20 +157,14 @@ impl Links {
         from: HostId,
         number: usize,
     ) -> Result<Rc<Driven<Caller<Waiter>>>, Loss> {
-        let (net, to) = (world.net.clone(), World::node_host(number));
-        let accept = world.call_node(from, number, CONNECT_MAX, move |node| {
-            let (asks, asked) = net.pipe(from, to);
-            let (answers, answered) = net.pipe(to, from);
-            node.serve_small(asked, answers);
-            Box::pin(std::future::ready((asks, answered)))
-        });
-        let (asks, answered) = accept.await.map_err(|error| Loss::Unsent(format!("{error:?}")))?;
+        let dialed = world.dial(from, number, CONNECT_MAX, Datanode::serve_small).await;
+        let socket = dialed.map_err(|error| Loss::Unsent(format!("{error:?}")))?;
         // Somebody else may have connected meanwhile: their connection ends when it is idle.
         let link = Driven::new(&world.sim, |now| Caller::new(now, &CallerLimits::default()));
         self.places.borrow_mut().insert(number, Rc::clone(&link));
         let driven = Rc::clone(&link);
         world.sim.spawn(from, async move {
-            driven.run(asks, answered, |(waiter, outcome): (Waiter, _)| waiter.send(outcome)).await;
+            driven.run(&socket, |(waiter, outcome): (Waiter, _)| waiter.send(outcome)).await;
         });
         Ok(link)
     }

@@ -6,8 +6,8 @@ use crate::client::{BLOCK_LEN, Client, Error, Result};
 use crate::datanode::Datanode;
 use crate::executor::{Either, Notify, OnceSender, oneshot, race};
 use crate::metad::{LeaseAsk, LeasedBlocks, Put, Refused};
-use crate::net::{Rx, Tx};
 use crate::platter::{Identity, SPEC};
+use crate::socket::Socket;
 use crate::world::{World, content};
 use bytes::Bytes;
 use lead::Grant;
@@ -88,7 +88,7 @@ impl Drop for Taken {
 
 impl Datanode {
     /// Serves one connection.
-    fn serve_small(self: Rc<Self>, asked: Rx<Bytes>, answers: Tx<Bytes>) {
+    pub(super) fn serve_small(self: Rc<Self>, socket: Socket) {
         let memory = self.small.memory.clone();
         let driven = Driven::new(&self.sim, |now| Server::new(now, memory, ServerLimits::new(PATIENCE), &[]));
         let (sim, host) = (self.sim.clone(), World::node_host(self.number));
@@ -100,7 +100,7 @@ impl Datanode {
                     driven.with(|server, now| server.answer(now, &answer));
                 });
             };
-            driven.run(answers, asked, begin).await;
+            driven.run(&socket, begin).await;
         });
     }
 
