@@ -102,10 +102,7 @@ impl MembershipRound {
                     self.shortage += shortage;
                     self.stuck.get_or_insert(*id);
                 }
-                PipelineNeed::Change(command) => {
-                    assert!(cluster.keeps_sources(&command, repair, rules), "a source is removed: {command:?}");
-                    return Step::Propose(command);
-                }
+                PipelineNeed::Change(command) => return Step::Propose(command),
             }
             self.waiting.pop_front();
         }
@@ -125,24 +122,6 @@ impl Cluster {
         let is_whole = |node: &NodeId| pipeline.lagging_count == 0 || !pipeline.row.is_joining(*node);
         let sources = pipeline.row.members.iter().filter(|node| is_whole(node) && !rules.is_lost(self.nodes.get(node)));
         sources.count()
-    }
-
-    /// Whether no live member that has its replicas is removed in the step that adds another one.
-    fn keeps_sources(&self, command: &Command, repair: &Repair, rules: &LivenessRules) -> bool {
-        let (from, members, containers) = match command {
-            Command::SetMembers { pipeline, members, .. } => (pipeline, members, &[][..]),
-            Command::Carve { from, members, containers, .. } => (from, members, &containers[..]),
-            _ => return true,
-        };
-        let Some(row) = self.pipelines.get(from).map(|pipeline| &pipeline.row) else { return false };
-        let lacks_all = |node: NodeId| {
-            let lacked = repair.lacked_by(node);
-            !containers.is_empty() && containers.iter().all(|home| lacked.contains(home))
-        };
-        let is_source =
-            |node: &NodeId| !rules.is_lost(self.nodes.get(node)) && !row.is_joining(*node) && !lacks_all(*node);
-        let is_added = members.iter().any(|node| !row.members.contains(node));
-        !is_added || row.members.iter().filter(|node| !members.contains(node)).all(|node| !is_source(node))
     }
 
     fn look(&self, id: PipelineId, repair: &Repair, rules: &LivenessRules, random: &mut dyn Random) -> PipelineNeed {
