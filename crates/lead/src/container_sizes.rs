@@ -38,7 +38,12 @@ impl ContainerSizes {
             return false;
         }
         cluster.on_measured(home, self.len);
-        cluster.container_after(self.home) <= self.home
+        let is_last = cluster.container_after(self.home) <= self.home;
+        if is_last {
+            // From the first on, whatever was opened behind it meanwhile: else those of before would never be counted.
+            *self = Self::default();
+        }
+        is_last
     }
 
     pub(crate) fn check(&self) {
@@ -69,6 +74,10 @@ mod tests {
         assert_eq!(cluster.container(HOME).unwrap().len_about(), 42);
         assert_eq!(sizes.next(cluster), Some((second, Place::start(second))));
         assert!(sizes.on_page(5, None, cluster), "it was the last");
+        // One more is opened in each round, and the first has its turn all the same.
+        let opened = Ok(Reply::Container(ContainerId(3)));
+        leader.on_applied(&Command::OpenContainer { pipeline: PipelineId(1) }, &opened, rules());
+        let cluster = &mut leader.cluster;
         assert_eq!(sizes.next(cluster), Some((HOME, Place::start(HOME))));
         leader.check();
     }

@@ -356,7 +356,7 @@ async fn what_short_requests_grow_to_is_counted() {
         }
         tokio::time::sleep(10 * A_WHILE).await;
         let started = service.started_count.load(Ordering::SeqCst);
-        let max = fit_count(message_count * wire::delimited::FIELD_LEN);
+        let max = fit_count(message_count * hdfs::fields::FIELD_LEN);
         assert!((1..=max).contains(&started), "{started} of {message_count} messages each, not {max}");
         service.gate.add_permits(crowd.len());
         for raw in &mut crowd {

@@ -61,7 +61,10 @@ impl<E: Endpoint> Driven<E> {
             let woken = async {
                 match due {
                     Some(due) => race(self.came.notified(), self.sim.sleep_until(due)).await,
-                    None => Either::First(self.came.notified().await),
+                    None => {
+                        self.came.notified().await;
+                        Either::First(())
+                    }
                 }
             };
             let came = async {
