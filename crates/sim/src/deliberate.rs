@@ -102,21 +102,49 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::CopyInPlace, 18, &["to a copy that failed"]),
     // ── clients ──
     whole(Mutation::ForgetGivenUp, 24, &["cannot be read", "but Promise"]),
-    // ── streams of writes: NOT LOOKED FOR YET. Their seeds stand for none, and by what they show is a guess; what
-    // `--mutations` does not find is to go ──
-    whole(Mutation::NoSigns, 0, RESTLESS),
-    whole(Mutation::NeverStalled, 0, RESTLESS),
-    whole(Mutation::JoinRefused, 0, LOST),
-    whole(Mutation::AckUnstored, 0, LOST),
-    whole(Mutation::ForwardUnverified, 0, LOST),
-    whole(Mutation::ForgetSync, 0, LOST),
-    whole(Mutation::AckBeforeBelow, 0, LOST),
-    whole(Mutation::ShowUnacked, 0, LOST),
-    whole(Mutation::PutBroken, 0, LOST),
-    whole(Mutation::LostIsWell, 0, LOST),
-    whole(Mutation::BlameFinder, 0, LOST),
-    whole(Mutation::BlameSelf, 0, LOST),
+    // ── streams of writes ──
+    whole(Mutation::AckUnstored, 12, LOST),
+    whole(Mutation::ForwardUnverified, 5, &["contradict each other", "read a wrong byte", "has a wrong byte"]),
+    whole(Mutation::ForgetSync, 7, LOST),
+    whole(Mutation::AckBeforeBelow, 6, LOST),
+    whole(Mutation::LostIsWell, 2, LOST),
     whole(Mutation::StoreFirst, 0, LOST),
+    // ── reads ──
+    whole(Mutation::ReadUnverified, 14, &["read a wrong byte"]),
+];
+
+/// Gates that whole clusters do not show yet. Those of writers are found by the model in `xfer`'s own tests, as the
+/// simulation's client is still one of its own; of the others many need a peer that breaks the protocol, which none does
+/// here. docs/adr/0009 says more.
+pub const NOT_SHOWN: &[Mutation] = &[
+    Mutation::NoSigns,
+    Mutation::NeverStalled,
+    Mutation::JoinRefused,
+    Mutation::ShowUnacked,
+    Mutation::PutBroken,
+    Mutation::BlameFinder,
+    Mutation::BlameSelf,
+    Mutation::TakeBadReplies,
+    Mutation::BlameNodeAbove,
+    Mutation::TrustWritten,
+    Mutation::ForgetPartWrites,
+    Mutation::WaitForever,
+    Mutation::ForgetUnacked,
+    Mutation::CloseTooSoon,
+    Mutation::MisplacedPackets,
+    Mutation::EndShort,
+    Mutation::LeaveEnd,
+    Mutation::ServeStale,
+    Mutation::ServeShort,
+    Mutation::UnroundedEnds,
+    Mutation::CopyUnanswered,
+    Mutation::AnswerToAnother,
+    Mutation::NameLate,
+    Mutation::CountRefused,
+    Mutation::EarlyMajority,
+    Mutation::PutUnverified,
+    Mutation::BelieveRefused,
+    Mutation::SyncForFirst,
 ];
 
 impl Deliberate {

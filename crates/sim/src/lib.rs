@@ -47,7 +47,7 @@ mod work;
 mod world;
 mod write_op;
 
-pub use deliberate::{DELIBERATE, Deliberate, FOUND_WITHIN};
+pub use deliberate::{DELIBERATE, Deliberate, FOUND_WITHIN, NOT_SHOWN};
 pub use groups::run_group;
 pub use run::{Options, Outcome, run, run_caught};
 pub use types::Mutation;
