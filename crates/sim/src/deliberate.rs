@@ -51,7 +51,7 @@ pub const DELIBERATE: &[Deliberate] = &[
     ),
     whole(Mutation::ForgetRetries, 1, &["no order explains"]),
     // ── who may write ──
-    whole(Mutation::AnyWriter, 9, &["which another client writes"]),
+    whole(Mutation::AnyWriter, 9, &["which another client writes", "is not the lease owner"]),
     whole(Mutation::StaleUpdate, 2, &["was believed that"]),
     whole(Mutation::ShrinkingUpdate, 2, &["was believed that"]),
     whole(Mutation::LeaseIndexesAgain, 2, &["was given out twice"]),
@@ -76,7 +76,7 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::ForgetDamage, 4, RESTLESS),
     whole(Mutation::WholeUnanswered, 7, RESTLESS),
     whole(Mutation::WaitForMissing, 8, RESTLESS),
-    rolling(Mutation::JoinUncopied, 203, LOST),
+    rolling(Mutation::JoinUncopied, 16, LOST),
     whole(Mutation::WholePipelinesOnly, 14, &["has room for it"]),
     rolling(
         Mutation::HastyDrain,
