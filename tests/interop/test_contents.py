@@ -82,7 +82,7 @@ def test_replicas_that_differ_and_verify_are_named(roles):
     assert (found["block"], found["path"] in files) == (block, True)
     (line,) = [line for line in sealed(store) if line["compared"] == "differ"]
     assert line["id"] == found["container"] == int(victim.parent.name) and line["root"] is None
-    assert "not with each other" in (store.directory / "meta.log").read_text()
+    assert "contradictory replicas" in (store.directory / "meta.log").read_text()
     assert "contradictory" in levada(store.fs, "admin", "under-replicated").stdout
     # Put back as it was, it is found to be alike again, to the same root.
     for file, data in zip((victim, victim.with_suffix(".sums")), before):

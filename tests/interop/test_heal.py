@@ -52,7 +52,7 @@ def test_a_metadata_server_that_stood_still_replaces_nobody(roles):
         put(store, f"/after{number}", content.make(5000, number))
     time.sleep(2)
     assert before and before <= members()
-    assert "is lost" not in (store.directory / "meta.log").read_text()
+    assert "datanode lost" not in (store.directory / "meta.log").read_text()
 
 
 def test_a_stream_that_lost_a_node_is_filled_up(roles):
