@@ -91,3 +91,22 @@ async fn no_replica_goes_while_it_is_on() {
     assert!(!order(&root, LEAVE).await);
     world.until("both are gone", async || counts() == (0, 0)).await;
 }
+
+/// A replica that is found damaged is made good, while nothing of the namespace changes.
+#[tokio::test]
+async fn missing_copies_are_made_while_it_is_on() {
+    let world = World::new(4).await;
+    let root = world.root();
+    let block = root.write(&world, "/f", &[MB]).await.remove(0);
+    let holders: Vec<_> = block.locs.iter().map(|place| place.id.datanode_uuid.clone()).collect();
+    let of = |id: &str| world.nodes.iter().find(|node| node.id.to_string() == id).unwrap();
+    assert!(order(&root, ENTER).await);
+    let damaged = of(&holders[0]);
+    damaged.manners.lock().unwrap().damaged.insert(block.b.block_id);
+    let b = LocatedBlockProto { locs: vec![block.locs[0].clone()], ..block.clone() };
+    let _: ReportBadBlocksResponseProto =
+        root.ask("reportBadBlocks", &ReportBadBlocksRequestProto { blocks: vec![b] }).await.unwrap();
+    let ordered = |id: &str| of(id).copies.lock().unwrap().iter().any(|copy| copy.block == block.b.block_id);
+    world.until("the damaged one is replaced", async || ordered(&holders[0])).await;
+    assert!(order(&root, GET).await);
+}
