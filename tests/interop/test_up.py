@@ -69,7 +69,7 @@ def test_stops_with_clients_connected(up, java, monkeypatch, options, number):
     assert store.process.wait(60) == 0
     # A disk may take its time. Whoever was waited for in vain was told of.
     log = (store.directory.parent / f"{store.directory.name}.log").read_text(errors="replace")
-    for held_up in ("cut off by the shutdown", "connections are cut", "a task still works on the store", "did not stop in"):
+    for held_up in ("cut off by the shutdown", "connections are cut", "a task still uses the store", "did not stop in"):
         assert held_up not in log, log[-4000:]
     for pid in store.all_pids():
         assert not os.path.exists(f"/proc/{pid}"), pid

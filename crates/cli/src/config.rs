@@ -11,7 +11,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// `levada meta --config`: the metadata server and the HTTP front beside it.
@@ -52,51 +52,6 @@ pub(crate) fn write<T: Serialize>(path: &Path, file: &T) -> Result<(), ConfigErr
     let text = toml::to_string_pretty(file).map_err(|error| ConfigError(error.to_string()))?;
     let text = format!("# Written by `levada up`, and again at each start.\n{text}");
     std::fs::write(path, text).map_err(|error| ConfigError(format!("{}: {error}", path.display())))
-}
-
-/// Which ports a store on one machine takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ports {
-    /// Those of HDFS: 8020 and 9870, one more for each further metadata server, and 9866, 9867 and 9868 for the
-    /// first datanode, ten more for each further one. (HDFS's port for HTTP of datanodes, 9864, has one in reach that a
-    /// fifth metadata server takes.)
-    Hdfs,
-    /// `N` RPC, `N+1` HTTP, two more for each further metadata server, and `N+10·i` and the next two for the i-th
-    /// datanode.
-    From(u16),
-    /// Whatever is free.
-    Free,
-}
-
-impl Ports {
-    pub(crate) fn from_base(base: Option<u16>) -> Self {
-        match base {
-            None => Self::Hdfs,
-            Some(0) => Self::Free,
-            Some(base) => Self::From(base),
-        }
-    }
-
-    /// RPC and HTTP port of the metadata server `number`, counted from 1.
-    pub(crate) fn meta(self, number: u16) -> (SocketAddr, SocketAddr) {
-        let step = number - 1;
-        (self.addr(8020 + step, 2 * step), self.addr(9870 + step, 2 * step + 1))
-    }
-
-    /// Transfer, RPC and HTTP port of the datanode `number`, counted from 1.
-    pub(crate) fn data(self, number: u16) -> (SocketAddr, SocketAddr, SocketAddr) {
-        let step = 10 * (number - 1);
-        (self.addr(9866 + step, 10 + step), self.addr(9867 + step, 11 + step), self.addr(9868 + step, 12 + step))
-    }
-
-    fn addr(self, hdfs: u16, offset: u16) -> SocketAddr {
-        let port = match self {
-            Self::Hdfs => hdfs,
-            Self::From(base) => base.saturating_add(offset),
-            Self::Free => 0,
-        };
-        SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
-    }
 }
 
 /// Where a store lies when nobody says: the user's data directory, as the XDG base directories have it.
@@ -220,26 +175,13 @@ mod tests {
                 );
             }
         };
-        let port = Ports::Free.meta(1).0;
+        let port: SocketAddr = "127.0.0.1:0".parse().unwrap();
         check("[meta]", toml::Table::try_from(metad::Config::new("/d".into(), port)).unwrap());
         let data = datad::Config::new("/d".into(), port, port, "h:1".into());
         let mut data = toml::Table::try_from(data).unwrap();
         let toml::Value::Table(limits) = data.remove("limits").unwrap() else { panic!("limits are a table") };
         check("[data]", data);
         check("[data.limits]", limits);
-    }
-
-    #[test]
-    fn ports_follow_hdfs_or_the_base() {
-        let ports = |base| {
-            let ports = Ports::from_base(base);
-            let (xfer, ipc, data_http) = ports.data(3);
-            [ports.meta(1).0, ports.meta(1).1, ports.meta(3).0, ports.meta(3).1, xfer, ipc, data_http]
-                .map(|addr| addr.port())
-        };
-        assert_eq!(ports(None), [8020, 9870, 8022, 9872, 9886, 9887, 9888]);
-        assert_eq!(ports(Some(7000)), [7000, 7001, 7004, 7005, 7030, 7031, 7032]);
-        assert_eq!(ports(Some(0)), [0; 7]);
     }
 
     #[test]

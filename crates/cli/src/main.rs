@@ -8,6 +8,7 @@ mod bench;
 mod config;
 mod fs;
 mod hadoop;
+mod ports;
 mod roles;
 mod shell;
 mod up;

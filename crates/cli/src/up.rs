@@ -1,7 +1,8 @@
 //! `levada up`: a whole store on one machine, in one process or with a process for each role.
 
-use crate::config::{self, DataFile, MetaFile, Ports};
+use crate::config::{self, DataFile, MetaFile};
 use crate::hadoop;
+use crate::ports::{LastPorts, Ports};
 use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, say, serve, stop_signal};
 use crate::shell::size;
 use futures_util::future::{join_all, pending, select_all};
@@ -18,7 +19,7 @@ pub(crate) struct Args {
     /// Where everything of this store lies [default: levada in the user's data directory]
     #[arg(long, value_name = "PATH")]
     dir: Option<PathBuf>,
-    /// First port; 0 takes free ones [default: the ports of HDFS, 8020, 9870, 9866 and so on]
+    /// First port; 0 takes free ones, and at the next start the same again [default: the ports of HDFS, 8020, 9870, 9866 and so on]
     #[arg(long, value_name = "N")]
     port_base: Option<u16>,
     /// How many metadata servers to run: 1, 3 or 5. Decided when the directory is new [default: as many as it has, or
@@ -174,7 +175,7 @@ impl Plan {
                 dir.display()
             )));
         }
-        let ports = Ports::from_base(args.port_base);
+        let ports = Ports::from_base(args.port_base, &dir);
         let metas = (1..=metas).map(|number| ports.meta(number));
         let metas: Vec<_> =
             if metas.len() == 1 { metas.collect() } else { metas.map(settled).collect::<Result<_, _>>()? };
@@ -229,6 +230,9 @@ impl Plan {
         let addrs: Vec<SocketAddr> = data.iter().map(|node| node.data).collect();
         let rpc: Vec<SocketAddr> = meta.iter().map(|meta| meta.rpc).collect();
         let http = meta[0].http;
+        if let Err(error) = LastPorts::of(meta, data).save(&self.dir) {
+            eprintln!("levada: the next start takes other ports: {error}");
+        }
         let hadoop_conf =
             if rpc.len() > 1 { Some(hadoop::write(&self.dir.join("conf").join("hadoop"), &rpc)?) } else { None };
         if !json {

@@ -1,0 +1,131 @@
+//! Which ports a store on one machine takes.
+//!
+//! Free ports are taken again at the next start. A client's address stays true that way, and a datanode is known at
+//! once: at another address it would have to wait until the metadata server has missed the heartbeats of the process
+//! that it replaces.
+
+use crate::roles::{DataReady, MetaReady};
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ports {
+    /// Those of HDFS: 8020 and 9870, one more for each further metadata server, and 9866, 9867 and 9868 for the
+    /// first datanode, ten more for each further one. (HDFS's port for HTTP of datanodes, 9864, has one in reach that a
+    /// fifth metadata server takes.)
+    Hdfs,
+    /// `N` RPC, `N+1` HTTP, two more for each further metadata server, and `N+10·i` and the next two for the i-th
+    /// datanode.
+    From(u16),
+    /// Whatever is free: those of the last start, where nobody has them now.
+    Free(LastPorts),
+}
+
+/// Of each role the ports that it had when the store was ready last; 0: none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LastPorts {
+    meta: Vec<[u16; 2]>,
+    data: Vec<[u16; 3]>,
+}
+
+impl Ports {
+    /// `dir` is the store's.
+    pub(crate) fn from_base(base: Option<u16>, dir: &Path) -> Self {
+        match base {
+            None => Self::Hdfs,
+            Some(0) => Self::Free(LastPorts::load(dir)),
+            Some(base) => Self::From(base),
+        }
+    }
+
+    /// RPC and HTTP port of the metadata server `number`, counted from 1.
+    pub(crate) fn meta(&self, number: u16) -> (SocketAddr, SocketAddr) {
+        let step = number - 1;
+        let [rpc, http] = match self {
+            Self::Hdfs => [8020 + step, 9870 + step],
+            Self::From(base) => [2 * step, 2 * step + 1].map(|offset| base.saturating_add(offset)),
+            Self::Free(last) => last.meta.get(usize::from(step)).map_or([0; 2], |ports| ports.map(if_free)),
+        };
+        (addr(rpc), addr(http))
+    }
+
+    /// Transfer, RPC and HTTP port of the datanode `number`, counted from 1.
+    pub(crate) fn data(&self, number: u16) -> (SocketAddr, SocketAddr, SocketAddr) {
+        let step = number - 1;
+        let [xfer, ipc, http] = match self {
+            Self::Hdfs => [9866, 9867, 9868].map(|first| first + 10 * step),
+            Self::From(base) => [10, 11, 12].map(|first| base.saturating_add(first + 10 * step)),
+            Self::Free(last) => last.data.get(usize::from(step)).map_or([0; 3], |ports| ports.map(if_free)),
+        };
+        (addr(xfer), addr(ipc), addr(http))
+    }
+}
+
+impl LastPorts {
+    pub(crate) fn of(meta: &[MetaReady], data: &[DataReady]) -> Self {
+        let of_data = |node: &DataReady| [node.data.port(), node.rpc.port(), node.http.map_or(0, |http| http.port())];
+        Self {
+            meta: meta.iter().map(|meta| [meta.rpc.port(), meta.http.port()]).collect(),
+            data: data.iter().map(of_data).collect(),
+        }
+    }
+
+    /// Nothing depends on them, so a file that is not there or cannot be read counts as an empty one.
+    fn load(dir: &Path) -> Self {
+        std::fs::read(path(dir)).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+
+    pub(crate) fn save(&self, dir: &Path) -> std::io::Result<()> {
+        std::fs::write(path(dir), serde_json::to_vec(self).expect("numbers are plain data"))
+    }
+}
+
+fn path(dir: &Path) -> PathBuf {
+    dir.join("conf").join("ports.json")
+}
+
+fn addr(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}
+
+/// The port, or 0 where another program has it.
+fn if_free(port: u16) -> u16 {
+    TcpListener::bind(addr(port)).map_or(0, |_| port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(ports: &Ports) -> [u16; 7] {
+        let (xfer, ipc, data_http) = ports.data(3);
+        [ports.meta(1).0, ports.meta(1).1, ports.meta(3).0, ports.meta(3).1, xfer, ipc, data_http]
+            .map(|addr| addr.port())
+    }
+
+    #[test]
+    fn they_follow_hdfs_or_the_base() {
+        let dir = Path::new("/no/such/store");
+        assert_eq!(numbers(&Ports::from_base(None, dir)), [8020, 9870, 8022, 9872, 9886, 9887, 9888]);
+        assert_eq!(numbers(&Ports::from_base(Some(7000), dir)), [7000, 7001, 7004, 7005, 7030, 7031, 7032]);
+        assert_eq!(numbers(&Ports::from_base(Some(0), dir)), [0; 7]);
+    }
+
+    #[test]
+    fn free_ones_are_those_of_the_last_start_unless_another_program_has_them() {
+        let dir = std::env::temp_dir().join(format!("levada-ports-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("conf")).unwrap();
+        let taken = TcpListener::bind(addr(0)).unwrap();
+        let free = TcpListener::bind(addr(0)).unwrap().local_addr().unwrap().port();
+        let last = LastPorts { meta: vec![[free, taken.local_addr().unwrap().port()]], data: Vec::new() };
+        last.save(&dir).unwrap();
+        assert_eq!(LastPorts::load(&dir), last);
+        let ports = Ports::from_base(Some(0), &dir);
+        assert_eq!(ports.meta(1), (addr(free), addr(0)));
+        assert_eq!((ports.meta(2).0, ports.data(1).0), (addr(0), addr(0)));
+        std::fs::write(path(&dir), b"{\"meta\": [[").unwrap();
+        assert_eq!(LastPorts::load(&dir), LastPorts::default());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}
