@@ -33,25 +33,25 @@ pub(crate) struct CallTimer {
 }
 
 impl CallTimer {
-    pub(crate) fn now(seat: &Leadership) -> Self {
-        Self { at: seat.clock.now(), since: seat.clock.monotonic() }
+    pub(crate) fn now(leadership: &Leadership) -> Self {
+        Self { at: leadership.clock.now(), since: leadership.clock.monotonic() }
     }
 
     /// Time since then.
-    pub(crate) fn passed(&self, seat: &Leadership) -> Duration {
-        seat.clock.monotonic().saturating_sub(self.since)
+    pub(crate) fn passed(&self, leadership: &Leadership) -> Duration {
+        leadership.clock.monotonic().saturating_sub(self.since)
     }
 
     /// Writes a call down that is over, and took this time.
     pub(crate) fn record<T>(
         &self,
-        seat: &Leadership,
+        leadership: &Leadership,
         time: Duration,
         caller: &Caller<'_>,
         named: Named<'_>,
         answer: &Result<T, Exception>,
     ) {
-        let Some(log) = &seat.audit else { return };
+        let Some(log) = &leadership.audit else { return };
         let Named { protocol, method, paths, subject } = named;
         let (paths, more_paths) = listed(paths);
         let error = answer.as_ref().err();

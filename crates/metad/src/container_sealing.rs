@@ -98,7 +98,7 @@ pub(crate) mod tests {
     pub(crate) async fn with_node() -> (tempfile::TempDir, crate::Metad, Arc<Core>) {
         let dir = tempfile::tempdir().unwrap();
         let metad = crate::start(Config::new(dir.path().into(), "127.0.0.1:0".parse().unwrap())).await.unwrap();
-        let core = metad.running().as_ref().unwrap().server.seat.core().unwrap();
+        let core = metad.running().as_ref().unwrap().server.leadership.core().unwrap();
         let node = Node {
             id: NodeId([1; 16]),
             ip: "127.0.0.1".into(),

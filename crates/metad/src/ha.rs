@@ -18,7 +18,7 @@ pub(crate) async fn transition(_visit: &Visit) -> Result<Encoded, Exception> {
 }
 
 pub(crate) async fn status(visit: &Visit) -> Result<GetServiceStatusResponseProto, Exception> {
-    let state = match visit.seat.leading().await {
+    let state = match visit.leadership.leading().await {
         Ok(_) => HaServiceStateProto::Active,
         Err(error) if error.class == STANDBY => HaServiceStateProto::Standby,
         Err(error) => return Err(error),
@@ -33,12 +33,12 @@ pub(crate) async fn status(visit: &Visit) -> Result<GetServiceStatusResponseProt
 
 /// A standby is healthy while there is a leader to follow.
 pub(crate) async fn health(visit: &Visit) -> Result<Encoded, Exception> {
-    let seat = &visit.seat;
+    let leadership = &visit.leadership;
     let unwell = |reason: &str| Err(Exception::new(HEALTH_CHECK_FAILED, reason));
-    match seat.leading().await {
+    match leadership.leading().await {
         Ok(_) => Ok(Encoded::EMPTY),
         Err(error) if error.class != STANDBY => unwell(&error.message),
-        Err(_) if seat.raft.group().leader.is_some_and(|id| id != seat.config.id) => Ok(Encoded::EMPTY),
+        Err(_) if leadership.raft.group().leader.is_some_and(|id| id != leadership.config.id) => Ok(Encoded::EMPTY),
         Err(_) => unwell("no metadata server leads that this one knows of: fewer than a majority may be reached"),
     }
 }

@@ -17,13 +17,13 @@ const PIECE_COUNT_MAX: usize = 16;
 /// Begins a check for the user whom the query names, if the door permits it. The report ends when the channel does.
 /// `None`: too many checks run already.
 pub(crate) fn fsck(
-    seat: &Arc<Leadership>,
+    leadership: &Arc<Leadership>,
     pairs: Vec<(String, String)>,
     peer: IpAddr,
 ) -> Option<mpsc::Receiver<String>> {
-    let turn = Arc::clone(&seat.checks).try_acquire_owned().ok()?;
+    let turn = Arc::clone(&leadership.checks).try_acquire_owned().ok()?;
     let (out, report) = mpsc::channel(PIECE_COUNT_MAX);
-    let seat = Arc::clone(seat);
+    let leadership = Arc::clone(leadership);
     io::task::spawn("fsck", async move {
         let _turn = turn;
         let (user, ask) = Ask::of(pairs);
@@ -39,10 +39,10 @@ pub(crate) fn fsck(
             peer: (peer, 0).into(),
             untaken: Untaken::default(),
         };
-        let begun = seat.clock.monotonic();
-        if let Err(error) = door::pass_for_report(&seat, call, out.clone()).await {
+        let begun = leadership.clock.monotonic();
+        if let Err(error) = door::pass_for_report(&leadership, call, out.clone()).await {
             // A refused check ends with this line in HDFS, too. A server that stands by has begun nothing.
-            let end = if error.class == STANDBY { String::new() } else { fsck::end_line(&seat, begun) };
+            let end = if error.class == STANDBY { String::new() } else { fsck::end_line(&leadership, begun) };
             // HDFS's client takes the last line for the outcome.
             let last = out.send(format!("{end}{}\n\n\nFsck on path '{}' FAILED", error.message, ask.path));
             let _ = io::stage::timeout(fsck::TAKEN_WITHIN, last).await;

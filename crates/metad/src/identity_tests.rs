@@ -31,7 +31,7 @@ impl World {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let metad = crate::start(Config::new(dir.path().into(), "127.0.0.1:0".parse().unwrap())).await.unwrap();
-        let core = metad.running().as_ref().unwrap().server.seat.core().unwrap();
+        let core = metad.running().as_ref().unwrap().server.leadership.core().unwrap();
         Self { metad, core, _dir: dir }
     }
 
@@ -231,7 +231,7 @@ async fn a_refused_registration_is_not_remembered() {
     describe("/rack1", "second").await.unwrap();
     let refused = describe("/rack2", "third").await.unwrap_err();
     assert!(refused.contains("changed less than a minute ago"), "{refused}");
-    let versions = world.metad.running().as_ref().unwrap().server.seat.heard.versions();
+    let versions = world.metad.running().as_ref().unwrap().server.leadership.heard.versions();
     assert_eq!(versions.into_iter().collect::<Vec<_>>(), [(ID, "second".to_owned())]);
 }
 

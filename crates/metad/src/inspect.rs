@@ -47,11 +47,11 @@ impl RowsNow {
 impl Server {
     /// `None`: this server does not take itself for the leader.
     pub fn inspect(&self) -> Option<Inspection> {
-        self.seat.core().map(|core| Inspection { core })
+        self.leadership.core().map(|core| Inspection { core })
     }
 
     pub fn rows(&self) -> RowsNow {
-        RowsNow { machine: Arc::clone(&self.seat.machine) }
+        RowsNow { machine: Arc::clone(&self.leadership.machine) }
     }
 }
 

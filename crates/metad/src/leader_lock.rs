@@ -180,13 +180,13 @@ mod tests {
     #[tokio::test]
     async fn a_leader_whose_memory_is_half_changed_begins_anew() {
         let (_dir, metad, core) = crate::container_sealing::tests::with_node().await;
-        let seat = std::sync::Arc::clone(&metad.running().as_ref().unwrap().server.seat);
+        let leadership = std::sync::Arc::clone(&metad.running().as_ref().unwrap().server.leadership);
         let node = core.with_cluster(|cluster, _| cluster.node(types::NodeId([1; 16])).unwrap().node.clone());
-        seat.heard.registered(node, lead::Usage::default(), String::new(), core.monotonic());
+        leadership.heard.registered(node, lead::Usage::default(), String::new(), core.monotonic());
         let change = || core.with_leader(|_, _| panic!("half way"));
         let panicked: Result<(), _> = std::panic::catch_unwind(std::panic::AssertUnwindSafe(change));
         assert!(panicked.is_err() && core.is_broken());
-        let is_anew = || seat.core().is_some_and(|now| !std::sync::Arc::ptr_eq(&now, &core) && !now.is_broken());
+        let is_anew = || leadership.core().is_some_and(|now| !std::sync::Arc::ptr_eq(&now, &core) && !now.is_broken());
         for _ in 0..500 {
             if is_anew() {
                 break;
@@ -194,9 +194,9 @@ mod tests {
             io::stage::sleep(Duration::from_millis(10)).await;
         }
         assert!(is_anew(), "it never began anew");
-        let anew = seat.leading().await.unwrap();
+        let anew = leadership.leading().await.unwrap();
         assert!(anew.leader().surplus.take_ask(types::NodeId([1; 16])), "its catalogue is lost with the memory");
-        drop((anew, core, seat));
+        drop((anew, core, leadership));
         metad.shutdown().await;
     }
 
@@ -275,11 +275,11 @@ mod tests {
     #[tokio::test]
     async fn a_server_whose_leader_breaks_again_and_again_stops() {
         let (_dir, metad, core) = crate::container_sealing::tests::with_node().await;
-        let seat = std::sync::Arc::clone(&metad.running().as_ref().unwrap().server.seat);
+        let leadership = std::sync::Arc::clone(&metad.running().as_ref().unwrap().server.leadership);
         drop(core);
         let breaking = async {
             loop {
-                seat.core().inspect(|core| core.break_off());
+                leadership.core().inspect(|core| core.break_off());
                 io::stage::sleep(Duration::from_millis(5)).await;
             }
         };
@@ -288,7 +288,7 @@ mod tests {
             fault = io::stage::timeout(Duration::from_secs(60), metad.failed()) => fault.unwrap().reason,
         };
         assert!(why.contains("begin to lead"), "{why}");
-        drop(seat);
+        drop(leadership);
         metad.shutdown().await;
     }
 }

@@ -38,7 +38,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use types::{NodeId, Random};
 
-/// Between two tries of an elected leader to take its seat.
+/// Between two tries of an elected leader to lead.
 const TRY_PAUSE: Duration = Duration::from_millis(200);
 /// A leader that could not begin, or whose memory broke, so many times with little time between is of no use. This
 /// server stops, so that another one leads, or its administrator sees why.
@@ -265,8 +265,9 @@ impl Leadership {
                 Standing::Leading { term } if self.term() != term => {
                     self.leave();
                     // A task of its own, as a panic in it must not end this one.
-                    let seat = Arc::clone(&self);
-                    let taking = io::task::spawn_owned("take the seat", async move { seat.take(term).await });
+                    let leadership = Arc::clone(&self);
+                    let taking =
+                        io::task::spawn_owned("take the leadership", async move { leadership.take(term).await });
                     let fault = match taking.await {
                         Ok(Ok(())) => None,
                         // Raft's own faults stop the server by themselves, and elections pass.
@@ -319,10 +320,10 @@ impl Leadership {
     /// All is applied: loads the picture, counts every lease as just renewed, and serves.
     pub(crate) async fn take(self: &Arc<Self>, term: u64) -> Result<(), StartError> {
         let pool = self.found().await?;
-        let seat = Arc::clone(self);
+        let leadership = Arc::clone(self);
         let core = io::task::blocking(move || {
-            seat.machine.follow(|| {
-                let Leadership { config, machine, raft, clock, heard, room, calls, telemetry, .. } = &*seat;
+            leadership.machine.follow(|| {
+                let Leadership { config, machine, raft, clock, heard, room, calls, telemetry, .. } = &*leadership;
                 // Named at random, so that ids leased by another time than this are never taken for its own.
                 let mut cluster = Cluster::load(&machine.store().view(), io::OsRandom::new().next_u64())?;
                 cluster.set_container_len_max(config.container_len);

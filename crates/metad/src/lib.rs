@@ -144,12 +144,12 @@ pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<M
     let port = match rpc::Server::bind(rpc_addr, options, Arc::new(server.service())).await {
         Ok(port) => port,
         Err(source) => {
-            server.seat.leave();
+            server.leadership.leave();
             return Err(StartError::Listen { addr: rpc_addr, source });
         }
     };
     let rpc_addr = port.local_addr();
-    let _set_once = server.seat.rpc_addr.set(rpc_addr);
+    let _set_once = server.leadership.rpc_addr.set(rpc_addr);
     tracing::info!(%rpc_addr, "the metadata server is ready");
     Ok(Metad { rpc_addr, running: Mutex::new(Some(Running { port, server })) })
 }

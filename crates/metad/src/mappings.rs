@@ -9,13 +9,14 @@ pub(crate) async fn get(
     visit: &Visit,
     request: GetGroupsForUserRequestProto,
 ) -> Result<GetGroupsForUserResponseProto, Exception> {
-    let seat = &visit.seat;
-    let groups = seat.users.groups(&request.user, visit.call.peer.ip(), seat.clock.monotonic()).await?.to_vec();
+    let leadership = &visit.leadership;
+    let groups =
+        leadership.users.groups(&request.user, visit.call.peer.ip(), leadership.clock.monotonic()).await?.to_vec();
     Ok(GetGroupsForUserResponseProto { groups })
 }
 
 /// `hdfs dfsadmin -refreshUserToGroupsMappings`, and the like for proxies, of which there are no lists.
 pub(crate) async fn refresh(visit: &Visit) -> Result<RefreshUserToGroupsMappingsResponseProto, Exception> {
-    visit.seat.forget_groups();
+    visit.leadership.forget_groups();
     Ok(RefreshUserToGroupsMappingsResponseProto {})
 }

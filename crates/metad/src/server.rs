@@ -29,7 +29,7 @@ const RELEASE_POLL: Duration = Duration::from_millis(5);
 
 /// A running metadata server. To end it cleanly, see [`Server::shutdown`]; dropped, it is as if it was killed.
 pub struct Server {
-    pub(crate) seat: Arc<Leadership>,
+    pub(crate) leadership: Arc<Leadership>,
     /// They follow the elections, and the free space.
     tasks: [Owned<()>; 2],
     metrics: Arc<Registry>,
@@ -37,7 +37,7 @@ pub struct Server {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("seat", &self.seat).finish_non_exhaustive()
+        f.debug_struct("Server").field("leadership", &self.leadership).finish_non_exhaustive()
     }
 }
 
@@ -60,22 +60,22 @@ impl Server {
         let (its_config, its_clock) = (config.clone(), Arc::clone(&clock));
         let audit = io::task::blocking(move || audit::Log::open(&its_config, &its_clock)).await;
         let audit = audit.map_err(|source| StartError::Dir { path: config.dir.join("audit"), source })?;
-        let seat = Leadership::new(config, machine, raft, clock, ways, users, Arc::clone(&room)).audited(audit);
-        let seat = Arc::new(seat.counting(Telemetry::new(&mut metrics, door::table::names())));
-        readings::register(&mut metrics, &seat);
-        let standing = *seat.raft.standing().borrow();
+        let leadership = Leadership::new(config, machine, raft, clock, ways, users, Arc::clone(&room)).audited(audit);
+        let leadership = Arc::new(leadership.counting(Telemetry::new(&mut metrics, door::table::names())));
+        readings::register(&mut metrics, &leadership);
+        let standing = *leadership.raft.standing().borrow();
         if let Standing::Leading { term } = standing {
             // Alone. Errors are returned to the caller that starts the server.
-            seat.take(term).await?;
+            leadership.take(term).await?;
         }
-        let keeper = io::task::spawn_owned("seat", Arc::clone(&seat).keep());
+        let keeper = io::task::spawn_owned("leadership", Arc::clone(&leadership).keep());
         let watcher = io::task::spawn_owned("free space", room.watch());
-        Ok(Self { seat, tasks: [keeper, watcher], metrics: Arc::new(metrics) })
+        Ok(Self { leadership, tasks: [keeper, watcher], metrics: Arc::new(metrics) })
     }
 
     /// What answers calls; it may be shared by many ports.
     pub(crate) fn service(&self) -> Service {
-        Service { seat: Arc::clone(&self.seat) }
+        Service { leadership: Arc::clone(&self.leadership) }
     }
 
     /// Answers a call, as if it came over a connection.
@@ -96,7 +96,7 @@ impl Server {
 
     /// A message of another member of the group, and what it is answered.
     pub async fn on_member_message(&self, message: &[u8]) -> Vec<u8> {
-        self.seat.raft.handle(message).await
+        self.leadership.raft.handle(message).await
     }
 
     /// All that this server counts.
@@ -106,33 +106,33 @@ impl Server {
 
     /// Numbers and names of the moment, for `/status`.
     pub fn status(&self) -> serde_json::Value {
-        status::status(&self.seat)
+        status::status(&self.leadership)
     }
 
     /// Begins what `hdfs fsck` asks for; the report comes in pieces, and ends when the channel does. `None`: too many
     /// run already. `pairs`: of the query.
     pub fn fsck(&self, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
-        http_query::fsck(&self.seat, pairs, peer)
+        http_query::fsck(&self.leadership, pairs, peer)
     }
 
     /// Answers, with the reason, when the server cannot go on: the log or the store failed. Then the process should
     /// end, as it would refuse everything that changes something.
     pub fn failed(&self) -> impl Future<Output = Fault> + Send + use<> {
-        let raft = self.seat.raft.clone();
+        let raft = self.leadership.raft.clone();
         async move { raft.failed().await }
     }
 
     /// Makes everything durable and lets go of the directory.
     pub async fn shutdown(self) {
-        let Self { seat, tasks, metrics: _ } = self;
+        let Self { leadership, tasks, metrics: _ } = self;
         drop(tasks);
-        seat.leave();
-        if let Err(error) = seat.raft.shutdown().await {
+        leadership.leave();
+        if let Err(error) = leadership.raft.shutdown().await {
             tracing::error!(%error, "the log was not closed cleanly; the next start replays it");
         }
-        let machine = Arc::downgrade(&seat.machine);
+        let machine = Arc::downgrade(&leadership.machine);
         // Behind the last call. It waits for a disk.
-        io::task::blocking(move || seat.audit.as_ref().inspect(|log| log.close()).map(drop)).await;
+        io::task::blocking(move || leadership.audit.as_ref().inspect(|log| log.close()).map(drop)).await;
         let released = async {
             while machine.strong_count() > 0 {
                 io::stage::sleep(RELEASE_POLL).await;

@@ -10,23 +10,23 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Service {
-    pub(crate) seat: Arc<Leadership>,
+    pub(crate) leadership: Arc<Leadership>,
 }
 
 impl rpc::Service for Service {
     async fn call(&self, call: Call) -> Result<Bytes, Exception> {
-        door::pass(&self.seat, call).await
+        door::pass(&self.leadership, call).await
     }
 
     async fn admit_urgent(&self, peer: SocketAddr) -> Result<(), Exception> {
-        self.seat.admission.admit(peer).await
+        self.leadership.admission.admit(peer).await
     }
 
     fn opened(&self, peer: SocketAddr) {
-        self.seat.connections.opened(peer);
+        self.leadership.connections.opened(peer);
     }
 
     fn hung_up(&self, peer: SocketAddr) {
-        self.seat.hung_up(peer);
+        self.leadership.hung_up(peer);
     }
 }

@@ -6,12 +6,14 @@ use crate::leadership::Leadership;
 use raft::Role;
 use serde_json::{Value, json};
 
-pub(crate) fn status(seat: &Leadership) -> Value {
-    let mut status = match seat.core() {
+pub(crate) fn status(leadership: &Leadership) -> Value {
+    let mut status = match leadership.core() {
         Some(core) => of_leader(&core),
-        None => json!({ "version": env!("CARGO_PKG_VERSION"), "overlay_len": seat.machine.store().overlay_len() }),
+        None => {
+            json!({ "version": env!("CARGO_PKG_VERSION"), "overlay_len": leadership.machine.store().overlay_len() })
+        }
     };
-    let group = seat.raft.group();
+    let group = leadership.raft.group();
     let members: Vec<Value> = group
         .members
         .iter()
@@ -21,32 +23,32 @@ pub(crate) fn status(seat: &Leadership) -> Value {
                 Role::Standby => "standby",
                 Role::Learner => "learner",
             };
-            json!({ "id": member.id, "addr": seat.addr_of(member.id, &member.addr), "role": role, "matched": member.matched })
+            json!({ "id": member.id, "addr": leadership.addr_of(member.id, &member.addr), "role": role, "matched": member.matched })
         })
         .collect();
     // On a standby, as far as it has applied the log.
-    let safe_mode = namespace::read::safe_mode(&seat.machine.store().view()).ok().flatten();
+    let safe_mode = namespace::read::safe_mode(&leadership.machine.store().view()).ok().flatten();
     status["safe_mode"] = safe_mode.is_some().into();
     status["safe_mode_since_ms"] = safe_mode.as_ref().map(|mode| mode.since.0).into();
     status["safe_mode_by"] = safe_mode.map(|mode| mode.user).into();
-    let (reading, limits) = (seat.room.reading(), seat.room.limits);
+    let (reading, limits) = (leadership.room.reading(), leadership.room.limits);
     status["room"] = json!({
         "free_len": reading.free_len, "warn_len": limits.warn, "reserve_len": limits.reserve,
         "scarce": reading.level >= Level::Scarce, "refuses_changes": reading.level >= Level::Exhausted,
     });
-    status["audit"] = seat
+    status["audit"] = leadership
         .audit
         .as_ref()
         .map(|log| log.counts())
         .map_or(Value::Null, |counts| json!({ "lines_written": counts.written, "lines_dropped": counts.dropped }));
-    let faults = seat.machine.faults.counted();
+    let faults = leadership.machine.faults.counted();
     status["failed_entries"] =
         json!({ "count": faults.count, "last": faults.last_entry, "last_operation": faults.last_operation });
-    status["leader"] = seat.core().is_some().into();
-    let doubt = seat.raft.doubt();
+    status["leader"] = leadership.core().is_some().into();
+    let doubt = leadership.raft.doubt();
     status["group"] = json!({
-        "id": seat.config.id, "term": group.term, "last": group.last, "agreed": seat.raft.agreed(),
-        "level": seat.raft.level(),
+        "id": leadership.config.id, "term": group.term, "last": group.last, "agreed": leadership.raft.agreed(),
+        "level": leadership.raft.level(),
         "in_doubt": doubt.is_some(), "doubt": doubt, "members": members,
     });
     status

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 /// A call that was let in.
 #[derive(Debug)]
 pub(crate) struct Visit {
-    pub(crate) seat: Arc<Leadership>,
+    pub(crate) leadership: Arc<Leadership>,
     pub(crate) call: Call,
     pub(crate) core: Option<Arc<Core>>,
     pub(crate) session: Option<Session>,

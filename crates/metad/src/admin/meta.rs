@@ -17,12 +17,15 @@ const REMOVE_WAIT: Duration = Duration::from_secs(20);
 const ADDR_LEN_MAX: usize = 300;
 
 /// As this member sees the group. Only the leader knows how far the others are, so callers ask all members.
-pub(super) async fn list(seat: &Leadership, _request: ListMembersRequest) -> Result<ListMembersResponse, Exception> {
-    let leads = seat.leading().await.is_ok();
-    let group = seat.raft.group();
+pub(super) async fn list(
+    leadership: &Leadership,
+    _request: ListMembersRequest,
+) -> Result<ListMembersResponse, Exception> {
+    let leads = leadership.leading().await.is_ok();
+    let group = leadership.raft.group();
     let members = group.members.into_iter().map(|member| Member {
         id: member.id,
-        addr: seat.addr_of(member.id, &member.addr),
+        addr: leadership.addr_of(member.id, &member.addr),
         role: match member.role {
             Role::Leader => MemberRole::Leader,
             Role::Standby => MemberRole::Standby,
@@ -35,45 +38,48 @@ pub(super) async fn list(seat: &Leadership, _request: ListMembersRequest) -> Res
         members: members.collect(),
         term: group.term,
         last: group.last,
-        id: seat.config.id,
+        id: leadership.config.id,
         leads,
     })
 }
 
-pub(super) async fn add(seat: &Leadership, request: AddMemberRequest) -> Result<AddMemberResponse, Exception> {
-    require_group(seat)?;
-    seat.leading().await?;
+pub(super) async fn add(leadership: &Leadership, request: AddMemberRequest) -> Result<AddMemberResponse, Exception> {
+    require_group(leadership)?;
+    leadership.leading().await?;
     let AddMemberRequest { id, addr } = request;
     if id == 0 || addr.len() > ADDR_LEN_MAX || !addr.contains(':') {
         return Err(refusal::illegal("a member has an id from 1 on, and an address host:port"));
     }
-    let known = seat.addr_of(id, &addr);
+    let known = leadership.addr_of(id, &addr);
     if known != addr {
-        let own = seat.config.id;
+        let own = leadership.config.id;
         return Err(refusal::illegal(format!(
             "the configuration of server {own}, which leads, says that server {id} is at {known}; correct it there and \
              start that server again, or give the new one another id"
         )));
     }
     tracing::info!(id, addr, "metadata server added to the group");
-    match io::stage::timeout(CATCH_UP_WAIT, seat.raft.add_member(Peer { id, addr })).await {
+    match io::stage::timeout(CATCH_UP_WAIT, leadership.raft.add_member(Peer { id, addr })).await {
         Ok(added) => added.map(|()| AddMemberResponse { has_vote: true }).map_err(refused),
         Err(_elapsed) => Ok(AddMemberResponse { has_vote: false }),
     }
 }
 
-pub(super) async fn remove(seat: &Leadership, request: RemoveMemberRequest) -> Result<RemoveMemberResponse, Exception> {
-    require_group(seat)?;
-    seat.leading().await?;
+pub(super) async fn remove(
+    leadership: &Leadership,
+    request: RemoveMemberRequest,
+) -> Result<RemoveMemberResponse, Exception> {
+    require_group(leadership)?;
+    leadership.leading().await?;
     tracing::info!(id = request.id, "metadata server removed from the group");
-    match io::stage::timeout(REMOVE_WAIT, seat.raft.remove_member(request.id)).await {
+    match io::stage::timeout(REMOVE_WAIT, leadership.raft.remove_member(request.id)).await {
         Ok(removed) => removed.map(|()| RemoveMemberResponse {}).map_err(refused),
         Err(_elapsed) => Err(Exception::io("the group does not answer; is a majority of it up?")),
     }
 }
 
-fn require_group(seat: &Leadership) -> Result<(), Exception> {
-    if seat.peers.is_some() {
+fn require_group(leadership: &Leadership) -> Result<(), Exception> {
+    if leadership.peers.is_some() {
         return Ok(());
     }
     Err(refusal::illegal(

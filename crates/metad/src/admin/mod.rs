@@ -20,14 +20,20 @@ use wire::admin::placement::{LIST_CONTAINERS, LIST_PIPELINES, UNDER_REPLICATED};
 /// Rows of the door's table. Any member answers queries about the group itself, as far as it knows; all the rest is the
 /// leader's.
 pub(crate) const ROWS: &[Method] = &[
-    row(LIST_MEMBERS, Superuser, Any, Never, handler!(visit => meta::list(&visit.seat, visit.request()?))),
+    row(LIST_MEMBERS, Superuser, Any, Never, handler!(visit => meta::list(&visit.leadership, visit.request()?))),
     Method {
         subject: |call| call.request().ok().map(|of: AddMemberRequest| format!("{} {}", of.id, of.addr)),
-        ..row(ADD_MEMBER, Superuser, Any, Change, handler!(visit => meta::add(&visit.seat, visit.request()?)))
+        ..row(ADD_MEMBER, Superuser, Any, Change, handler!(visit => meta::add(&visit.leadership, visit.request()?)))
     },
     Method {
         subject: |call| call.request().ok().map(|of: RemoveMemberRequest| of.id.to_string()),
-        ..row(REMOVE_MEMBER, Superuser, Any, Change, handler!(visit => meta::remove(&visit.seat, visit.request()?)))
+        ..row(
+            REMOVE_MEMBER,
+            Superuser,
+            Any,
+            Change,
+            handler!(visit => meta::remove(&visit.leadership, visit.request()?)),
+        )
     },
     row(
         LIST_DATANODES,

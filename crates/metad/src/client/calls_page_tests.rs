@@ -55,12 +55,12 @@ async fn every_call_of_clients_is_on_the_page_and_answered_as_it_says() {
 
     let (_dir, metad, core) = crate::container_sealing::tests::with_node().await;
     drop(core);
-    let seat = Arc::clone(&metad.running().as_ref().unwrap().server.seat);
+    let leadership = Arc::clone(&metad.running().as_ref().unwrap().server.leadership);
     let mut wrong = Vec::new();
     for row in &rows {
         for name in row.calls(0) {
             let is_routed = routed.contains(name.as_str());
-            let class = class_of(&seat, &name).await;
+            let class = class_of(&leadership, &name).await;
             let as_said = match row.cells[1].as_str() {
                 "refused" => class == Some(UNSUPPORTED_OPERATION),
                 "unknown method" => class == Some(RPC_NO_SUCH_METHOD) && !is_routed,
@@ -73,12 +73,12 @@ async fn every_call_of_clients_is_on_the_page_and_answered_as_it_says() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    drop(seat);
+    drop(leadership);
     metad.shutdown().await;
 }
 
 /// How a call is refused that names the root, where its first field is a path, or nothing at all.
-async fn class_of(seat: &Arc<Leadership>, name: &str) -> Option<&'static str> {
+async fn class_of(leadership: &Arc<Leadership>, name: &str) -> Option<&'static str> {
     const ROOT: &[u8] = &[0x0a, 1, b'/'];
     let ask = async |body| {
         let call = rpc::Call {
@@ -86,14 +86,14 @@ async fn class_of(seat: &Arc<Leadership>, name: &str) -> Option<&'static str> {
             method: name.to_owned(),
             version: hdfs::protocol::VERSION,
             body: Bytes::from_static(body),
-            user: rpc::Identity { effective: seat.users.owner().to_owned(), real: None }.into(),
+            user: rpc::Identity { effective: leadership.users.owner().to_owned(), real: None }.into(),
             client_id: Bytes::new(),
             call_id: -1,
             retry_count: 0,
             peer: ([127, 0, 0, 1], 1).into(),
             untaken: rpc::Untaken::default(),
         };
-        door::pass(seat, call).await.err().map(|refused| refused.class)
+        door::pass(leadership, call).await.err().map(|refused| refused.class)
     };
     match ask(ROOT).await {
         Some(RPC_SERVER) => ask(&[]).await,

@@ -27,7 +27,7 @@ pub(super) async fn nothing_to_do(_visit: &Visit) -> Result<Encoded, Exception> 
 /// Safe mode is the group's: the leader enters and leaves it, and answers queries about it. While no leader is known,
 /// this server's own rows answer. A client that wants the leader's answer says so in its request.
 pub(super) async fn set_safe_mode(visit: &Visit) -> Result<SetSafeModeResponseProto, Exception> {
-    let (seat, call, refused) = (&*visit.seat, &visit.call, visit.standby());
+    let (leadership, call, refused) = (&*visit.leadership, &visit.call, visit.standby());
     let request: SetSafeModeRequestProto = visit.request()?;
     let wanted = safe_mode::wanted(&request)?;
     if request.checked() {
@@ -35,20 +35,20 @@ pub(super) async fn set_safe_mode(visit: &Visit) -> Result<SetSafeModeResponsePr
     }
     // Everybody may ask whether it is on.
     if wanted.is_some() {
-        seat.session(call).await?.must_be_superuser(None)?;
+        leadership.session(call).await?.must_be_superuser(None)?;
     }
-    let passed_on = pass_on(seat, call, SetSafeModeRequestProto { checked: Some(true), ..request }).await;
+    let passed_on = pass_on(leadership, call, SetSafeModeRequestProto { checked: Some(true), ..request }).await;
     let result = match passed_on {
         Some(result) => result,
         None if wanted.is_some() => return Err(refused),
-        None => namespace::read::safe_mode(&seat.machine.store().view()).map_err(refusal::rows)?.is_some(),
+        None => namespace::read::safe_mode(&leadership.machine.store().view()).map_err(refusal::rows)?.is_some(),
     };
     Ok(SetSafeModeResponseProto { result })
 }
 
 /// What the leader answers; `None`: there is none that answers.
-async fn pass_on(seat: &Leadership, call: &Call, request: SetSafeModeRequestProto) -> Option<bool> {
-    let leader = seat.leader_addr()?;
+async fn pass_on(leadership: &Leadership, call: &Call, request: SetSafeModeRequestProto) -> Option<bool> {
+    let leader = leadership.leader_addr()?;
     let call = MemberCall {
         addr: &leader,
         user: &call.user.effective,
@@ -56,7 +56,7 @@ async fn pass_on(seat: &Leadership, call: &Call, request: SetSafeModeRequestProt
         method: "setSafeMode",
         wait_max: LEADER_WAIT,
     };
-    match seat.calls.call_member(call, &request).await {
+    match leadership.calls.call_member(call, &request).await {
         Ok(SetSafeModeResponseProto { result }) => Some(result),
         Err(error) => {
             tracing::info!(error = rpc::log_text(&error), leader, "safe mode not forwarded");

@@ -32,21 +32,23 @@ use tokio::sync::mpsc;
 use types::mutation::{self, Mutation};
 
 /// Passes a call that came over RPC.
-pub(crate) async fn pass(seat: &Arc<Leadership>, call: Call) -> Result<Bytes, Exception> {
-    pass_one(seat, call, None).await
+pub(crate) async fn pass(leadership: &Arc<Leadership>, call: Call) -> Result<Bytes, Exception> {
+    pass_one(leadership, call, None).await
 }
 
 /// Passes what was asked over HTTP; the report goes into `report`.
 pub(crate) async fn pass_for_report(
-    seat: &Arc<Leadership>,
+    leadership: &Arc<Leadership>,
     call: Call,
     report: mpsc::Sender<String>,
 ) -> Result<(), Exception> {
-    pass_one(seat, call, Some(report)).await.map(|empty| assert!(empty.is_empty(), "a report is all of the answer"))
+    pass_one(leadership, call, Some(report))
+        .await
+        .map(|empty| assert!(empty.is_empty(), "a report is all of the answer"))
 }
 
 async fn pass_one(
-    seat: &Arc<Leadership>,
+    leadership: &Arc<Leadership>,
     call: Call,
     report: Option<mpsc::Sender<String>>,
 ) -> Result<Bytes, Exception> {
@@ -58,15 +60,16 @@ async fn pass_one(
         call.check_version(version)?;
     }
     assert!(method.name.is_empty() || method.name == call.method, "{} is not {}", method.name, call.method);
-    let came = CallTimer::now(seat);
-    let mut visit = Visit { seat: Arc::clone(seat), call, core: None, session: None, standby: None, report };
+    let came = CallTimer::now(leadership);
+    let mut visit =
+        Visit { leadership: Arc::clone(leadership), call, core: None, session: None, standby: None, report };
     let answer = match enter(protocol, method, &mut visit).await {
         Ok(handler) => handler(&visit).await,
         Err(refused) => Err(refused),
     };
-    let time = came.passed(seat);
-    seat.telemetry.calls.ended(row.0, time, answer.as_ref().err().map(|refused| refused.class));
-    if is_recorded(seat, method, &answer) {
+    let time = came.passed(leadership);
+    leadership.telemetry.calls.ended(row.0, time, answer.as_ref().err().map(|refused| refused.class));
+    if is_recorded(leadership, method, &answer) {
         let Call { user, peer, .. } = &visit.call;
         let mut caller = Caller {
             user: &user.effective,
@@ -85,21 +88,21 @@ async fn pass_one(
             paths: (method.paths)(&visit.call),
             subject: (method.subject)(&visit.call),
         };
-        came.record(seat, time, &caller, named, &answer);
+        came.record(leadership, time, &caller, named, &answer);
     }
     answer
 }
 
 /// The handler of the call, if it is permitted.
 async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Result<Handler, Exception> {
-    let (seat, call) = (&visit.seat, &visit.call);
-    if method.who == Who::Member && seat.peers.is_none() {
+    let (leadership, call) = (&visit.leadership, &visit.call);
+    if method.who == Who::Member && leadership.peers.is_none() {
         return Err(call.no_such_method());
     }
     let mut handler = method.handler;
     match method.needs {
         Needs::Any => {}
-        Needs::LeaderOr(standby) => match seat.leading().await {
+        Needs::LeaderOr(standby) => match leadership.leading().await {
             Ok(core) => visit.core = Some(core),
             Err(refused) if refused.class == STANDBY => {
                 visit.standby = Some(refused);
@@ -107,7 +110,7 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
             }
             Err(error) => return Err(error),
         },
-        Needs::Leader => visit.core = Some(leader(seat, protocol).await?),
+        Needs::Leader => visit.core = Some(leader(leadership, protocol).await?),
     }
     // What every user may ask of a server that stands by is answered without the user database.
     let is_asked = match method.who {
@@ -116,13 +119,13 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
         Who::Superuser | Who::Member => true,
     };
     if is_asked {
-        let session = seat.session(call).await?;
+        let session = leadership.session(call).await?;
         match method.who {
             Who::Anyone | Who::User | Who::Node => {}
             Who::Superuser => session.must_be_superuser(protocol.names_operations.then_some(&call.method))?,
             Who::Member => {
                 session.must_be_superuser(None)?;
-                seat.admission.admit(call.peer).await?;
+                leadership.admission.admit(call.peer).await?;
             }
         }
         if let Some(core) = visit.core.as_ref().filter(|_| protocol.has_clients) {
@@ -133,18 +136,18 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
     Ok(handler)
 }
 
-async fn leader(seat: &Leadership, protocol: &Protocol) -> Result<Arc<Core>, Exception> {
+async fn leader(leadership: &Leadership, protocol: &Protocol) -> Result<Arc<Core>, Exception> {
     if mutation::is(Mutation::StaleReads)
         && protocol.has_clients
-        && let Some(core) = seat.core()
+        && let Some(core) = leadership.core()
     {
         return Ok(core);
     }
-    seat.leading().await
+    leadership.leading().await
 }
 
-fn is_recorded(seat: &Leadership, method: &Method, answer: &Result<Bytes, Exception>) -> bool {
-    let Some(log) = &seat.audit else { return false };
+fn is_recorded(leadership: &Leadership, method: &Method, answer: &Result<Bytes, Exception>) -> bool {
+    let Some(log) = &leadership.audit else { return false };
     match answer {
         Err(error) if is_denied(error) => true,
         // The caller goes to the server that leads, which records it.

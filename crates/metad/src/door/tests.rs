@@ -65,12 +65,12 @@ fn rows_are_numbered_in_the_order_of_their_names() {
 #[tokio::test]
 async fn rows_hold_what_they_say() {
     let (_dir, metad, core) = with_node().await;
-    let seat = Arc::clone(&metad.running().as_ref().unwrap().server.seat);
-    let owner = seat.users.owner().to_owned();
+    let leadership = Arc::clone(&metad.running().as_ref().unwrap().server.leadership);
+    let owner = leadership.users.owner().to_owned();
     for protocol in PROTOCOLS.iter().filter(|protocol| !protocol.has_reports) {
         for method in protocol.methods {
             let ask = |user: &str| call(protocol.name, protocol.version, method.name, user, Vec::new());
-            let answer = pass(&seat, ask(STRANGER)).await;
+            let answer = pass(&leadership, ask(STRANGER)).await;
             let message = answer.as_ref().map_or_else(|refused| refused.message.clone(), |_| String::new());
             let denied = "Access denied for user nobody. Superuser privilege is required";
             match method.who {
@@ -90,48 +90,52 @@ async fn rows_hold_what_they_say() {
                 }
             }
             if method.who != Who::Member {
-                let refused = pass(&seat, ask(&owner)).await.err();
+                let refused = pass(&leadership, ask(&owner)).await.err();
                 let is_let_in = refused.as_ref().is_none_or(|refused| {
                     refused.class != RPC_NO_SUCH_METHOD && !refused.message.starts_with("Access denied")
                 });
                 assert!(is_let_in, "{}: {refused:?}", method.name);
             }
         }
-        let refused = pass(&seat, call(protocol.name, protocol.version, "juggle", &owner, Vec::new())).await;
+        let refused = pass(&leadership, call(protocol.name, protocol.version, "juggle", &owner, Vec::new())).await;
         assert_eq!(refused.unwrap_err().class, RPC_NO_SUCH_METHOD, "{}", protocol.name);
     }
-    let over_rpc = pass(&seat, call(table::HTTP, None, fsck::METHOD, &owner, Vec::new())).await;
+    let over_rpc = pass(&leadership, call(table::HTTP, None, fsck::METHOD, &owner, Vec::new())).await;
     assert_eq!(over_rpc.unwrap_err().class, RPC_NO_SUCH_PROTOCOL);
-    let refused = pass(&seat, call("org.example.Protocol", None, "mkdirs", &owner, Vec::new())).await;
+    let refused = pass(&leadership, call("org.example.Protocol", None, "mkdirs", &owner, Vec::new())).await;
     assert_eq!(refused.unwrap_err().class, RPC_NO_SUCH_PROTOCOL);
-    drop((core, seat));
+    drop((core, leadership));
     metad.shutdown().await;
 }
 
 #[tokio::test]
 async fn what_changes_or_is_denied_is_written_down() {
     let (dir, metad, core) = with_node().await;
-    let seat = Arc::clone(&metad.running().as_ref().unwrap().server.seat);
-    let owner = seat.users.owner().to_owned();
+    let leadership = Arc::clone(&metad.running().as_ref().unwrap().server.leadership);
+    let owner = leadership.users.owner().to_owned();
     let read = |path: &str| {
         let body = GetFileInfoRequestProto { src: path.into() }.encode_to_vec();
         call(hdfs::protocol::CLIENT, None, "getFileInfo", &owner, body)
     };
-    pass(&seat, mkdirs("/a", &owner)).await.unwrap();
-    pass(&seat, read("/a")).await.unwrap();
-    pass(&seat, mkdirs("/a/b", STRANGER)).await.unwrap_err();
-    pass(&seat, call(hdfs::protocol::CLIENT, None, "refreshNodes", STRANGER, Vec::new())).await.unwrap_err();
+    pass(&leadership, mkdirs("/a", &owner)).await.unwrap();
+    pass(&leadership, read("/a")).await.unwrap();
+    pass(&leadership, mkdirs("/a/b", STRANGER)).await.unwrap_err();
+    pass(&leadership, call(hdfs::protocol::CLIENT, None, "refreshNodes", STRANGER, Vec::new())).await.unwrap_err();
     let acting = rpc::Identity { effective: owner.clone(), real: Some(STRANGER.into()) };
-    pass(&seat, Call { user: acting.into(), ..read("/secret") }).await.unwrap_err();
+    pass(&leadership, Call { user: acting.into(), ..read("/secret") }).await.unwrap_err();
     let concat = ConcatRequestProto { trg: "/a/all".into(), srcs: vec!["/a/1".into(), "/a/2".into()] };
-    pass(&seat, call(hdfs::protocol::CLIENT, None, "concat", STRANGER, concat.encode_to_vec())).await.unwrap_err();
-    pass(&seat, call(hdfs::protocol::CLIENT, None, "renewLease", &owner, Vec::new())).await.unwrap();
-    pass(&seat, mkdirs(&"/x".repeat(100_000), &owner)).await.unwrap_err();
+    pass(&leadership, call(hdfs::protocol::CLIENT, None, "concat", STRANGER, concat.encode_to_vec()))
+        .await
+        .unwrap_err();
+    pass(&leadership, call(hdfs::protocol::CLIENT, None, "renewLease", &owner, Vec::new())).await.unwrap();
+    pass(&leadership, mkdirs(&"/x".repeat(100_000), &owner)).await.unwrap_err();
     let stop = wire::admin::jobs::StopJobRequest { id: 77 }.encode_to_vec();
-    pass(&seat, call(wire::admin::ADMIN_PROTOCOL, None, wire::admin::jobs::STOP_JOB, &owner, stop)).await.unwrap_err();
+    pass(&leadership, call(wire::admin::ADMIN_PROTOCOL, None, wire::admin::jobs::STOP_JOB, &owner, stop))
+        .await
+        .unwrap_err();
     let query = |user: &str| [("ugi", user), ("path", "/a")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     let check = async |user: &str| {
-        let mut pieces = http_query::fsck(&seat, query(user).into(), [10, 0, 0, 7].into()).unwrap();
+        let mut pieces = http_query::fsck(&leadership, query(user).into(), [10, 0, 0, 7].into()).unwrap();
         let mut report = String::new();
         while let Some(piece) = pieces.recv().await {
             report.push_str(&piece);
@@ -145,7 +149,7 @@ async fn what_changes_or_is_denied_is_written_down() {
     assert!(end.starts_with("FSCK ended at "), "{refused}");
     let (reason, outcome) = rest.split_once('\n').unwrap();
     assert!(!reason.is_empty() && outcome == "\n\nFsck on path '/a' FAILED", "{refused}");
-    drop((core, seat));
+    drop((core, leadership));
     metad.shutdown().await;
     let text = std::fs::read_to_string(dir.path().join("audit/audit.log")).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

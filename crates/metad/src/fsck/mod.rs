@@ -49,17 +49,17 @@ const BLOCK_COUNT_MAX: usize = 1000;
 
 /// Runs a check that was let in.
 pub(crate) async fn check(visit: &Visit, ask: Ask) -> Result<Encoded, Exception> {
-    let (seat, core, out) = (Arc::clone(&visit.seat), Arc::clone(visit.core()), visit.report().clone());
-    let check = Check { begun: seat.clock.monotonic(), seat, core, out, ask };
+    let (leadership, core, out) = (Arc::clone(&visit.leadership), Arc::clone(visit.core()), visit.report().clone());
+    let check = Check { begun: leadership.clock.monotonic(), leadership, core, out, ask };
     match check.report(visit.session()).await {
         Ok(()) | Err(Stop::Gone) => Ok(Encoded::EMPTY),
         Err(Stop::Refused(error)) => Err(error),
     }
 }
 
-pub(crate) fn end_line(seat: &Leadership, begun: Duration) -> String {
-    let took = seat.clock.monotonic().saturating_sub(begun).as_millis();
-    format!("FSCK ended at {} in {took} milliseconds\n", date::java(seat.clock.now()))
+pub(crate) fn end_line(leadership: &Leadership, begun: Duration) -> String {
+    let took = leadership.clock.monotonic().saturating_sub(begun).as_millis();
+    format!("FSCK ended at {} in {took} milliseconds\n", date::java(leadership.clock.now()))
 }
 
 /// Files of which some block has no sound replica: `blk_1`, and the path. May wait for a disk.
@@ -98,7 +98,7 @@ fn is_below(path: &str, top: &FsPath) -> bool {
 }
 
 struct Check {
-    seat: Arc<Leadership>,
+    leadership: Arc<Leadership>,
     core: Arc<Core>,
     out: mpsc::Sender<String>,
     ask: Ask,
@@ -138,9 +138,9 @@ impl Check {
 
     /// A server that lost the leadership has old rows.
     async fn still_leads(&self) -> Result<(), Exception> {
-        match self.seat.leading().await?.term == self.core.term {
+        match self.leadership.leading().await?.term == self.core.term {
             true => Ok(()),
-            false => Err(self.seat.standby()),
+            false => Err(self.leadership.standby()),
         }
     }
 
@@ -186,7 +186,7 @@ impl Check {
         let cluster = Cluster { live_nodes, racks, replication: core.config.replication, pending: known.pending_count };
         let outcome = if totals.is_healthy() { "HEALTHY" } else { "CORRUPT" };
         let outcome = format!("\n\nThe filesystem under path '{path}' is {outcome}");
-        self.send(format!("{}{}{outcome}", totals.report(cluster), end_line(&self.seat, self.begun))).await?;
+        self.send(format!("{}{}{outcome}", totals.report(cluster), end_line(&self.leadership, self.begun))).await?;
         Ok(())
     }
 

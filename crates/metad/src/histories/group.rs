@@ -58,7 +58,7 @@ impl Transport for End {
 }
 
 pub(super) struct Member {
-    pub(super) seat: Arc<Leadership>,
+    pub(super) leadership: Arc<Leadership>,
     pub(super) service: Arc<Service>,
     _keeper: Owned<()>,
 }
@@ -105,9 +105,13 @@ impl Group {
             let room = Arc::new(Room::new(&config, &machine));
             let calls = Arc::new(NodeCalls::over_tcp("root".into()));
             let ways = Ways { calls, peers: Some(peers) };
-            let seat = Arc::new(Leadership::new(config, machine, raft, clock, ways, users, room));
-            let keeper = io::task::spawn_owned("seat", Arc::clone(&seat).keep());
-            members.push(Member { service: Arc::new(Service { seat: Arc::clone(&seat) }), seat, _keeper: keeper });
+            let leadership = Arc::new(Leadership::new(config, machine, raft, clock, ways, users, room));
+            let keeper = io::task::spawn_owned("leadership", Arc::clone(&leadership).keep());
+            members.push(Member {
+                service: Arc::new(Service { leadership: Arc::clone(&leadership) }),
+                leadership,
+                _keeper: keeper,
+            });
         }
         Self { wires, members, _dir: dir }
     }
@@ -116,7 +120,7 @@ impl Group {
     pub(super) async fn leader(&self) -> usize {
         for _ in 0..2_000 {
             for (number, member) in self.members.iter().enumerate() {
-                if member.seat.core().is_some() && member.seat.leading().await.is_ok() {
+                if member.leadership.core().is_some() && member.leadership.leading().await.is_ok() {
                     return number;
                 }
             }
@@ -145,7 +149,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.members.iter().for_each(|member| member.seat.leave());
+        self.members.iter().for_each(|member| member.leadership.leave());
         self.wires.members.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

@@ -201,15 +201,15 @@ impl Client {
 
 /// As the door does it, but for asking whether the leadership is sure.
 async fn believe(member: &Member, call: Call) -> Result<Bytes, Exception> {
-    let core = member.seat.core().ok_or_else(|| member.seat.standby())?;
-    carry_out(&member.seat, core, call).await
+    let core = member.leadership.core().ok_or_else(|| member.leadership.standby())?;
+    carry_out(&member.leadership, core, call).await
 }
 
-async fn carry_out(seat: &Arc<Leadership>, core: Arc<Core>, call: Call) -> Result<Bytes, Exception> {
+async fn carry_out(leadership: &Arc<Leadership>, core: Arc<Core>, call: Call) -> Result<Bytes, Exception> {
     let (_, method, _) = table::find(&call.protocol, &call.method).unwrap();
-    let session = seat.session(&call).await?;
-    let seat = Arc::clone(seat);
-    let visit = Visit { seat, call, core: Some(core), session: Some(session), standby: None, report: None };
+    let session = leadership.session(&call).await?;
+    let leadership = Arc::clone(leadership);
+    let visit = Visit { leadership, call, core: Some(core), session: Some(session), standby: None, report: None };
     (method.handler)(&visit).await
 }
 
@@ -267,7 +267,7 @@ async fn history(group: &Arc<Group>, seed: u64, reads: Reads) -> Arc<History> {
         }
         io::stage::sleep(Duration::from_millis(random.below(200) as u64)).await;
         // Whoever leads by then, or takes itself for it.
-        let mut leaders = (0..group.members.len()).filter(|number| group.members[*number].seat.core().is_some());
+        let mut leaders = (0..group.members.len()).filter(|number| group.members[*number].leadership.core().is_some());
         group.cut(leaders.next_back().unwrap_or(0), how);
         io::stage::sleep(Duration::from_millis(500 + random.below(1_000) as u64)).await;
         group.mend();
@@ -279,8 +279,8 @@ async fn history(group: &Arc<Group>, seed: u64, reads: Reads) -> Arc<History> {
 }
 
 async fn make(group: &Arc<Group>, leader: usize, dir: &str) {
-    let seat = &group.members[leader].seat;
-    let core = seat.leading().await.unwrap();
+    let leadership = &group.members[leader].leadership;
+    let core = leadership.leading().await.unwrap();
     let masked = proto::FsPermissionProto { perm: 0o755 };
     let request = proto::MkdirsRequestProto { src: dir.into(), masked, create_parent: true, unmasked: None };
     let call = Call {
@@ -295,7 +295,7 @@ async fn make(group: &Arc<Group>, leader: usize, dir: &str) {
         peer: ([127, 0, 0, 1], 1).into(),
         untaken: rpc::Untaken::default(),
     };
-    carry_out(seat, core, call).await.unwrap();
+    carry_out(leadership, core, call).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

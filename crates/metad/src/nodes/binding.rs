@@ -26,13 +26,13 @@ pub(super) fn registered<'a>(
     let id = node_id(node)?;
     let sender = sender.ok_or_else(no_incarnation)?;
     let process = RegisteredNode { id, incarnation: incarnation(sender.incarnation)? };
-    let is_registered = visit.seat.connections.node(visit.call.peer) == Some(process);
+    let is_registered = visit.leadership.connections.node(visit.call.peer) == Some(process);
     Ok(is_registered.then_some((process, &sender.addr)))
 }
 
 /// A connection over which a node registered is that node's.
-pub(super) fn must_be_free(seat: &Leadership, peer: SocketAddr, node: NodeId) -> Result<(), Exception> {
-    match seat.connections.node(peer) {
+pub(super) fn must_be_free(leadership: &Leadership, peer: SocketAddr, node: NodeId) -> Result<(), Exception> {
+    match leadership.connections.node(peer) {
         Some(known) if known.id != node => {
             Err(refusal::denied(format!("this connection is datanode {}'s, and the message is of {node}", known.id)))
         }
@@ -41,9 +41,9 @@ pub(super) fn must_be_free(seat: &Leadership, peer: SocketAddr, node: NodeId) ->
 }
 
 /// `node` has registered over this connection.
-pub(super) fn bind(seat: &Leadership, peer: SocketAddr, node: RegisteredNode) {
-    if !seat.connections.bind(peer, node) {
-        seat.disconnected(node.id);
+pub(super) fn bind(leadership: &Leadership, peer: SocketAddr, node: RegisteredNode) {
+    if !leadership.connections.bind(peer, node) {
+        leadership.disconnected(node.id);
     }
 }
 

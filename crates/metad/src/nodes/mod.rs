@@ -19,23 +19,23 @@ use orders::command;
 use wire::node::{CatalogueRequest, HeartbeatRequest, Orders, RegisterRequest, RegisterResponse};
 
 pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<RegisterResponse, Exception> {
-    registration::register(visit.core(), &visit.seat, visit.call.peer, request).await
+    registration::register(visit.core(), &visit.leadership, visit.call.peer, request).await
 }
 
 pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Result<Orders, Exception> {
-    let (core, seat) = (visit.core(), &*visit.seat);
+    let (core, leadership) = (visit.core(), &*visit.leadership);
     let node = node_id(&request.node)?;
     let usage = usage(request.usage, request.transfer_count);
     let is_known = match registered(visit, &request.node, request.sender.as_ref())? {
-        Some((process, addr)) => registration::admit(core, seat, process, addr, Some(usage)).await?,
+        Some((process, addr)) => registration::admit(core, leadership, process, addr, Some(usage)).await?,
         None => false,
     };
-    let (id, members) = seat.members();
+    let (id, members) = leadership.members();
     let orders = if is_known { heartbeat::heartbeat(core, request).await? } else { Orders::default() };
     if is_known {
-        seat.heard.beat(node, usage, core.monotonic());
-        if !seat.connections.has(node) {
-            seat.disconnected(node); // while the heartbeat was served
+        leadership.heard.beat(node, usage, core.monotonic());
+        if !leadership.connections.has(node) {
+            leadership.disconnected(node); // while the heartbeat was served
         }
     }
     command(core, node, Orders { id, members, ..orders }).await
@@ -45,7 +45,7 @@ pub(crate) async fn catalogue(visit: &Visit, request: CatalogueRequest) -> Resul
     let core = visit.core();
     let node = node_id(&request.node)?;
     let is_known = match registered(visit, &request.node, request.sender.as_ref())? {
-        Some((process, addr)) => registration::admit(core, &visit.seat, process, addr, None).await?,
+        Some((process, addr)) => registration::admit(core, &visit.leadership, process, addr, None).await?,
         None => false,
     };
     let orders = if is_known { replicas::catalogue(core, request).await? } else { Orders::default() };

@@ -26,7 +26,7 @@ const CLOCK_AHEAD_MAX_MS: u64 = 24 * 3600 * 1000;
 /// newcomer becomes a node by its first heartbeat, which has a `usage`.
 pub(super) async fn admit(
     core: &Arc<Core>,
-    seat: &Leadership,
+    leadership: &Leadership,
     RegisteredNode { id: node, incarnation }: RegisteredNode,
     xfer_addr: &str,
     usage: Option<Usage>,
@@ -36,7 +36,7 @@ pub(super) async fn admit(
         Standing::Superseded { .. } if mutation::is(Mutation::BelieveCopies) => Ok(true),
         Standing::Current => Ok(true),
         Standing::Superseded { addr } => {
-            if let Some(passed_over) = seat.refusals.superseded.due() {
+            if let Some(passed_over) = leadership.refusals.superseded.due() {
                 let was = short(xfer_addr);
                 tracing::warn!(%node, was, is = addr, passed_over, "a process is refused: another one has its node's id");
             }
@@ -56,7 +56,7 @@ pub(super) async fn admit(
             let since = core.claims_since();
             match core.with_cluster(|cluster, _| cluster.claim(now, since, &newcomer)) {
                 Claim::InUse { .. } => Ok(false),
-                _ => accept(core, seat, newcomer, usage, version, true).await.map(|()| true),
+                _ => accept(core, leadership, newcomer, usage, version, true).await.map(|()| true),
             }
         }
     }
@@ -64,9 +64,9 @@ pub(super) async fn admit(
 
 /// A node of another cluster. It is told which pool is ours, and refuses by that; until then nobody here shall believe
 /// in it.
-pub(super) fn is_foreign(seat: &Leadership, request: &RegisterRequest, pool: &str) -> bool {
+pub(super) fn is_foreign(leadership: &Leadership, request: &RegisterRequest, pool: &str) -> bool {
     let foreign = !request.pool.is_empty() && request.pool != pool;
-    if foreign && let Some(passed_over) = seat.refusals.foreign.due() {
+    if foreign && let Some(passed_over) = leadership.refusals.foreign.due() {
         tracing::warn!(
             node = short(&request.node),
             ip = short(&request.ip),
@@ -80,17 +80,17 @@ pub(super) fn is_foreign(seat: &Leadership, request: &RegisterRequest, pool: &st
 
 pub(super) async fn register(
     core: &Arc<Core>,
-    seat: &Leadership,
+    leadership: &Leadership,
     peer: SocketAddr,
     request: RegisterRequest,
 ) -> Result<RegisterResponse, Exception> {
     let answer = RegisterResponse { block_pool: core.pool.clone(), standby: false, term: core.term, new: false };
-    if is_foreign(seat, &request, &core.pool) {
+    if is_foreign(leadership, &request, &core.pool) {
         return Ok(answer);
     }
     let (usage, version) = (usage(request.usage, 0), version(&request));
     let node = described(request, peer)?;
-    must_be_free(seat, peer, node.id)?;
+    must_be_free(leadership, peer, node.id)?;
     must_have_begun(&node, core.now())?;
     let process = process_of(&node);
     // This call was served, so this server leads at this moment.
@@ -100,18 +100,18 @@ pub(super) async fn register(
         Claim::New => {
             let entered =
                 core.with_leader(|Leader { newcomers, cluster, .. }, _| newcomers.enter(now, node, version, cluster));
-            entered.map_err(|refused| crowded(seat, &refused))?;
-            bind(seat, peer, process);
+            entered.map_err(|refused| crowded(leadership, &refused))?;
+            bind(leadership, peer, process);
             Ok(RegisterResponse { new: true, ..answer })
         }
         Claim::InUse { .. } if mutation::is(Mutation::BelieveCopies) => {
-            accept(core, seat, node, usage, version, true).await?;
-            bind(seat, peer, process);
+            accept(core, leadership, node, usage, version, true).await?;
+            bind(leadership, peer, process);
             Ok(answer)
         }
         Claim::InUse { addr } => {
             let (id, new) = (node.id, node.xfer_addr());
-            if let Some(passed_over) = seat.refusals.in_use.due() {
+            if let Some(passed_over) = leadership.refusals.in_use.due() {
                 let from = node.from;
                 tracing::warn!(node = %id, addr, refused = new, from, passed_over, "a second process registers with a datanode's id");
             }
@@ -124,15 +124,15 @@ pub(super) async fn register(
             ))
         }
         claim @ (Claim::Known | Claim::Takes) => {
-            accept(core, seat, node, usage, version, claim == Claim::Takes).await?;
-            bind(seat, peer, process);
+            accept(core, leadership, node, usage, version, claim == Claim::Takes).await?;
+            bind(leadership, peer, process);
             Ok(answer)
         }
     }
 }
 
-fn crowded(seat: &Leadership, refused: &Crowded) -> Exception {
-    if let Some(passed_over) = seat.refusals.crowded.due() {
+fn crowded(leadership: &Leadership, refused: &Crowded) -> Exception {
+    if let Some(passed_over) = leadership.refusals.crowded.due() {
         tracing::warn!(%refused, passed_over, "a datanode is not registered");
     }
     Exception::io(refused.to_string())
@@ -142,7 +142,7 @@ fn crowded(seat: &Leadership, refused: &Crowded) -> Exception {
 /// be under way.
 async fn accept(
     core: &Arc<Core>,
-    seat: &Leadership,
+    leadership: &Leadership,
     mut node: Node,
     usage: Usage,
     version: String,
@@ -158,7 +158,7 @@ async fn accept(
     if !is_written || must_write {
         let now = core.monotonic();
         let spent = core.with_leader(|Leader { newcomers, cluster, .. }, _| newcomers.spend(now, &node, cluster));
-        spent.map_err(|refused| crowded(seat, &refused))?;
+        spent.map_err(|refused| crowded(leadership, &refused))?;
         let answer = core.change_blocks(blocks::Command::Register(node)).await.map_err(refusal::raft)?;
         answer.map_err(|refused| Exception::io(refused.to_string()))?;
     }
@@ -167,7 +167,7 @@ async fn accept(
         return Err(Exception::io(format!("another process registers as datanode {id}; try again in a second")));
     };
     // Not before: it has a place for each datanode and forgets none, and a process that was refused is none.
-    seat.heard.registered(described, usage, version, now);
+    leadership.heard.registered(described, usage, version, now);
     if has_complaint {
         core.complaint_wake.notify_one();
     }

@@ -9,32 +9,33 @@ use hdfs::Exception;
 use wire::node::{CatalogueRequest, HeartbeatRequest, Orders, RegisterRequest, RegisterResponse};
 
 pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<RegisterResponse, Exception> {
-    let seat = &visit.seat;
+    let leadership = &visit.leadership;
     // Before the first leader there is no pool to join.
-    let founding = seat.machine.founding().map_err(refusal::rows)?;
-    let block_pool = founding.ok_or_else(|| seat.standby())?.pool;
-    if !is_foreign(seat, &request, &block_pool) {
+    let founding = leadership.machine.founding().map_err(refusal::rows)?;
+    let block_pool = founding.ok_or_else(|| leadership.standby())?.pool;
+    if !is_foreign(leadership, &request, &block_pool) {
         let (usage, version) = (usage(request.usage, 0), version(&request));
         let node = described(request, visit.call.peer)?;
-        must_be_free(seat, visit.call.peer, node.id)?;
+        must_be_free(leadership, visit.call.peer, node.id)?;
         // The leader decides which process is a datanode, which the rows record; others are not remembered.
-        let row = blocks::tables::node(&seat.machine.store().view(), node.id).map_err(refusal::rows)?;
+        let row = blocks::tables::node(&leadership.machine.store().view(), node.id).map_err(refusal::rows)?;
         if row.is_some_and(|row| row.incarnation == node.incarnation) {
             let process = process_of(&node);
-            seat.heard.registered(node, usage, version, seat.clock.monotonic());
-            bind(seat, visit.call.peer, process);
+            leadership.heard.registered(node, usage, version, leadership.clock.monotonic());
+            bind(leadership, visit.call.peer, process);
         }
     }
     Ok(RegisterResponse { block_pool, standby: true, term: 0, new: false })
 }
 
 pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Result<Orders, Exception> {
-    let seat = &visit.seat;
+    let leadership = &visit.leadership;
     let usage = usage(request.usage, request.transfer_count);
     let process = registered(visit, &request.node, request.sender.as_ref())?;
-    let known = process
-        .is_some_and(|(process, _)| seat.heard.beat_of(process.id, process.incarnation, usage, seat.clock.monotonic()));
-    let (id, members) = seat.members();
+    let known = process.is_some_and(|(process, _)| {
+        leadership.heard.beat_of(process.id, process.incarnation, usage, leadership.clock.monotonic())
+    });
+    let (id, members) = leadership.members();
     Ok(Orders { known, standby: true, id, members, ..Orders::default() })
 }
 

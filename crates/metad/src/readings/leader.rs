@@ -39,10 +39,10 @@ const FAMILIES: &[Described] = &[
 /// Its id, and where it serves.
 const NODE: &[&str] = &["node", "addr"];
 
-pub(super) fn register(registry: &mut Registry, seat: &Arc<Leadership>) {
-    let seat = Arc::downgrade(seat);
+pub(super) fn register(registry: &mut Registry, leadership: &Arc<Leadership>) {
+    let leadership = Arc::downgrade(leadership);
     registry.read(FAMILIES, move |readings| {
-        if let Some(core) = seat.upgrade().and_then(|seat| seat.core()) {
+        if let Some(core) = leadership.upgrade().and_then(|leadership| leadership.core()) {
             read(&core, readings);
         }
     });

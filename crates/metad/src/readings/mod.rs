@@ -10,8 +10,8 @@ use metrics::Registry;
 use std::sync::Arc;
 
 /// Adds what is read of the server at the moment of a scrape.
-pub(crate) fn register(registry: &mut Registry, seat: &Arc<Leadership>) {
+pub(crate) fn register(registry: &mut Registry, leadership: &Arc<Leadership>) {
     host::process::register(registry, env!("CARGO_PKG_VERSION"), "metadata");
-    server::register(registry, seat);
-    leader::register(registry, seat);
+    server::register(registry, leadership);
+    leader::register(registry, leadership);
 }

@@ -32,12 +32,12 @@ const FAMILIES: &[Described] = &[
     gauge("levada_raft_matched_index", "Last entry that a member is known to have", &["member"]),
 ];
 
-pub(super) fn register(registry: &mut Registry, seat: &Arc<Leadership>) {
+pub(super) fn register(registry: &mut Registry, leadership: &Arc<Leadership>) {
     // Weak: a scraper must not keep a store open that is shut down.
-    let seat = Arc::downgrade(seat);
+    let leadership = Arc::downgrade(leadership);
     registry.read(FAMILIES, move |readings| {
-        if let Some(seat) = seat.upgrade() {
-            read(&seat, readings);
+        if let Some(leadership) = leadership.upgrade() {
+            read(&leadership, readings);
         }
     });
 }
@@ -46,10 +46,10 @@ fn flag(is_set: bool) -> f64 {
     if is_set { 1.0 } else { 0.0 }
 }
 
-fn read(seat: &Leadership, readings: &mut Readings<'_>) {
-    let store = seat.machine.store();
+fn read(leadership: &Leadership, readings: &mut Readings<'_>) {
+    let store = leadership.machine.store();
     let mut put = |name, value: f64| readings.put(name, &[], value);
-    put("levada_leader", flag(seat.core().is_some()));
+    put("levada_leader", flag(leadership.core().is_some()));
     // Rows that cannot be read are in the log, and end the server.
     let safe_mode = namespace::read::safe_mode(&store.view()).ok().flatten();
     put("levada_safe_mode", flag(safe_mode.is_some()));
@@ -66,26 +66,26 @@ fn read(seat: &Leadership, readings: &mut Readings<'_>) {
         }
     }
     put("levada_store_map_bytes", store.map_len() as f64);
-    let (reading, limits) = (seat.room.reading(), seat.room.limits);
+    let (reading, limits) = (leadership.room.reading(), leadership.room.limits);
     put("levada_meta_free_bytes", reading.free_len as f64);
     put("levada_meta_free_warn_bytes", limits.warn as f64);
     put("levada_meta_free_reserve_bytes", limits.reserve as f64);
     put("levada_meta_refuses_changes", flag(reading.level >= Level::Exhausted));
-    put("levada_raft_failed_entries_total", seat.machine.faults.counted().count as f64);
-    let group = seat.raft.group();
+    put("levada_raft_failed_entries_total", leadership.machine.faults.counted().count as f64);
+    let group = leadership.raft.group();
     put("levada_raft_term", group.term as f64);
     put("levada_raft_last_index", group.last as f64);
-    if let Some(applied) = seat.raft.applied() {
+    if let Some(applied) = leadership.raft.applied() {
         put("levada_raft_applied_index", applied as f64);
     }
-    let (proposal_len, proposal_len_max) = seat.raft.proposal_lens();
+    let (proposal_len, proposal_len_max) = leadership.raft.proposal_lens();
     put("levada_raft_proposal_bytes", proposal_len as f64);
     put("levada_raft_proposal_max_bytes", proposal_len_max as f64);
-    if let Some(agreed) = seat.raft.agreed() {
+    if let Some(agreed) = leadership.raft.agreed() {
         put("levada_raft_agreed_index", agreed as f64);
     }
-    put("levada_raft_level", f64::from(seat.raft.level()));
-    put("levada_raft_in_doubt", flag(seat.raft.doubt().is_some()));
+    put("levada_raft_level", f64::from(leadership.raft.level()));
+    put("levada_raft_in_doubt", flag(leadership.raft.doubt().is_some()));
     for (role, name) in [(Role::Leader, "leader"), (Role::Standby, "standby"), (Role::Learner, "learner")] {
         let count = group.members.iter().filter(|member| member.role == role).count();
         readings.put("levada_raft_members", &[name], count as f64);
@@ -95,7 +95,7 @@ fn read(seat: &Leadership, readings: &mut Readings<'_>) {
             readings.put("levada_raft_matched_index", &[&member.id.to_string()], matched as f64);
         }
     }
-    if let Some(counts) = seat.audit.as_ref().map(|log| log.counts()) {
+    if let Some(counts) = leadership.audit.as_ref().map(|log| log.counts()) {
         readings.put("levada_audit_lines_total", &["written"], counts.written as f64);
         readings.put("levada_audit_lines_total", &["dropped"], counts.dropped as f64);
     }
