@@ -23,7 +23,7 @@ def pytest_configure(config):
 
 
 # What takes minutes begins first, so that nobody waits for it alone in the end.
-LONG = ["test_torture", "test_losses"]
+LONG = ["test_torture", "test_power", "test_losses"]
 
 
 def pytest_collection_modifyitems(items):
