@@ -108,6 +108,11 @@ impl ReplicaError {
         matches!(self, Self::Io { source, .. } if io::limit::is_reached(source))
     }
 
+    /// True if the replica itself is damaged: one that cannot be read is as bad as one that reads wrong.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Corrupt { .. } | Self::Io { .. }) && !self.is_momentary()
+    }
+
     /// True if the disk had no room: the volume is sound, it only takes no more.
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if is_full(source))

@@ -15,7 +15,6 @@
 use crate::fetch::{Fault, Fetcher};
 use crate::node::{Node, report};
 use crate::pace::Pace;
-use crate::scrub::is_damage;
 use crate::telemetry::Operation;
 use container::{Identity, ReplicaError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -372,7 +371,7 @@ impl Copier {
         node.contents.put(block);
         if let Err(error) = disks.verify(block) {
             // What says nothing of the copy, such as too many open files, must not cost it.
-            if is_damage(&error) {
+            if error.is_damage() {
                 let _gone = disks.delete(block, identity.generation);
             }
             return Err(Fault::Own(format!("the copy does not read back as it was written: {error}")));
@@ -391,7 +390,7 @@ impl Copier {
             outcome = node.disks.verify(block);
         }
         match outcome {
-            Err(error) if is_damage(&error) => {
+            Err(error) if error.is_damage() => {
                 tracing::warn!(%block, %error, "a replica of this node is damaged");
                 self.found_bad(node.now(), report(&info));
                 node.changes.came.notify_one();

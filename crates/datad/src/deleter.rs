@@ -9,8 +9,8 @@
 //! Promise: a disk that hangs holds up its own deletions alone. Those of one that was given up are dropped: what is
 //! there is out.
 
-use crate::disks::Disks;
 use crate::node::Node;
+use disks::Disks;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

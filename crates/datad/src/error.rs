@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 pub enum StartError {
     #[error("this machine computes checksums wrongly: {0}; do not trust it with data")]
     Checksum(String),
-    #[error("the volume: {0}")]
-    Volume(#[from] container::VolumeError),
+    #[error(transparent)]
+    Disks(#[from] disks::OpenError),
     #[error("{0}")]
     Dirs(String),
     #[error("listening on {addr}: {source}")]

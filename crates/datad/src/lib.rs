@@ -25,7 +25,7 @@ mod config;
 mod contents;
 mod copier;
 mod deleter;
-mod disks;
+mod disk_balance;
 mod error;
 mod fetch;
 mod heartbeat_progress;
@@ -126,11 +126,14 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
         io::task::spawn_owned("beacon", beacon::run(Arc::clone(&node))),
     ]);
     for number in 0..node.disks.disks().len() {
-        tasks.push(io::task::spawn_owned("disk", disks::watch(Arc::clone(&node), number)));
+        let (changes, answer_max) =
+            (Arc::clone(&node.changes), Duration::from_millis(node.config.limits.disk_answer_ms));
+        let watch = disks::watch(node.disks.clone(), number, answer_max, move || changes.came.notify_one());
+        tasks.push(io::task::spawn_owned("disk", watch));
         tasks.push(io::task::spawn_owned("deleter", deleter::run(Arc::clone(&node), number)));
         tasks.push(io::task::spawn_owned("scrub", scrub::background(Arc::clone(&node), number)));
     }
-    tasks.push(io::task::spawn_owned("settle", disks::settle(Arc::clone(&node))));
+    tasks.push(io::task::spawn_owned("settle", disks::settle(node.disks.clone())));
     tracing::info!(node = %node.disks.node_id(), %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));
     Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, failed, tasks, metrics: Arc::new(metrics) })

@@ -17,6 +17,7 @@ use crate::copier::Report;
 use crate::node::{Node, report};
 use crate::servers::Known;
 use container::ReplicaInfo;
+use disks::DiskReport;
 use rpc::CallError;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -26,8 +27,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use types::{BlockId, Generation, ReplicaState};
 use wire::node::{
-    CATALOGUE, CatalogueRequest, Deletion, HEARTBEAT, HeartbeatRequest, NODE_IN_USE, NODE_SUPERSEDED, Orders,
-    PAGE_COUNT_MAX, REGISTER, RegisterRequest, RegisterResponse, Replica, Sender, Usage,
+    CATALOGUE, CatalogueRequest, DISK_COUNT_MAX, Deletion, Disk, HEARTBEAT, HeartbeatRequest, NODE_IN_USE,
+    NODE_SUPERSEDED, Orders, PAGE_COUNT_MAX, REGISTER, RegisterRequest, RegisterResponse, Replica, Sender, Usage,
 };
 
 /// Between heartbeats when nothing happens.
@@ -46,6 +47,7 @@ const RETRY_LAST: Duration = Duration::from_secs(5);
 const RETRY_LAST_OF_SEVERAL: Duration = Duration::from_millis(800);
 
 const _: () = assert!(PAGE_COUNT <= PAGE_COUNT_MAX);
+const _: () = assert!(disks::DISK_COUNT_MAX <= DISK_COUNT_MAX);
 
 pub(crate) struct Session {
     pub(crate) node: Arc<Node>,
@@ -350,7 +352,7 @@ impl Session {
             info_port: config.info_port.into(),
             storage: self.node.disks.storage_id().to_string(),
             rack: config.rack.clone(),
-            usage: Some(self.usage().await?),
+            usage: Some(self.usage()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pool: self.node.pool().unwrap_or_default(),
             incarnation: Some(self.node.incarnation),
@@ -377,7 +379,7 @@ impl Session {
     /// now.
     async fn heartbeat(&self, standing: Standing, tells_changes: bool) -> Result<Standing, Broken> {
         let beat = self.node.heartbeat_progress.begin();
-        let usage = Some(self.usage().await?);
+        let usage = Some(self.usage());
         if standing == Standing::Standby {
             let node = self.node.disks.node_id().to_string();
             let transfer_count = self.node.transfer_count() as u32;
@@ -413,8 +415,8 @@ impl Session {
             bad,
             deletions_waiting,
             scrub: self.node.scrubber.report(),
-            disks: self.node.disks.reports(),
-            disk_balance: self.node.leveller.report(),
+            disks: self.node.disks.reports().into_iter().map(told).collect(),
+            disk_balance: self.node.disk_balance.report(),
             sender: self.sender(),
         };
         let told_bad = request.bad.clone();
@@ -547,18 +549,29 @@ impl Session {
             self.node.scrubber.order(&self.node, scrub);
         }
         if let Some(balance) = orders.disk_balance {
-            self.node.leveller.order(&self.node, balance);
+            self.node.disk_balance.order(&self.node, balance);
         }
         self.node.owners.order(orders.owners);
     }
 
-    async fn usage(&self) -> Result<Usage, Broken> {
-        let disks = self.node.disks.clone();
-        // Threads of the pool may all be waiting for one disk that hangs; the others' heartbeats go on.
-        if disks.is_gauged() {
-            return Ok(disks.usage()?);
-        }
-        Ok(io::task::blocking(move || disks.usage()).await?)
+    fn usage(&self) -> Usage {
+        let disks::Usage { capacity_len, used_len, free_len } = self.node.disks.usage();
+        Usage { capacity_len, used_len, free_len }
+    }
+}
+
+/// A disk as the metadata server is told of it.
+fn told(disk: DiskReport) -> Disk {
+    Disk {
+        volume: disk.volume,
+        dir: disk.dir,
+        failure: disk.failure,
+        capacity_len: disk.capacity_len,
+        used_len: disk.used_len,
+        free_len: disk.free_len,
+        replica_count: disk.replica_count,
+        stream_count: disk.stream_count,
+        unread_ms: disk.unread_ms,
     }
 }
 

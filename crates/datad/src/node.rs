@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::contents::Contents;
 use crate::copier::Copier;
 use crate::deleter::Deleter;
-use crate::disks::{Disks, Leveller};
+use crate::disk_balance::DiskBalance;
 use crate::heartbeat_progress::HeartbeatProgress;
 use crate::owners::Owners;
 use crate::scrub::Scrubber;
@@ -15,6 +15,7 @@ use crate::small::{Committer, SmallLinks};
 use crate::stop::Stop;
 use crate::telemetry::Telemetry;
 use container::ReplicaInfo;
+use disks::Disks;
 use io::asking::AskOptions;
 use io::poll::Watch;
 use io::socket::SocketOptions;
@@ -47,8 +48,7 @@ pub(crate) struct Node {
     pub(crate) copier: Copier,
     pub(crate) owners: Owners,
     pub(crate) scrubber: Scrubber,
-    /// Moves replicas from disk to disk.
-    pub(crate) leveller: Leveller,
+    pub(crate) disk_balance: DiskBalance,
     pub(crate) contents: Contents,
     pub(crate) stop: Stop,
     pub(crate) beacon: Beacon,
@@ -100,7 +100,7 @@ impl Node {
             copier: Copier::default(),
             owners: Owners::default(),
             scrubber: Scrubber::default(),
-            leveller: Leveller::default(),
+            disk_balance: DiskBalance::default(),
             contents: Contents::new(trees),
             stop: Stop::new()?,
             beacon: Beacon::default(),

@@ -3,8 +3,8 @@
 //!
 //! Promise: whoever orders waits for nothing. A disk that does not answer is waited for until it is given up.
 
-use crate::disks::Disks;
 use crate::node::Node;
+use disks::Disks;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;

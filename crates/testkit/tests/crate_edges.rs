@@ -19,11 +19,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("host", &["types", "io", "metrics"]),
     ("kv", &["types", "io"]),
     ("container", &["types", "io", "metrics", "kv"]),
+    ("disks", &["types", "io", "container"]),
     ("raft", &["types", "io", "metrics", "kv"]),
     ("rpc", &["types", "io", "hdfs"]),
     // ring 3: services
     ("metad", &["types", "wire", "hdfs", "namespace", "blocks", "lead", "io", "metrics", "host", "kv", "raft", "rpc"]),
-    ("datad", &["types", "wire", "hdfs", "xfer", "io", "metrics", "host", "kv", "container", "rpc"]),
+    ("datad", &["types", "wire", "hdfs", "xfer", "io", "metrics", "host", "container", "disks", "rpc"]),
     ("client", &["types", "wire", "hdfs", "xfer", "io", "rpc"]),
     ("http", &["types", "io", "metrics"]),
     // ring 4: products

@@ -21,7 +21,6 @@ mod file;
 
 use crate::node::Node;
 use crate::pace::Pace;
-use crate::scrub::is_damage;
 use container::ReplicaError;
 use hdfs::Exception;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -331,7 +330,7 @@ impl Contents {
         match self.content(node, block, generation) {
             Ok(leaf) => Ok(Some(leaf)),
             Err(ReplicaError::NotFound { .. } | ReplicaError::State { .. }) => Ok(None),
-            Err(error) if is_damage(&error) => {
+            Err(error) if error.is_damage() => {
                 // It is read from end to end, and told of.
                 let _damage_is_told = node.copier.verify(node, block);
                 let len = node.disks.find(block)?.map_or(0, |info| info.len);

@@ -145,7 +145,6 @@ impl Background {
 mod tests {
     use super::*;
     use crate::config::{Config, Limits};
-    use crate::disks;
     use container::{Identity, Options};
     use std::os::unix::fs::FileExt;
     use types::checksum::{ChecksumKind, ChecksumSpec};

@@ -117,7 +117,7 @@ impl Scrubber {
             let looked = patient(verify(node, info.identity.block).await).await;
             match looked {
                 Ok(None) => {}
-                looked => return Some(looked.is_err_and(|error| is_damage(&error))),
+                looked => return Some(looked.is_err_and(|error| error.is_damage())),
             }
         }
     }
@@ -154,9 +154,4 @@ fn finalized(infos: &[ReplicaInfo]) -> impl Iterator<Item = &ReplicaInfo> {
 async fn verify(node: &Arc<Node>, block: BlockId) -> Result<(), ReplicaError> {
     let at = Arc::clone(node);
     node.disks.for_block(block, move |_| at.copier.verify(&at, block)).await?
-}
-
-/// A replica that cannot be read is as bad as one that reads wrong.
-pub(crate) fn is_damage(error: &ReplicaError) -> bool {
-    matches!(error, ReplicaError::Corrupt { .. } | ReplicaError::Io { .. }) && !error.is_momentary()
 }

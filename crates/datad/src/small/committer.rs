@@ -5,10 +5,10 @@
 //! refuses the replicas of its batch, and the thread goes on with those that wait.
 
 use crate::changes::Changes;
-use crate::disks::Disks;
 use crate::node::report;
 use bytes::Bytes;
 use container::{Advice, Identity, ReplicaError, ReplicaInfo, SmallPut};
+use disks::Disks;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! The replica that a stream writes.
 
 use super::above::Above;
-use crate::disks::Writer;
 use crate::node::Node;
 use crate::telemetry::Operation;
 use container::ReplicaError;
+use disks::Writer;
 use std::sync::Arc;
 use types::BlockId;
 use xfer::write::{Failure, Mode, Store};

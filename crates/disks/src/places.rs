@@ -3,14 +3,14 @@
 //! Promise: a node with one disk spends no memory and no time at its start on an answer that is known; everything else
 //! is the same for it.
 
-use super::claims::{Claim, Claims};
-use super::index::Index;
+use crate::claims::{Claim, Claims};
+use crate::index::Index;
 use types::BlockId;
 
 /// Chosen at the start, by the number of disks that were opened.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a node has one")]
-pub(super) enum Places {
+pub(crate) enum Places {
     /// All is there, and the volume needs no help to keep its blocks apart.
     One,
     Several {
@@ -20,12 +20,12 @@ pub(super) enum Places {
 }
 
 impl Places {
-    pub(super) fn several(index: Index) -> Self {
+    pub(crate) fn several(index: Index) -> Self {
         Self::Several { index, claims: Claims::default() }
     }
 
     /// Where a block is, if it is here.
-    pub(super) fn get(&self, block: BlockId) -> Option<usize> {
+    pub(crate) fn get(&self, block: BlockId) -> Option<usize> {
         match self {
             Self::One => Some(0),
             Self::Several { index, .. } => index.get(block),
@@ -33,14 +33,14 @@ impl Places {
     }
 
     /// Where a block is known to be. Of one disk nothing is known: it may have the block or not.
-    pub(super) fn known(&self, block: BlockId) -> Option<usize> {
+    pub(crate) fn known(&self, block: BlockId) -> Option<usize> {
         match self {
             Self::One => None,
             Self::Several { index, .. } => index.get(block),
         }
     }
 
-    pub(super) fn set(&self, block: BlockId, at: usize) {
+    pub(crate) fn set(&self, block: BlockId, at: usize) {
         match self {
             Self::One => assert_eq!(at, 0, "there is one disk"),
             Self::Several { index, .. } => index.set(block, at),
@@ -48,7 +48,7 @@ impl Places {
     }
 
     /// See [`Index::get_or_set`].
-    pub(super) fn get_or_set(&self, block: BlockId, at: usize) -> usize {
+    pub(crate) fn get_or_set(&self, block: BlockId, at: usize) -> usize {
         match self {
             Self::One => 0,
             Self::Several { index, .. } => index.get_or_set(block, at),
@@ -56,7 +56,7 @@ impl Places {
     }
 
     /// The block is not on this disk any more.
-    pub(super) fn forget(&self, block: BlockId, at: usize) {
+    pub(crate) fn forget(&self, block: BlockId, at: usize) {
         match self {
             Self::One => assert_eq!(at, 0, "there is one disk"),
             Self::Several { index, .. } => index.forget(block, at),
@@ -64,7 +64,7 @@ impl Places {
     }
 
     /// See [`Claims::take`].
-    pub(super) fn claim(&self, block: BlockId, is_given_up: impl Fn(usize) -> bool) -> Option<Claim<'_>> {
+    pub(crate) fn claim(&self, block: BlockId, is_given_up: impl Fn(usize) -> bool) -> Option<Claim<'_>> {
         match self {
             Self::One => None,
             Self::Several { claims, .. } => Some(claims.take(block, is_given_up)),
@@ -72,7 +72,7 @@ impl Places {
     }
 
     /// The disk that the holder of a claim on this block works on.
-    pub(super) fn claimed_at(&self, block: BlockId) -> Option<usize> {
+    pub(crate) fn claimed_at(&self, block: BlockId) -> Option<usize> {
         match self {
             Self::One => None,
             Self::Several { claims, .. } => claims.disk_of(block),

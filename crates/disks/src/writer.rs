@@ -1,39 +1,21 @@
 //! A replica's writer, counted at its disk for as long as it is there.
 
-use super::place::Replaced;
-use container::ReplicaError;
+use crate::disks::Disks;
+use crate::load::Stream;
+use container::{ReplicaError, ReplicaInfo};
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many replicas are being written on a disk.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Load(Arc<AtomicU64>);
-
-/// One of them, until this is dropped.
+/// A replica that goes once another one has its place.
 #[derive(Debug)]
-pub(crate) struct Stream(Arc<AtomicU64>);
-
-impl Load {
-    pub(super) fn begin(&self) -> Stream {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Stream(Arc::clone(&self.0))
-    }
-
-    pub(super) fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+pub(crate) struct Replaced {
+    pub(crate) disks: Disks,
+    pub(crate) from: usize,
+    pub(crate) info: ReplicaInfo,
 }
 
 /// See [`container::Writer`].
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub struct Writer {
     writer: container::Writer,
     at: usize,
     replaced: Option<Replaced>,
@@ -41,33 +23,34 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(writer: container::Writer, at: usize, stream: Stream) -> Self {
+    pub(crate) fn new(writer: container::Writer, at: usize, stream: Stream) -> Self {
         Self { writer, at, replaced: None, _stream: stream }
     }
 
     /// What it writes takes the place of a replica on another disk when it is put.
-    pub(super) fn in_place_of(self, replaced: Replaced) -> Self {
+    pub(crate) fn in_place_of(self, replaced: Replaced) -> Self {
+        assert_ne!(self.at, replaced.from, "a replacement is written to another disk");
         Self { replaced: Some(replaced), ..self }
     }
 
     /// The disk it writes to.
-    pub(crate) fn disk(&self) -> usize {
+    pub fn disk(&self) -> usize {
         self.at
     }
 
-    pub(crate) fn put(self, len: u64) -> Result<(), ReplicaError> {
+    pub fn put(self, len: u64) -> Result<(), ReplicaError> {
         assert!(self.replaced.is_none(), "what replaces another is synced");
         self.writer.put(len)
     }
 
-    pub(crate) fn put_synced(self, len: u64) -> Result<(), ReplicaError> {
+    pub fn put_synced(self, len: u64) -> Result<(), ReplicaError> {
         let Some(Replaced { disks, from, info }) = self.replaced else { return self.writer.put_synced(len) };
         self.writer.put_synced(len)?;
         let (block, have) = (info.identity.block, info.identity.generation);
         if disks.change_over(from, self.at, &info)? { Ok(()) } else { Err(ReplicaError::Exists { block, have }) }
     }
 
-    pub(crate) fn keep(self) -> Result<(), ReplicaError> {
+    pub fn keep(self) -> Result<(), ReplicaError> {
         self.writer.keep()
     }
 }

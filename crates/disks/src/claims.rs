@@ -5,8 +5,9 @@
 //!   └ waits for who has it, unless that one waits for a disk that was given up: then its claim is void
 //! ```
 //!
-//! Promise: whoever comes back from a disk that was given up meanwhile changes nothing any more that others see.
+//! Promise: an operation that returns after its disk was given up has no visible effect.
 
+use container::ReplicaError;
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use types::BlockId;
 const LOOK_EACH: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub(super) struct Claims {
+pub(crate) struct Claims {
     state: Mutex<State>,
     freed: Condvar,
 }
@@ -37,7 +38,7 @@ struct Holder {
 
 /// Nobody else changes where the block is until this is dropped.
 #[derive(Debug)]
-pub(super) struct Claim<'a> {
+pub(crate) struct Claim<'a> {
     claims: &'a Claims,
     block: BlockId,
     number: u64,
@@ -45,11 +46,11 @@ pub(super) struct Claim<'a> {
 
 /// The disk this claim's holder worked on was given up, and others may have gone on since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Void;
+pub(crate) struct Void;
 
 impl Claims {
     /// Waits for whoever has the same block; others never meet, so a slow disk holds up its own blocks alone.
-    pub(super) fn take(&self, block: BlockId, is_given_up: impl Fn(usize) -> bool) -> Claim<'_> {
+    pub(crate) fn take(&self, block: BlockId, is_given_up: impl Fn(usize) -> bool) -> Claim<'_> {
         let mut state = self.lock();
         while let Some(holder) = state.taken.get(&block)
             && !holder.at.is_some_and(&is_given_up)
@@ -59,12 +60,16 @@ impl Claims {
         }
         state.count += 1;
         let number = state.count;
-        state.taken.insert(block, Holder { number, at: None });
+        let before = state.taken.insert(block, Holder { number, at: None });
+        assert!(
+            before.is_none_or(|before| before.number < number && before.at.is_some_and(is_given_up)),
+            "one at a time"
+        );
         Claim { claims: self, block, number }
     }
 
     /// The disk that the holder of a block's claim works on.
-    pub(super) fn disk_of(&self, block: BlockId) -> Option<usize> {
+    pub(crate) fn disk_of(&self, block: BlockId) -> Option<usize> {
         self.lock().taken.get(&block)?.at
     }
 
@@ -75,12 +80,12 @@ impl Claims {
 
 impl Claim<'_> {
     /// From here on its holder may wait for this disk.
-    pub(super) fn enter(&self, disk: usize) -> Result<(), Void> {
+    pub(crate) fn enter(&self, disk: usize) -> Result<(), Void> {
         self.with(|holder| holder.at = Some(disk))
     }
 
     /// Does what follows for others, unless the claim has become void. `change` takes no claim.
-    pub(super) fn conclude(&self, change: impl FnOnce()) -> Result<(), Void> {
+    pub(crate) fn conclude(&self, change: impl FnOnce()) -> Result<(), Void> {
         self.with(|_| change())
     }
 
@@ -99,6 +104,22 @@ impl Drop for Claim<'_> {
         }
         drop(state);
         self.claims.freed.notify_all();
+    }
+}
+
+/// From here on the claim's holder may wait for this disk.
+pub(crate) fn enter(claim: &Option<Claim<'_>>, at: usize) -> Result<(), ReplicaError> {
+    claim.as_ref().map_or(Ok(()), |claim| claim.enter(at)).map_err(|_void| ReplicaError::Hangs)
+}
+
+/// Does what follows for others, unless the disk was given up that the claim's holder waited for.
+pub(crate) fn conclude(claim: &Option<Claim<'_>>, change: impl FnOnce()) -> Result<(), ReplicaError> {
+    match claim {
+        Some(claim) => claim.conclude(change).map_err(|_void| ReplicaError::Hangs),
+        None => {
+            change();
+            Ok(())
+        }
     }
 }
 

@@ -14,13 +14,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use types::BlockId;
 
 /// Disks of a node; more would not fit the byte.
-pub(super) use wire::node::DISK_COUNT_MAX;
+pub const DISK_COUNT_MAX: usize = 200;
 const PAGE_COUNT: usize = 256;
 /// Parts with a lock of their own.
 const SHARD_COUNT: usize = 16;
 
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(crate) struct Index {
     shards: [Mutex<HashMap<u64, Box<Page>>>; SHARD_COUNT],
 }
 
@@ -31,13 +31,13 @@ struct Page {
 }
 
 impl Index {
-    pub(super) fn get(&self, block: BlockId) -> Option<usize> {
+    pub(crate) fn get(&self, block: BlockId) -> Option<usize> {
         let (page, at) = split(block);
         let place = self.shard(page).get(&page)?.places[at];
         usize::from(place).checked_sub(1)
     }
 
-    pub(super) fn set(&self, block: BlockId, disk: usize) {
+    pub(crate) fn set(&self, block: BlockId, disk: usize) {
         let place = u8::try_from(disk + 1).expect("the number of disks was bounded at the start");
         let (page, at) = split(block);
         let mut shard = self.shard(page);
@@ -47,7 +47,7 @@ impl Index {
     }
 
     /// Takes `disk` as the place of a block, unless one is known. Answers which it is.
-    pub(super) fn get_or_set(&self, block: BlockId, disk: usize) -> usize {
+    pub(crate) fn get_or_set(&self, block: BlockId, disk: usize) -> usize {
         // Who sets the same block at the same time holds a claim, or does the same: the last one counts.
         self.get(block).unwrap_or_else(|| {
             self.set(block, disk);
@@ -56,7 +56,7 @@ impl Index {
     }
 
     /// The block is not on `disk` any more.
-    pub(super) fn forget(&self, block: BlockId, disk: usize) {
+    pub(crate) fn forget(&self, block: BlockId, disk: usize) {
         let (page, at) = split(block);
         let mut shard = self.shard(page);
         let Some(known) = shard.get_mut(&page) else { return };

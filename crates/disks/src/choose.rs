@@ -9,20 +9,20 @@
 //! its streams have ended comes last.
 
 /// Fullness is counted in parts of this.
-pub(super) const FULL_PARTS: u64 = 1_000_000_000;
+pub(crate) const FULL_PARTS: u64 = 1_000_000_000;
 /// What a stream may still write: HDFS's usual block. Nobody says beforehand how long a block will be.
 const EXPECTED_LEN: u64 = 128 << 20;
 
 /// A disk, as far as a decision needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Picture {
+pub(crate) struct Picture {
     /// By replicas.
-    pub(super) used: u64,
-    pub(super) free: u64,
+    pub(crate) used: u64,
+    pub(crate) free: u64,
     /// Replicas that are being written.
-    pub(super) stream_count: u64,
+    pub(crate) stream_count: u64,
     /// It is sound, and answers.
-    pub(super) takes: bool,
+    pub(crate) takes: bool,
 }
 
 impl Picture {
@@ -60,7 +60,7 @@ fn parts(of: u64, whole: u64) -> u64 {
 }
 
 /// The disks that may take a replica, the best first. Equal ones take turns.
-pub(super) fn order(disks: &[Picture], turn: usize) -> Vec<usize> {
+pub(crate) fn order(disks: &[Picture], turn: usize) -> Vec<usize> {
     let count = disks.len();
     let mut order: Vec<usize> = (0..count).map(|at| (at + turn) % count).filter(|at| disks[*at].takes).collect();
     order.sort_by_key(|at| std::cmp::Reverse(disks[*at].rank()));
@@ -69,18 +69,18 @@ pub(super) fn order(disks: &[Picture], turn: usize) -> Vec<usize> {
 
 /// From which disk to which a replica should go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shift {
-    pub(super) from: usize,
-    pub(super) to: usize,
+pub(crate) struct Shift {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
     /// A longer one would bring the two less than half way towards each other, or fill the other more than this one
     /// was.
-    pub(super) len_max: u64,
+    pub(crate) len_max: u64,
     /// Bytes until one of them is as full as all disks are together.
-    pub(super) len: u64,
+    pub(crate) len: u64,
 }
 
 /// The shift from the fullest to the emptiest disk, if one of the two is further than `within` from the mean.
-pub(super) fn next_shift(disks: &[Picture], within: u64) -> Option<Shift> {
+pub(crate) fn next_shift(disks: &[Picture], within: u64) -> Option<Shift> {
     let of = |at: &usize| disks[*at].full();
     let taking: Vec<usize> = (0..disks.len()).filter(|at| disks[*at].takes && disks[*at].whole() > 0).collect();
     let (from, to) = (taking.iter().copied().max_by_key(of)?, taking.iter().copied().min_by_key(of)?);
@@ -98,7 +98,7 @@ pub(super) fn next_shift(disks: &[Picture], within: u64) -> Option<Shift> {
 }
 
 /// Bytes that have to move until all disks are as full as they are together.
-pub(super) fn uneven_len(disks: &[Picture]) -> u64 {
+pub(crate) fn uneven_len(disks: &[Picture]) -> u64 {
     let taking: Vec<usize> = (0..disks.len()).filter(|at| disks[*at].takes).collect();
     let mean = mean(disks, &taking);
     taking.iter().map(|at| disks[*at].over(mean)).sum()

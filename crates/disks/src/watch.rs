@@ -3,10 +3,9 @@
 //! Each look has a thread of its own: those of the pool may all be waiting for a disk that hangs, and the others would
 //! seem to hang, too.
 
-use super::{Disk, Disks};
-use crate::node::Node;
+use crate::disk::Disk;
+use crate::disks::Disks;
 use io::Clock;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -14,26 +13,27 @@ const LOOK_EACH: Duration = Duration::from_secs(1);
 
 type Looked = Result<(), String>;
 
-/// Watches one disk until it fails.
-pub(crate) async fn run(node: Arc<Node>, number: usize) {
+/// Watches one disk until it fails, which is when `on_failure` is called, or it takes no more. `answer_max`: how long it
+/// may be silent.
+pub async fn watch(disks: Disks, number: usize, answer_max: Duration, on_failure: impl Fn()) {
     let (mut was_full, mut is_noted) = (false, false);
     loop {
-        let looked = look(&node, number).await;
-        let disk: &Disk = &node.disks.disks()[number];
-        let dir = disk.dir.display();
-        if let Some(reason) = disk.volume.failure().filter(|_| disk.volume.is_full() && !is_noted) {
+        let looked = look(&disks, number, answer_max).await;
+        let disk: &Disk = &disks.disks()[number];
+        let dir = disk.dir().display();
+        if let Some(reason) = disk.volume().failure().filter(|_| disk.volume().is_full() && !is_noted) {
             is_noted = true;
             tracing::error!(%dir, reason, "disk is read-only now; its replicas still count");
-            node.changes.came.notify_one();
+            on_failure();
         }
-        if let Some(reason) = disk.volume.failure().filter(|_| !disk.volume.is_full()) {
-            if node.disks.any_sound() {
+        if let Some(reason) = disk.volume().failure().filter(|_| !disk.volume().is_full()) {
+            if disks.any_sound() {
                 tracing::error!(%dir, reason, "a disk has failed; the node goes on without it");
             } else {
                 tracing::error!(%dir, reason, "disk failed, and no other works: the node accepts no more writes");
             }
             // The metadata server hears it with the next heartbeat, and that is now.
-            node.changes.came.notify_one();
+            on_failure();
             return;
         }
         if let Err(error) = looked {
@@ -54,14 +54,12 @@ pub(crate) async fn run(node: Arc<Node>, number: usize) {
 
 /// One look. A disk is given up after so many seconds of silence in which another one answered: what holds up all of
 /// them, a controller or a machine that stood still, is no failure of any. The only one is waited for.
-async fn look(node: &Arc<Node>, number: usize) -> Looked {
-    let answer_max = Duration::from_millis(node.config.limits.disk_answer_ms);
-    let disks = &node.disks;
-    let mut answer = match begin(node, number) {
+async fn look(disks: &Disks, number: usize, answer_max: Duration) -> Looked {
+    let mut answer = match begin(disks, number) {
         Ok(answer) => answer,
         Err(error) => return Err(format!("no thread to look at it: {error}")),
     };
-    let (mut silence, mut asked) = (Duration::ZERO, disks.inner.clock.monotonic());
+    let (mut silence, mut asked) = (Duration::ZERO, disks.clock().monotonic());
     loop {
         if let Ok(looked) = tokio::time::timeout(LOOK_EACH, &mut answer).await {
             return looked.unwrap_or_else(|_panicked| Err("the look at it broke off".to_owned()));
@@ -74,16 +72,16 @@ async fn look(node: &Arc<Node>, number: usize) -> Looked {
             disks.give_up(number, reason.clone());
             return Err(reason);
         }
-        asked = disks.inner.clock.monotonic();
+        asked = disks.clock().monotonic();
     }
 }
 
-fn begin(node: &Arc<Node>, number: usize) -> std::io::Result<oneshot::Receiver<Looked>> {
+fn begin(disks: &Disks, number: usize) -> std::io::Result<oneshot::Receiver<Looked>> {
     let (sender, receiver) = oneshot::channel();
-    let at = Arc::clone(node);
+    let disks = disks.clone();
     io::task::thread("disk look", move || {
-        let looked = at.disks.disks()[number].look(&at.disks.inner.clock);
-        drop(at);
+        let looked = disks.disks()[number].look(disks.clock());
+        drop(disks);
         let _nobody_waits = sender.send(looked.map_err(|error| error.to_string()));
     })?;
     Ok(receiver)

@@ -8,32 +8,36 @@
 //!               ── none was ─────────▶ joins
 //! ```
 //!
-//! Which disk was where is written on each of them ([`super::known`]). A disk that is in no configured directory any
+//! Which disk was where is written on each of them ([`crate::known`]). A disk that is in no configured directory any
 //! more was taken away on purpose, and is forgotten.
 
-use super::index::{DISK_COUNT_MAX, Index};
-use super::known::Known;
-use super::places::Places;
-use super::{Disk, Disks, Gauge, Inner, Lost, settle, share};
-use crate::error::StartError;
+use crate::disk::Disk;
+use crate::disks::{Disks, Lost};
+use crate::index::{DISK_COUNT_MAX, Index};
+use crate::known::Known;
+use crate::places::Places;
+use crate::{doubles, share};
 use container::{Options, Volume, VolumeError, VolumeIdentity};
-use io::SystemClock;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use types::NodeId;
+
+/// Why no disk of a node was opened, or one is not to be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("the volume: {0}")]
+    Volume(#[from] VolumeError),
+    #[error("{0}")]
+    Dirs(String),
+}
 
 /// Says that the empty directory beside it is a new disk in the place of one that is gone for good.
 const MARK: &str = "NEW-DISK";
 
 /// Opens the volumes in these directories; those that are new are made.
-pub(crate) fn open(dirs: &[PathBuf], options: &Options) -> Result<Disks, StartError> {
+pub fn open(dirs: &[PathBuf], options: &Options) -> Result<Disks, OpenError> {
     if dirs.len() > DISK_COUNT_MAX {
-        return Err(StartError::Dirs(format!(
-            "{} directories are too many; a node takes {DISK_COUNT_MAX}",
-            dirs.len()
-        )));
+        return Err(OpenError::Dirs(format!("{} directories are too many; a node takes {DISK_COUNT_MAX}", dirs.len())));
     }
     let found: Vec<_> = dirs.iter().map(|dir| VolumeIdentity::of(dir)).collect();
     let there =
@@ -49,8 +53,7 @@ pub(crate) fn open(dirs: &[PathBuf], options: &Options) -> Result<Disks, StartEr
     };
     let missing: Vec<Option<NodeId>> = dirs.iter().map(was).collect();
     let options = Options { node, ..options.clone() };
-    let (alone, dir_count) = (dirs.len() == 1, dirs.len());
-    let mut opening = Opening { options, pool, alone, dir_count, disks: Vec::new(), lost: Vec::new() };
+    let mut opening = Opening { options, pool, dir_count: dirs.len(), disks: Vec::new(), lost: Vec::new() };
     for ((dir, found), missing) in dirs.iter().zip(found).zip(missing) {
         match (found, missing) {
             (Ok(Some(identity)), _) => opening.open(dir, Some(identity.volume))?,
@@ -63,7 +66,7 @@ pub(crate) fn open(dirs: &[PathBuf], options: &Options) -> Result<Disks, StartEr
 }
 
 /// All must be of one node and one cluster, and each another one.
-fn check<'a>(there: impl Iterator<Item = (&'a Path, &'a VolumeIdentity)>) -> Result<(), StartError> {
+fn check<'a>(there: impl Iterator<Item = (&'a Path, &'a VolumeIdentity)>) -> Result<(), OpenError> {
     let mut by_volume: BTreeMap<NodeId, &Path> = BTreeMap::new();
     let mut first: Option<&VolumeIdentity> = None;
     let mut pool: Option<&String> = None;
@@ -81,7 +84,7 @@ fn check<'a>(there: impl Iterator<Item = (&'a Path, &'a VolumeIdentity)>) -> Res
             }
         }
         if let Some(other) = by_volume.insert(identity.volume, dir) {
-            return Err(StartError::Dirs(format!(
+            return Err(OpenError::Dirs(format!(
                 "{} and {dir_text} are the same disk, or copies of each other; name one of them",
                 other.display()
             )));
@@ -93,14 +96,13 @@ fn check<'a>(there: impl Iterator<Item = (&'a Path, &'a VolumeIdentity)>) -> Res
 struct Opening {
     options: Options,
     pool: Option<String>,
-    alone: bool,
     dir_count: usize,
     disks: Vec<Disk>,
     lost: Vec<Lost>,
 }
 
 impl Opening {
-    fn open(&mut self, dir: &Path, volume: Option<NodeId>) -> Result<(), StartError> {
+    fn open(&mut self, dir: &Path, volume: Option<NodeId>) -> Result<(), OpenError> {
         let opened = Volume::open(dir, self.options.clone()).and_then(|opened| {
             if let Some(pool) = &self.pool {
                 opened.join_pool(pool)?;
@@ -115,11 +117,7 @@ impl Opening {
                     let _ = std::fs::remove_file(dir.join(MARK));
                     tracing::info!(dir = %dir.display(), "a new disk");
                 }
-                let gauge = Gauge { usage: opened.usage().unwrap_or_default(), ..Gauge::default() };
-                let (load, gauge) = (super::Load::default(), Mutex::new(gauge));
-                let (share, hangs) = (share::of_disk(self.dir_count), AtomicBool::new(false));
-                let unread_since = AtomicU64::new(0);
-                self.disks.push(Disk { dir: dir.to_owned(), volume: opened, load, gauge, share, hangs, unread_since });
+                self.disks.push(Disk::new(dir, opened, share::of_disk(self.dir_count)));
                 Ok(())
             }
             Err(error) => self.fail(dir, volume, error),
@@ -132,13 +130,13 @@ impl Opening {
         self.lose(dir, Some(volume), reason);
     }
 
-    fn fail(&mut self, dir: &Path, volume: Option<NodeId>, error: VolumeError) -> Result<(), StartError> {
+    fn fail(&mut self, dir: &Path, volume: Option<NodeId>, error: VolumeError) -> Result<(), OpenError> {
         use VolumeError::{Addresses, Foreign, ForeignPool, Format, Locked};
         // Nothing is wrong with a disk for which the process has no room: to go on without it would have all of it
         // copied.
         let is_fatal =
             matches!(error, Foreign { .. } | ForeignPool { .. } | Format { .. } | Locked { .. } | Addresses { .. });
-        if self.alone || is_fatal {
+        if is_fatal {
             return Err(error.into());
         }
         self.lose(dir, volume, error.to_string());
@@ -146,43 +144,35 @@ impl Opening {
     }
 
     fn lose(&mut self, dir: &Path, volume: Option<NodeId>, reason: String) {
-        tracing::error!(dir = %dir.display(), reason, "a disk has failed; the node goes on without it");
         self.lost.push(Lost { dir: dir.to_owned(), volume, reason });
     }
 
-    fn end(self, known: Option<Known>) -> Result<Disks, StartError> {
-        let Self { disks, lost, pool, options, .. } = self;
+    fn end(self, known: Option<Known>) -> Result<Disks, OpenError> {
+        let Self { disks, lost, pool, options, dir_count } = self;
         let (Some(node), false) = (options.node, disks.is_empty()) else {
             let reasons: Vec<String> =
                 lost.iter().map(|lost| format!("{}: {}", lost.dir.display(), lost.reason)).collect();
-            return Err(StartError::Dirs(format!("no disk can be used: {}", reasons.join("; "))));
+            return Err(OpenError::Dirs(format!("no disk can be used: {}", reasons.join("; "))));
         };
+        for Lost { dir, reason, .. } in &lost {
+            tracing::error!(dir = %dir.display(), reason, "a disk has failed; the node goes on without it");
+        }
+        assert_eq!(disks.len() + lost.len(), dir_count, "each directory has a disk, or has lost it");
         write_known(node, &disks, &lost, known);
-        let (places, doubles) = if disks.len() == 1 {
+        let found = if disks.len() == 1 {
             (Places::One, Vec::new())
         } else {
             let index = Index::default();
-            let doubles = settle::fill(&index, &disks);
+            let doubles = doubles::fill(&index, &disks);
             (Places::several(index), doubles)
         };
-        let inner = Inner {
-            node,
-            disks,
-            lost,
-            places,
-            all: share::of_all(),
-            doubles: Mutex::new(doubles),
-            turn: AtomicUsize::new(0),
-            pool: Mutex::new(pool),
-            clock: SystemClock::new(),
-        };
-        Ok(Disks { inner: inner.into() })
+        Ok(Disks::new(node, pool, (disks, lost), found))
     }
 }
 
 /// Writes down which disks there are, if that has changed.
 fn write_known(node: NodeId, disks: &[Disk], lost: &[Lost], known: Option<Known>) {
-    let there = disks.iter().map(|disk| (disk.volume.identity().volume, disk.dir.clone()));
+    let there = disks.iter().map(|disk| (disk.identity().volume, disk.dir().to_owned()));
     let missing = lost.iter().filter_map(|lost| Some((lost.volume?, lost.dir.clone())));
     let mut now: Vec<(NodeId, PathBuf)> = there.chain(missing).collect();
     now.sort();
@@ -198,11 +188,11 @@ fn write_known(node: NodeId, disks: &[Disk], lost: &[Lost], known: Option<Known>
     }
     let list = Known { node, number: number + u64::from(changed), disks: now };
     for disk in disks {
-        if Known::read(&disk.dir).as_ref() != Some(&list)
-            && let Err(error) = list.write(&disk.dir)
+        if Known::read(disk.dir()).as_ref() != Some(&list)
+            && let Err(error) = list.write(disk.dir())
         {
             // One that is full, say. The others know.
-            tracing::warn!(dir = %disk.dir.display(), %error, "the list of disks was not written");
+            tracing::warn!(dir = %disk.dir().display(), %error, "the list of disks was not written");
         }
     }
 }

@@ -24,16 +24,16 @@ const FORMAT: u32 = 1;
 const LEN_MAX: u64 = 1 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Known {
-    pub(super) node: NodeId,
-    pub(super) number: u64,
+pub(crate) struct Known {
+    pub(crate) node: NodeId,
+    pub(crate) number: u64,
     /// Volumes and the directories they were in.
-    pub(super) disks: Vec<(NodeId, PathBuf)>,
+    pub(crate) disks: Vec<(NodeId, PathBuf)>,
 }
 
 impl Known {
     /// What `dir` knows; `None` if nothing, or nothing that can be read.
-    pub(super) fn read(dir: &Path) -> Option<Self> {
+    pub(crate) fn read(dir: &Path) -> Option<Self> {
         let path = dir.join(NAME);
         let read = std::fs::metadata(&path).and_then(|meta| {
             if meta.len() > LEN_MAX { Err(ErrorKind::InvalidData.into()) } else { std::fs::read_to_string(&path) }
@@ -81,7 +81,7 @@ impl Known {
     }
 
     /// Written beside, synced and renamed: a crash leaves the old one or the new one.
-    pub(super) fn write(&self, dir: &Path) -> std::io::Result<()> {
+    pub(crate) fn write(&self, dir: &Path) -> std::io::Result<()> {
         let (path, beside) = (dir.join(NAME), dir.join("DISKS.new"));
         let mut file = File::create(&beside)?;
         file.write_all(self.text().as_bytes())?;
@@ -91,12 +91,12 @@ impl Known {
     }
 
     /// The volume that was in this directory.
-    pub(super) fn was_in(&self, dir: &Path) -> Option<NodeId> {
+    pub(crate) fn was_in(&self, dir: &Path) -> Option<NodeId> {
         self.disks.iter().find(|(_, was)| was == dir).map(|(volume, _)| *volume)
     }
 
     /// The newest list that one of these volumes has of its node.
-    pub(super) fn newest<'a>(found: impl Iterator<Item = (&'a Path, &'a VolumeIdentity)>) -> Option<Self> {
+    pub(crate) fn newest<'a>(found: impl Iterator<Item = (&'a Path, &'a VolumeIdentity)>) -> Option<Self> {
         let lists = found.filter_map(|(dir, identity)| Self::read(dir).filter(|known| known.node == identity.node));
         lists.max_by_key(|known| known.number)
     }

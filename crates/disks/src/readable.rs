@@ -1,16 +1,16 @@
 //! What is on a disk that was made read-only: it counts as absent, and reads for now. With the next start it may be
 //! gone for good, so it is copied off while it can be, if there is nothing better.
 
-use super::{Disks, Result};
+use crate::disks::{Disks, Result};
 use container::{Reader, ReplicaInfo};
 use types::{BlockId, Generation};
 
 impl Disks {
     /// A replica that counts as absent and can be read, whichever disk the block has a place on by now: a copy of it
     /// that is under way, or has failed, has taken that.
-    pub(crate) fn find_readable(&self, block: BlockId) -> Result<Option<ReplicaInfo>> {
+    pub fn find_readable(&self, block: BlockId) -> Result<Option<ReplicaInfo>> {
         for at in self.readable() {
-            let found = self.inner.disks[at].volume.find(block)?;
+            let found = self.disks()[at].volume().find(block)?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -18,18 +18,17 @@ impl Disks {
         Ok(None)
     }
 
-    pub(super) fn read_readable(&self, block: BlockId, generation_min: Generation) -> Option<Reader> {
-        self.readable().find_map(|at| self.inner.disks[at].volume.read(block, generation_min).ok())
+    pub(crate) fn read_readable(&self, block: BlockId, generation_min: Generation) -> Option<Reader> {
+        self.readable().find_map(|at| self.disks()[at].volume().read(block, generation_min).ok())
     }
 
     fn readable(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.inner.disks.len()).filter(|at| self.is_out(*at) && self.inner.disks[*at].volume.is_read_only())
+        (0..self.disks().len()).filter(|at| self.is_out(*at) && self.disks()[*at].volume().is_read_only())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::disks;
     use container::{Identity, Options};
     use types::checksum::{ChecksumKind, ChecksumSpec};
     use types::{BlockId, ContainerId, Generation, InodeId};
@@ -40,7 +39,7 @@ mod tests {
     fn a_disk_that_a_sync_found_full_keeps_what_it_has() {
         let dir = tempfile::tempdir().unwrap();
         let dirs = ["a", "b"].map(|name| dir.path().join(name));
-        let disks = disks::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
+        let disks = crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
         let spec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
         let (generation, file, home) = (Generation(1001), InodeId(7), ContainerId(0));
         let put = |index: u64| {
@@ -53,7 +52,7 @@ mod tests {
         let at = disks.place(BlockId(0)).unwrap();
         let there: Vec<BlockId> = (0..8).map(BlockId).filter(|block| disks.place(*block) == Some(at)).collect();
         disks.disks()[at].volume().become_full("a test says so".to_owned());
-        disks.disks()[at].look(&disks.inner.clock).unwrap();
+        disks.disks()[at].look(disks.clock()).unwrap();
         assert!(disks.out().is_empty() && !disks.holds_up(at));
         for block in there {
             assert!(disks.find(block).unwrap().is_some());
@@ -71,7 +70,7 @@ mod tests {
     fn a_replica_on_a_disk_that_was_made_read_only_is_absent_and_reads_until_a_copy_is_put() {
         let dir = tempfile::tempdir().unwrap();
         let dirs = ["a", "b"].map(|name| dir.path().join(name));
-        let disks = disks::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
+        let disks = crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
         let spec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
         let block = BlockId(5);
         let (generation, file, home) = (Generation(1001), InodeId(7), ContainerId(0));

@@ -1,0 +1,274 @@
+//! The disks of a node, and what is known of each: which has a block, which is out, which does not answer.
+
+use crate::choose::{self, Picture};
+use crate::claims::{Claim, enter};
+use crate::disk::{Disk, Gauge};
+use crate::doubles::Double;
+use crate::places::Places;
+use crate::share;
+use container::{ReplicaError, VolumeError};
+use io::{Share, SystemClock};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use types::{BlockId, NodeId};
+
+pub(crate) type Result<T, E = ReplicaError> = std::result::Result<T, E>;
+
+/// A disk that does not say in so long how much room it has, while another one does, is not chosen for new replicas: it
+/// hangs, or is very busy.
+const SILENT_MAX: Duration = Duration::from_secs(10);
+
+/// A disk that was not there at the start, or did not open.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    pub(crate) dir: PathBuf,
+    pub(crate) volume: Option<NodeId>,
+    pub(crate) reason: String,
+}
+
+/// Clones are the same disks.
+#[derive(Clone, Debug)]
+pub struct Disks {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    node: NodeId,
+    /// At least one.
+    disks: Vec<Disk>,
+    lost: Vec<Lost>,
+    places: Places,
+    /// For work that asks all of them.
+    all: Share,
+    /// Replicas of blocks that another disk has as well.
+    doubles: Mutex<Vec<Double>>,
+    turn: AtomicUsize,
+    pool: Mutex<Option<String>>,
+    clock: SystemClock,
+}
+
+impl Disks {
+    /// Those that were opened (at least one), and those that were not.
+    pub(crate) fn new(
+        node: NodeId,
+        pool: Option<String>,
+        (disks, lost): (Vec<Disk>, Vec<Lost>),
+        (places, doubles): (Places, Vec<Double>),
+    ) -> Self {
+        assert!(!disks.is_empty(), "a node has a disk that was opened");
+        assert!(disks.iter().all(|disk| disk.identity().node == node), "all disks are of the same node");
+        let inner = Inner {
+            node,
+            disks,
+            lost,
+            places,
+            all: share::of_all(),
+            doubles: Mutex::new(doubles),
+            turn: AtomicUsize::new(0),
+            pool: Mutex::new(pool),
+            clock: SystemClock::new(),
+        };
+        Self { inner: inner.into() }
+    }
+
+    pub fn node_id(&self) -> NodeId {
+        self.inner.node
+    }
+
+    /// What clients are shown as the storage of this node's replicas: it stays the same whichever disk fails. A node
+    /// whose list of disks has one shows that one's volume, as in its report of disks.
+    pub fn storage_id(&self) -> NodeId {
+        match &self.inner.disks[..] {
+            [disk] if self.inner.lost.is_empty() => disk.identity().volume,
+            _ => self.inner.node,
+        }
+    }
+
+    /// The block pool, once the metadata server has told it; kept with the volumes.
+    pub fn pool(&self) -> Option<String> {
+        self.lock_pool().clone()
+    }
+
+    /// Binds all disks to a cluster's block pool. One that cannot be is out if another one is bound; if none is, the
+    /// first error is the answer. So it is if one of them is another cluster's.
+    pub fn join_pool(&self, pool: &str) -> Result<(), VolumeError> {
+        let mut unbound = Vec::new();
+        for disk in &self.inner.disks {
+            match disk.join_pool(pool) {
+                Err(VolumeError::Io { .. }) if !disk.is_sound() => {} // it is out
+                Err(error @ VolumeError::Io { .. }) => unbound.push((disk, error)),
+                joined => joined?,
+            }
+        }
+        let sound_count = self.inner.disks.iter().filter(|disk| disk.is_sound()).count();
+        assert!(unbound.len() <= self.inner.disks.len(), "each disk is asked once");
+        if unbound.len() >= sound_count
+            && let Some((_, error)) = unbound.pop_if(|_| true)
+        {
+            return Err(error);
+        }
+        unbound.into_iter().for_each(|(disk, error)| disk.volume().give_up(error.to_string()));
+        *self.lock_pool() = Some(pool.to_owned());
+        Ok(())
+    }
+
+    fn lock_pool(&self) -> MutexGuard<'_, Option<String>> {
+        self.inner.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn disks(&self) -> &[Disk] {
+        &self.inner.disks
+    }
+
+    /// Where hash trees are kept. They can all be made again, so one of the disks is enough: the first that was opened,
+    /// for what lies below a mount point where none is mounted is nobody's.
+    pub fn trees(&self) -> PathBuf {
+        self.inner.disks.first().map(|disk| disk.dir().join("trees")).unwrap_or_default()
+    }
+
+    /// Whether that one was not given up.
+    pub fn has_trees(&self) -> bool {
+        self.inner.disks.first().is_some_and(|disk| !disk.hangs())
+    }
+
+    pub(crate) fn lost(&self) -> &[Lost] {
+        &self.inner.lost
+    }
+
+    pub(crate) fn places(&self) -> &Places {
+        &self.inner.places
+    }
+
+    pub(crate) fn clock(&self) -> &SystemClock {
+        &self.inner.clock
+    }
+
+    /// For work that asks all disks.
+    pub(crate) fn all(&self) -> &Share {
+        &self.inner.all
+    }
+
+    /// Replicas of blocks that another disk has as well. They are told once.
+    pub(crate) fn take_doubles(&self) -> Vec<Double> {
+        std::mem::take(&mut *self.inner.doubles.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn any_sound(&self) -> bool {
+        self.inner.disks.iter().any(Disk::is_sound)
+    }
+
+    /// Nothing counts any more that is there. What is on a disk that was only made read-only is sound: it counts as
+    /// long as no other disk could take the copies.
+    pub fn is_out(&self, at: usize) -> bool {
+        let disk = &self.inner.disks[at];
+        !disk.keeps() && (!disk.volume().is_read_only() || self.any_sound())
+    }
+
+    /// It did not say of late how it is, while another one did: what holds up all of them is no failure of any. One that
+    /// has failed is not asked, and refuses at once.
+    fn is_silent(&self, at: usize, newest: Duration) -> bool {
+        let disk = &self.inner.disks[at];
+        disk.keeps() && newest.saturating_sub(disk.gauge().at) >= SILENT_MAX
+    }
+
+    /// When a disk answered last.
+    fn newest_answer(&self) -> Duration {
+        self.inner.disks.iter().map(|disk| disk.gauge().at).max().unwrap_or_default()
+    }
+
+    /// Whether work on this disk may take long: it does not answer, and is not out yet.
+    pub fn holds_up(&self, at: usize) -> bool {
+        self.is_silent(at, self.newest_answer()) && !self.is_out(at)
+    }
+
+    /// Whether the disk that has this block holds up those who want it.
+    pub fn is_held_up(&self, block: BlockId) -> bool {
+        self.place(block).is_some_and(|at| self.holds_up(at))
+    }
+
+    /// The disk that somebody works on at this moment who decides about this block.
+    pub fn decided_at(&self, block: BlockId) -> Option<usize> {
+        self.inner.places.claimed_at(block)
+    }
+
+    /// The disks that are out.
+    pub fn out(&self) -> Vec<usize> {
+        (0..self.inner.disks.len()).filter(|at| self.is_out(*at)).collect()
+    }
+
+    /// Where a block is, whether that disk works or not.
+    pub(crate) fn place(&self, block: BlockId) -> Option<usize> {
+        self.inner.places.get(block)
+    }
+
+    pub(crate) fn note(&self, block: BlockId, at: usize) {
+        self.inner.places.set(block, at);
+    }
+
+    pub(crate) fn forget(&self, block: BlockId, at: usize) {
+        self.inner.places.forget(block, at);
+    }
+
+    /// The disk that has a block and is not out.
+    pub(crate) fn holder(&self, block: BlockId) -> Option<&Disk> {
+        let at = self.place(block).filter(|at| !self.is_out(*at))?;
+        Some(&self.inner.disks[at])
+    }
+
+    /// The disk that a change of a replica goes to. A replica that may be on a disk that is out is not "not found":
+    /// nobody may conclude from it that nothing is there.
+    pub(crate) fn changing(&self, block: BlockId, claim: &Option<Claim<'_>>) -> Result<usize> {
+        match self.place(block) {
+            Some(at) if self.is_out(at) => Err(self.inner.disks[at].out()),
+            Some(at) => {
+                enter(claim, at)?;
+                Ok(at)
+            }
+            None => Err(self.absent(block)),
+        }
+    }
+
+    pub(crate) fn absent(&self, block: BlockId) -> ReplicaError {
+        match self.inner.lost.first() {
+            None => ReplicaError::NotFound { block },
+            Some(lost) => {
+                let dir = lost.dir.display();
+                ReplicaError::VolumeFailed { reason: format!("{block} may be in {dir}, which is out: {}", lost.reason) }
+            }
+        }
+    }
+
+    pub(crate) fn claim(&self, block: BlockId) -> Option<Claim<'_>> {
+        self.inner.places.claim(block, |at| self.inner.disks[at].hangs())
+    }
+
+    /// What is known of the disks without asking them.
+    pub(crate) fn pictures(&self) -> Vec<Picture> {
+        let newest = self.newest_answer();
+        let picture = |(at, disk): (usize, &Disk)| {
+            let Gauge { usage, .. } = disk.gauge();
+            Picture {
+                used: usage.used,
+                free: usage.remaining,
+                stream_count: disk.load().count(),
+                takes: disk.is_sound() && !self.is_silent(at, newest),
+            }
+        };
+        self.inner.disks.iter().enumerate().map(picture).collect()
+    }
+
+    /// Disks for a new replica, the best first. Where none takes one, all that answer are asked, so that whoever writes
+    /// hears their own refusal.
+    pub(crate) fn order(&self) -> Vec<usize> {
+        let order = choose::order(&self.pictures(), self.inner.turn.fetch_add(1, Ordering::Relaxed));
+        if !order.is_empty() {
+            return order;
+        }
+        let newest = self.newest_answer();
+        let answers = |at: &usize| !self.inner.disks[*at].hangs() && !self.is_silent(*at, newest);
+        (0..self.inner.disks.len()).filter(answers).collect()
+    }
+}

@@ -1,0 +1,156 @@
+//! Where a replica that comes goes.
+//!
+//! ```text
+//! create ──▶ the disk that has the block, if one has ──full, and nothing is left there──▶ the others, the best first
+//! create_ordered_copy ──▶ the same ──full, and what it replaces is there──▶ another disk ──put──▶ change_over
+//! ```
+//!
+//! Promise: what is there already is not in two places: the disk that has the block takes what comes for it, or what
+//! comes replaces it ([`crate::change_over`]).
+
+use crate::claims::{conclude, enter};
+use crate::disks::{Disks, Result};
+use crate::load::Stream;
+use crate::writer::{Replaced, Writer};
+use container::{Advice, Identity, ReopenAsk, ReplicaError, Volume};
+use types::{BlockId, ReplicaState};
+
+impl Disks {
+    /// See [`Volume::create`].
+    pub fn create(&self, identity: Identity) -> Result<Writer> {
+        self.create_by(identity.block, &|volume| volume.create(identity))
+    }
+
+    /// See [`Volume::create_copy`].
+    pub fn create_copy(&self, identity: Identity) -> Result<Writer> {
+        self.create_by(identity.block, &|volume| volume.create_copy(identity))
+    }
+
+    /// For a copy of `len` bytes that the metadata server ordered, which is put synced: [`Volume::create_replacement`]
+    /// if it `replaces` a damaged replica, else [`Volume::create_copy`]. What is on a disk that is out makes no room:
+    /// the copy goes to another disk. So it does if there is no room beside what it replaces.
+    pub fn create_ordered_copy(&self, identity: Identity, len: u64, replaces: bool) -> Result<Writer> {
+        let there = self.places().known(identity.block).filter(|at| !self.is_out(*at));
+        if let Some(from) = there
+            && (!self.disks()[from].is_sound() || self.disks()[from].gauge().usage.remaining <= len)
+            && let Some(writer) = self.create_beside(identity, from, replaces)?
+        {
+            return Ok(writer);
+        }
+        let create = |volume: &Volume| {
+            if replaces { volume.create_replacement(identity) } else { volume.create_copy(identity) }
+        };
+        match self.create_by(identity.block, &create) {
+            Err(error) if error.is_disk_full() => {
+                let beside = there.map(|from| self.create_beside(identity, from, replaces));
+                beside.transpose()?.flatten().ok_or(error)
+            }
+            created => created,
+        }
+    }
+
+    /// A copy on another disk than the one that has what it replaces. `None`: there is nothing to be replaced, or no
+    /// other disk.
+    fn create_beside(&self, identity: Identity, from: usize, replaces: bool) -> Result<Option<Writer>> {
+        let block = identity.block;
+        let claim = self.claim(block);
+        let there = self.disks()[from].volume().find(block)?;
+        let Some(info) = there.filter(|info| info.state == ReplicaState::Finalized) else { return Ok(None) };
+        let have = info.identity.generation;
+        if have > identity.generation || have == identity.generation && !replaces {
+            return Ok(None);
+        }
+        for at in self.order().into_iter().filter(|at| *at != from) {
+            let disk = &self.disks()[at];
+            let stream = disk.load().begin();
+            enter(&claim, at)?;
+            match disk.volume().create_copy(identity) {
+                Ok(writer) => {
+                    let replaced = Replaced { disks: self.clone(), from, info };
+                    return Ok(Some(Writer::new(writer, at, stream).in_place_of(replaced)));
+                }
+                Err(error) => tracing::debug!(%block, dir = %disk.dir().display(), %error, "no room for a replacement"),
+            }
+        }
+        Ok(None)
+    }
+
+    fn create_by(&self, block: BlockId, create: &dyn Fn(&Volume) -> Result<container::Writer>) -> Result<Writer> {
+        let claim = self.claim(block);
+        // What is there already may be in the way, or has to make room.
+        let mut known = match self.places().known(block) {
+            Some(at) if !self.is_out(at) && self.disks()[at].volume().find(block)?.is_some() => Some(at),
+            _ => None,
+        };
+        let mut order = known.map_or_else(|| self.order(), |at| vec![at]);
+        let mut refusal = None;
+        let mut next = 0;
+        while let Some(at) = order.get(next).copied() {
+            next += 1;
+            let disk = &self.disks()[at];
+            let stream = disk.load().begin();
+            enter(&claim, at)?;
+            match create(disk.volume()) {
+                Ok(writer) => {
+                    conclude(&claim, || self.note(block, at))?;
+                    return Ok(Writer::new(writer, at, stream));
+                }
+                Err(error) if error.advice() == Advice::WriteElsewhere && !error.is_momentary() => {
+                    self.did_not_take(at, block);
+                    refusal.get_or_insert(error);
+                    if known.take().is_some() && self.place(block).is_none() {
+                        // It has made room, and there is none all the same.
+                        order.extend(self.order().into_iter().filter(|other| *other != at));
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(refusal.unwrap_or_else(|| self.none_takes()))
+    }
+
+    fn none_takes(&self) -> ReplicaError {
+        ReplicaError::VolumeFailed { reason: "no disk of this node takes writes now".to_owned() }
+    }
+
+    /// A disk refused a replica: perhaps it is gone, which is to be known before the next one comes.
+    pub fn did_not_take(&self, at: usize, block: BlockId) {
+        let disk = &self.disks()[at];
+        if disk.is_sound()
+            && let Err(error) = disk.look(self.clock())
+        {
+            tracing::warn!(dir = %disk.dir().display(), %error, "a disk does not take a replica");
+        }
+        // One that hangs is not asked again: what was noted there is out with it.
+        if !disk.hangs() && !matches!(disk.volume().find(block), Ok(Some(_))) {
+            self.forget(block, at);
+        }
+    }
+
+    /// The disk for a small replica, not one of `avoided`. It is noted as the block's place before the replica is
+    /// there, so that one that is sent again meets the first. Waits for nothing.
+    pub fn place_small(&self, block: BlockId, avoided: &[usize]) -> Option<(usize, Stream)> {
+        let fits = |at: &usize| !avoided.contains(at);
+        let at = match self.place(block).filter(|at| fits(at) && !self.is_out(*at)) {
+            Some(at) => at,
+            None => {
+                let at = self.order().into_iter().find(fits)?;
+                let stale = self.place(block).is_some_and(|known| !fits(&known) || self.is_out(known));
+                if stale {
+                    self.note(block, at);
+                }
+                self.places().get_or_set(block, at)
+            }
+        };
+        Some((at, self.disks()[at].load().begin()))
+    }
+
+    /// See [`Volume::reopen`].
+    pub fn reopen(&self, block: BlockId, ask: ReopenAsk) -> Result<Writer> {
+        let claim = self.claim(block);
+        let at = self.changing(block, &claim)?;
+        let disk = &self.disks()[at];
+        let stream = disk.load().begin();
+        Ok(Writer::new(disk.volume().reopen(block, ask)?, at, stream))
+    }
+}

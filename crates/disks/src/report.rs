@@ -1,0 +1,71 @@
+//! What the disks say of themselves, without asking them: for the metadata server and for monitors.
+//!
+//! Promise: nobody waits for a disk. What each one said in the last look is told, a second old at most while it answers.
+
+use crate::disks::Disks;
+use io::Clock;
+
+/// Bytes of all disks that are not out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub capacity_len: u64,
+    pub used_len: u64,
+    pub free_len: u64,
+}
+
+/// One disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiskReport {
+    /// The id of its volume, if that is known.
+    pub volume: String,
+    pub dir: String,
+    /// Why it takes no writes; empty for a sound one.
+    pub failure: String,
+    pub capacity_len: u64,
+    pub used_len: u64,
+    pub free_len: u64,
+    pub replica_count: u64,
+    /// Replicas that are being written.
+    pub stream_count: u64,
+    /// For how long the replica that waits longest for the scrub was not read; `None`: there is none.
+    pub unread_ms: Option<u64>,
+}
+
+impl Disks {
+    pub fn usage(&self) -> Usage {
+        let mut sum = Usage::default();
+        for (_, disk) in self.disks().iter().enumerate().filter(|(at, _)| !self.is_out(*at)) {
+            let usage = disk.gauge().usage;
+            sum.capacity_len += usage.capacity;
+            sum.used_len += usage.used;
+            // One that takes no writes offers no room.
+            sum.free_len += if disk.is_sound() { usage.remaining } else { 0 };
+        }
+        sum
+    }
+
+    /// Each disk by itself, those that failed too.
+    pub fn reports(&self) -> Vec<DiskReport> {
+        let there = self.disks().iter().map(|disk| {
+            let usage = disk.gauge().usage;
+            DiskReport {
+                volume: disk.identity().volume.to_string(),
+                dir: disk.dir().display().to_string(),
+                failure: disk.volume().failure().unwrap_or_default().to_owned(),
+                capacity_len: usage.capacity,
+                used_len: usage.used,
+                free_len: usage.remaining,
+                replica_count: usage.replica_count,
+                stream_count: disk.load().count(),
+                unread_ms: disk.unread_ms(self.clock().now()),
+            }
+        });
+        let lost = self.lost().iter().map(|lost| DiskReport {
+            volume: lost.volume.map_or(String::new(), |volume| volume.to_string()),
+            dir: lost.dir.display().to_string(),
+            failure: lost.reason.clone(),
+            ..DiskReport::default()
+        });
+        there.chain(lost).collect()
+    }
+}

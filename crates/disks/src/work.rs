@@ -1,0 +1,48 @@
+//! Work that may wait for a disk, done in that disk's share of threads ([`crate::share`]).
+
+use crate::disks::{Disks, Result};
+use container::ReplicaError;
+use io::Share;
+use types::BlockId;
+
+impl Disks {
+    /// A disk has not answered for too long: nothing counts any more that is there, and nobody waits for it.
+    pub(crate) fn give_up(&self, number: usize, reason: String) {
+        self.disks()[number].give_up(reason);
+        // Work that asks all of them may hang in it, too; from now on it is not asked.
+        self.all().renew();
+    }
+
+    /// Of the disk that has this block.
+    pub fn share(&self, block: BlockId) -> &Share {
+        self.place(block).map_or(self.all(), |at| self.disks()[at].share())
+    }
+
+    /// Does what may wait for the disk that has this block.
+    pub async fn for_block<T: Send + 'static>(
+        &self,
+        block: BlockId,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T> {
+        self.run(self.share(block), work).await
+    }
+
+    /// Does what may wait for this disk.
+    pub async fn for_disk<T: Send + 'static>(
+        &self,
+        number: usize,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T> {
+        self.run(self.disks()[number].share(), work).await
+    }
+
+    /// Does what may wait for any of the disks.
+    pub async fn for_all<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Result<T> {
+        self.run(self.all(), work).await
+    }
+
+    async fn run<T: Send + 'static>(&self, share: &Share, work: impl FnOnce(&Self) -> T + Send + 'static) -> Result<T> {
+        let disks = self.clone();
+        share.run(move || work(&disks)).await.map_err(|_stuck| ReplicaError::Hangs)
+    }
+}
