@@ -121,6 +121,12 @@ impl Disk {
         Ok(())
     }
 
+    /// As if it had answered at this time.
+    #[cfg(test)]
+    pub(crate) fn set_answered(&self, at: Duration) {
+        self.gauge.lock().unwrap_or_else(PoisonError::into_inner).at = at;
+    }
+
     /// Why nothing is done there any more.
     pub(crate) fn out(&self) -> ReplicaError {
         let reason = self.volume.failure().unwrap_or("it is out").to_owned();

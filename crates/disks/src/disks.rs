@@ -272,3 +272,90 @@ impl Disks {
         (0..self.inner.disks.len()).filter(answers).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use container::{Identity, Options};
+    use types::checksum::{ChecksumKind, ChecksumSpec};
+    use types::{ContainerId, Generation, InodeId};
+
+    /// Runs a check with one disk, with two, and with three.
+    fn each(check: impl Fn(&Disks)) {
+        for count in 1..=3 {
+            let dir = tempfile::tempdir().unwrap();
+            let dirs: Vec<PathBuf> = (0..count).map(|number| dir.path().join(format!("d{number}"))).collect();
+            check(&crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap());
+        }
+    }
+
+    fn write(disks: &Disks, block: u64) -> Result<()> {
+        let (generation, file, home) = (Generation(1001), InodeId(7), ContainerId(0));
+        let checksum = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
+        let identity = Identity { block: BlockId(block), generation, file, home, checksum };
+        let mut writer = disks.create(identity)?;
+        writer.write(0, &[3; 1000], &[])?;
+        writer.put(1000)
+    }
+
+    #[test]
+    fn whoever_writes_hears_why_no_disk_takes_it() {
+        each(|disks| {
+            write(disks, 1).unwrap();
+            for (at, disk) in disks.disks().iter().enumerate() {
+                disk.volume().become_read_only(format!("reason {at}"));
+            }
+            let refusal = write(disks, 2).unwrap_err().to_string();
+            assert!(refusal.contains("reason 0"), "{refusal}");
+            assert!(disks.out().is_empty(), "there is nowhere to copy to");
+            assert!(!(0..disks.disks().len()).any(|at| disks.holds_up(at)), "they refuse at once");
+            disks.verify(BlockId(1)).unwrap();
+        });
+    }
+
+    #[test]
+    fn nothing_counts_of_a_node_whose_disks_are_all_gone() {
+        each(|disks| {
+            write(disks, 1).unwrap();
+            disks.disks().iter().for_each(|disk| disk.volume().give_up("it is gone".to_owned()));
+            let refusal = write(disks, 2).unwrap_err().to_string();
+            assert!(refusal.contains("it is gone"), "{refusal}");
+            assert_eq!(disks.out().len(), disks.disks().len());
+            assert_eq!(disks.usage(), crate::Usage::default());
+            assert_eq!(disks.find(BlockId(1)).unwrap(), None, "nothing counts that was there");
+        });
+    }
+
+    #[test]
+    fn a_disk_holds_up_others_only_while_another_one_answers() {
+        each(|disks| {
+            let (first, others) = disks.disks().split_first().unwrap();
+            disks.disks().iter().for_each(|disk| disk.set_answered(Duration::from_secs(100)));
+            assert!((0..disks.disks().len()).all(|at| !disks.holds_up(at)), "all of them or none");
+            others.iter().for_each(|disk| disk.set_answered(Duration::from_secs(200)));
+            assert_eq!(disks.holds_up(0), !others.is_empty());
+            (0..6).for_each(|block| write(disks, block).unwrap());
+            let there = (0..6).filter(|block| disks.place(BlockId(*block)) == Some(0)).count();
+            assert_eq!(there, if others.is_empty() { 6 } else { 0 });
+            first.set_answered(Duration::from_secs(199));
+            assert!(!disks.holds_up(0));
+        });
+    }
+
+    /// The first disk cannot write its identity.
+    #[test]
+    fn a_disk_that_cannot_be_bound_to_a_pool_is_out_if_another_one_is_not() {
+        each(|disks| {
+            std::fs::create_dir_all(disks.disks()[0].dir().join("VERSION.new/in the way")).unwrap();
+            let joined = disks.join_pool("BP-1");
+            if disks.disks().len() == 1 {
+                assert!(matches!(joined, Err(VolumeError::Io { .. })), "{joined:?}");
+                assert_eq!((disks.out(), disks.pool()), (Vec::new(), None));
+            } else {
+                joined.unwrap();
+                assert_eq!((disks.out(), disks.pool().as_deref()), (vec![0], Some("BP-1")));
+            }
+            assert!(matches!(disks.join_pool("BP-2"), Err(VolumeError::ForeignPool { .. })) || disks.pool().is_none());
+        });
+    }
+}

@@ -196,3 +196,23 @@ fn write_known(node: NodeId, disks: &[Disk], lost: &[Lost], known: Option<Known>
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file lies where the directory of a disk should be.
+    #[test]
+    fn a_node_starts_without_a_disk_if_another_one_opens() {
+        let dir = tempfile::tempdir().unwrap();
+        let [bad, good] = ["bad", "good"].map(|name| dir.path().join(name));
+        std::fs::write(&bad, "no directory").unwrap();
+        let options = Options::default();
+        let alone = open(std::slice::from_ref(&bad), &options).unwrap_err().to_string();
+        assert!(alone.contains("no disk can be used") && alone.contains(&bad.display().to_string()), "{alone}");
+        let disks = open(&[bad.clone(), good], &options).unwrap();
+        let failed: Vec<String> =
+            disks.reports().into_iter().filter(|disk| !disk.failure.is_empty()).map(|disk| disk.dir).collect();
+        assert_eq!((disks.disks().len(), failed), (1, vec![bad.display().to_string()]));
+    }
+}
