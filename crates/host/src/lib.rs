@@ -7,10 +7,12 @@
 //! |---|---|
 //! | [`limit`] | how many open files the process may have |
 //! | [`memory`] | when freed memory goes back to the machine |
+//! | [`meter`] | what a server tells those who measure of the resources that it has used |
 //! | [`process`] | processor time used so far; a number that names the process |
 //! | [`user`] | names and groups of the machine's users |
 
 pub mod limit;
 pub mod memory;
+pub mod meter;
 pub mod process;
 pub mod user;

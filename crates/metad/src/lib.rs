@@ -68,7 +68,6 @@ mod levada_protocol;
 mod machine;
 mod mappings;
 mod member_messages;
-mod meter;
 mod method;
 mod named_paths;
 mod node_calls;

@@ -115,7 +115,8 @@ fn of_leader(core: &Core) -> Value {
         };
         (nodes, cluster.container_count(), cluster.pipeline_count(), counts)
     });
-    let (used, census, shortage) = (crate::meter::answer(), core.leader().census.last(), counts.shortage);
+    let (used, census, shortage) =
+        (host::meter::answer(wire::meter::Role::Metadata), core.leader().census.last(), counts.shortage);
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pool": core.pool,

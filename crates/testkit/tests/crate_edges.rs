@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // ring 2: effects
     ("io", &["types"]),
     ("metrics", &[]),
-    ("host", &["types", "io", "metrics"]),
+    ("host", &["types", "wire", "io", "metrics"]),
     ("kv", &["types", "io"]),
     ("container", &["types", "io", "metrics", "kv"]),
     ("disks", &["types", "io", "container"]),

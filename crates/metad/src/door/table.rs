@@ -10,14 +10,14 @@ use crate::method::Needs::{Any, Leader, LeaderOr};
 use crate::method::Who::{Anyone, Member, Node, Superuser, User};
 use crate::method::{Method, Needs, Who, row};
 use crate::telemetry::RowNumber;
-use crate::{admin, balancer, client, fsck, ha, levada_protocol, mappings, member_messages, meter, nodes, settings};
+use crate::{admin, balancer, client, fsck, ha, levada_protocol, mappings, member_messages, nodes, settings};
 use hdfs::protocol;
 use rpc::Call;
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::LazyLock;
 use wire::client::{ADD_LEASED, AddLeasedRequest, LEASE_BLOCKS, PUT_FILE, PutFileRequest};
-use wire::meter::{METER, MeterRequest};
+use wire::meter::{METER, MeterRequest, Role};
 use wire::node::{CATALOGUE, HEARTBEAT, REGISTER, RegisterRequest};
 
 /// What is asked over HTTP.
@@ -135,8 +135,13 @@ const RECONFIGURATION: &[Method] = &[
     row("getReconfigurationStatus", Superuser, Any, Never, handler!(visit => settings::reconfigure(visit))),
 ];
 
-const METERS: &[Method] =
-    &[row(METER, Anyone, Any, Never, handler!(visit => ready(visit.request().map(|MeterRequest {}| meter::answer()))))];
+const METERS: &[Method] = &[row(
+    METER,
+    Anyone,
+    Any,
+    Never,
+    handler!(visit => ready(visit.request().map(|MeterRequest {}| host::meter::answer(Role::Metadata)))),
+)];
 
 const RAFT: &[Method] =
     &[row(wire::raft::TELL, Member, Any, Never, handler!(visit => member_messages::deliver(visit, visit.request()?)))];
