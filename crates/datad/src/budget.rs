@@ -61,6 +61,11 @@ impl Budget {
         Self { shared: Arc::new(Shared { len, state: Mutex::default() }) }
     }
 
+    /// Bytes that there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.shared.len
+    }
+
     /// Bytes that are taken now.
     pub(crate) fn used_len(&self) -> u64 {
         self.shared.lock().taken.iter().sum()

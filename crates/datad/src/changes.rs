@@ -1,5 +1,6 @@
 //! What changed on this node since metad last heard: put, deleted, left behind by a broken chain.
 
+use crate::heartbeat_progress::HeartbeatProgress;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +21,8 @@ enum Change {
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     waiting: Mutex<Waiting>,
-    pub(crate) came: Notify,
+    came: Notify,
+    heartbeats: HeartbeatProgress,
 }
 
 #[derive(Debug, Default)]
@@ -41,9 +43,31 @@ pub(crate) struct Batch {
 }
 
 impl Changes {
+    /// Has the next heartbeat begin soon.
+    pub(crate) fn report_soon(&self) {
+        self.came.notify_one();
+    }
+
+    /// Returns when there is something that should be told soon.
+    pub(crate) async fn came(&self) {
+        self.came.notified().await;
+    }
+
+    /// How far the metadata server has heard of this node.
+    pub(crate) fn heartbeats(&self) -> &HeartbeatProgress {
+        &self.heartbeats
+    }
+
+    /// Has the metadata server hear now what is so now, but waits no longer than `most`; true if it has. Blocks.
+    pub(crate) fn report_within(&self, most: Duration) -> bool {
+        let before = self.heartbeats.begun(); // the one that is called for now may be over before this thread goes on
+        self.report_soon();
+        self.heartbeats.wait(before, most)
+    }
+
     pub(crate) fn put(&self, replica: Replica) {
         self.add(replica.block_id(), Change::Put(replica), true);
-        self.came.notify_one();
+        self.report_soon();
     }
 
     pub(crate) fn deleted(&self, block: BlockId) {

@@ -1,14 +1,12 @@
 //! The digest of a block (op 85), made from its stored checksums; only a partial last chunk is read.
 
-use crate::answer::{Refusal, success};
-use crate::block::Named;
-use crate::node::Node;
+use crate::data_service::DataService;
+use crate::reply::{Refusal, success};
 use container::Reader;
 use hdfs::proto::{
     BlockChecksumTypeProto as Kind, BlockOpResponseProto, OpBlockChecksumProto, OpBlockChecksumResponseProto,
 };
 use md5::{Digest, Md5};
-use std::sync::Arc;
 use types::checksum::Appender;
 use types::{ChecksumKind, ChecksumSpec};
 
@@ -16,9 +14,9 @@ use types::{ChecksumKind, ChecksumSpec};
 const WINDOW_LEN: u64 = 256 << 10;
 
 /// Blocks: the checksums come from the disk.
-pub(crate) fn answer(node: &Arc<Node>, op: &OpBlockChecksumProto) -> Result<BlockOpResponseProto, Refusal> {
-    let named = Named::of(&op.header, node.pool().as_deref())?;
-    let reader = node.disks.read(named.block, named.generation)?;
+pub(crate) fn answer(service: &DataService, op: &OpBlockChecksumProto) -> Result<BlockOpResponseProto, Refusal> {
+    let named = service.admission.block(&op.header)?;
+    let reader = service.replicas.disks.read(named.block, named.generation)?;
     let len = match op.header.block.num_bytes {
         None => reader.visible_len(), // who does not say means all
         Some(len) if len <= reader.len() => len,

@@ -1,8 +1,7 @@
 //! What the metadata server asks when it compares containers: does this node have what it should have?
 
-use crate::node::Node;
+use crate::replicas::Replicas;
 use container::ReplicaError;
-use std::sync::Arc;
 use types::{BlockId, ContainerId, Fitness, Generation, ReplicaState};
 use wire::node::{CompareRequest, CompareResponse, Digest, PAGE_COUNT_MAX, Replica, VerifyRequest, VerifyResponse};
 
@@ -10,15 +9,15 @@ use wire::node::{CompareRequest, CompareResponse, Digest, PAGE_COUNT_MAX, Replic
 const STEP_COUNT: usize = 1000;
 
 /// A page by its digest, or by its list.
-pub(crate) fn compare(node: &Node, request: &CompareRequest) -> Result<CompareResponse, ReplicaError> {
+pub(crate) fn compare(replicas: &Replicas, request: &CompareRequest) -> Result<CompareResponse, ReplicaError> {
     let mut answer = CompareResponse::default();
     if let Some(digest) = request.digest {
-        answer.same = self_digest(node, request, digest.count)? == Some(digest);
+        answer.same = self_digest(replicas, request, digest.count)? == Some(digest);
         return Ok(answer);
     }
     for wanted in request.replicas.iter().take(PAGE_COUNT_MAX) {
-        let fitness = match fitness(node, wanted)? {
-            Fitness::Absent if is_readable(node, wanted)? => Fitness::Readable,
+        let fitness = match fitness(replicas, wanted)? {
+            Fitness::Absent if is_readable(replicas, wanted)? => Fitness::Readable,
             fitness => fitness,
         };
         answer.fitness.push(fitness.into());
@@ -27,18 +26,18 @@ pub(crate) fn compare(node: &Node, request: &CompareRequest) -> Result<CompareRe
 }
 
 /// The digest of what is here in the range; `None` as soon as it is more than `count_max`.
-fn self_digest(node: &Node, request: &CompareRequest, count_max: u64) -> Result<Option<Digest>, ReplicaError> {
+fn self_digest(replicas: &Replicas, request: &CompareRequest, count_max: u64) -> Result<Option<Digest>, ReplicaError> {
     let mut digest = Digest::default();
     let mut from = BlockId(request.from);
     loop {
-        let infos = node.disks.replicas(from, STEP_COUNT)?;
+        let infos = replicas.disks.replicas(from, STEP_COUNT)?;
         for info in &infos {
             let identity = info.identity;
             if identity.block.0 > request.through {
                 return Ok(Some(digest));
             }
             let home_fits = identity.home == ContainerId(request.home) || identity.home == ContainerId(0);
-            let leaves = node.deleter.is_ordered(identity.block, identity.generation);
+            let leaves = replicas.deletions.is_ordered(identity.block, identity.generation);
             if info.state == ReplicaState::Finalized && home_fits && !leaves {
                 digest.add(identity.block, identity.generation, info.len);
             }
@@ -53,8 +52,8 @@ fn self_digest(node: &Node, request: &CompareRequest, count_max: u64) -> Result<
     }
 }
 
-fn fitness(node: &Node, wanted: &Replica) -> Result<Fitness, ReplicaError> {
-    let Some(info) = node.disks.find(wanted.block_id())? else { return Ok(Fitness::Absent) };
+fn fitness(replicas: &Replicas, wanted: &Replica) -> Result<Fitness, ReplicaError> {
+    let Some(info) = replicas.disks.find(wanted.block_id())? else { return Ok(Fitness::Absent) };
     let have = info.identity.generation;
     let is_whole = match info.state {
         ReplicaState::Finalized => info.len >= wanted.len,
@@ -66,43 +65,41 @@ fn fitness(node: &Node, wanted: &Replica) -> Result<Fitness, ReplicaError> {
     Ok(match () {
         () if have < wanted.generation_stamp() => Fitness::Absent,
         // It is as good as gone.
-        () if node.deleter.is_ordered(info.identity.block, have) => Fitness::Absent,
+        () if replicas.deletions.is_ordered(info.identity.block, have) => Fitness::Absent,
         () if is_whole => Fitness::Fit,
         () => Fitness::Unfit,
     })
 }
 
 /// It is on a disk that is lost for all but reading.
-fn is_readable(node: &Node, wanted: &Replica) -> Result<bool, ReplicaError> {
-    let Some(info) = node.disks.find_readable(wanted.block_id())? else { return Ok(false) };
+fn is_readable(replicas: &Replicas, wanted: &Replica) -> Result<bool, ReplicaError> {
+    let Some(info) = replicas.disks.find_readable(wanted.block_id())? else { return Ok(false) };
     let have = info.identity.generation;
     let is_whole = info.state == ReplicaState::Finalized && info.len >= wanted.len;
-    Ok(is_whole && have >= wanted.generation_stamp() && !node.deleter.is_ordered(info.identity.block, have))
+    Ok(is_whole && have >= wanted.generation_stamp() && !replicas.deletions.is_ordered(info.identity.block, have))
 }
 
 /// Reads a replica from end to end.
-pub(crate) fn verify(node: &Arc<Node>, request: &VerifyRequest) -> VerifyResponse {
+pub(crate) fn verify(replicas: &Replicas, request: &VerifyRequest) -> VerifyResponse {
     let block = BlockId(request.block);
-    let fitness = match node.disks.find(block) {
-        Ok(Some(info)) if info.identity.generation >= Generation(request.generation) => {
-            match node.copier.verify(node, block) {
-                Ok(()) => Fitness::Fit,
-                Err(ReplicaError::NotFound { .. }) => Fitness::Absent,
-                Err(error) if error.is_momentary() => Fitness::Busy,
-                Err(_) => Fitness::Unfit,
-            }
-        }
+    let fitness = match replicas.disks.find(block) {
+        Ok(Some(info)) if info.identity.generation >= Generation(request.generation) => match replicas.verify(block) {
+            Ok(()) => Fitness::Fit,
+            Err(ReplicaError::NotFound { .. }) => Fitness::Absent,
+            Err(error) if error.is_momentary() => Fitness::Busy,
+            Err(_) => Fitness::Unfit,
+        },
         Ok(Some(_)) => Fitness::Absent,
-        Ok(None) => verify_readable(node, block, Generation(request.generation)),
+        Ok(None) => verify_readable(replicas, block, Generation(request.generation)),
         Err(_) => Fitness::Unfit,
     };
     VerifyResponse { fitness: fitness.into() }
 }
 
 /// Whether what counts as absent and was called damaged reads well: if not, nobody is to be sent to it again.
-fn verify_readable(node: &Node, block: BlockId, generation: Generation) -> Fitness {
-    match node.disks.find_readable(block) {
-        Ok(Some(info)) if info.identity.generation >= generation => match node.disks.verify(block) {
+fn verify_readable(replicas: &Replicas, block: BlockId, generation: Generation) -> Fitness {
+    match replicas.disks.find_readable(block) {
+        Ok(Some(info)) if info.identity.generation >= generation => match replicas.disks.verify(block) {
             Ok(_) => Fitness::Fit,
             Err(error) if error.is_momentary() => Fitness::Busy,
             Err(_) => Fitness::Unfit,

@@ -12,28 +12,36 @@
 //! One that waits for a disk that does not answer is followed by another; once that disk is given up its order counts
 //! as lost, so that the metadata server gives it again.
 
+use crate::config::Limits;
+use crate::contents::Contents;
 use crate::fetch::{Fault, Fetcher};
-use crate::node::{Node, report};
-use crate::pace::Pace;
-use crate::telemetry::Operation;
+use crate::operations::{Operation, Operations};
+use crate::rate_limit::RateLimit;
+use crate::replicas::Replicas;
+use crate::stop::Stop;
 use container::{Identity, ReplicaError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use types::{BlockId, ContainerId, Generation, InodeId, ReplicaState};
-use wire::node::{Copy, CopyFailure, Replica};
+use wire::node::{Copy, CopyFailure};
 
 /// Orders that wait. The metadata server gives some hundred at a time, and the rest again.
 const WAITING_COUNT_MAX: usize = 4000;
 /// A failure is told so long: several heartbeats, should an answer be lost or the leader change.
 const TOLD_FOR: Duration = Duration::from_secs(5);
-/// Failures, and damaged replicas, that are told at a time.
+/// Failures that are told at a time.
 const TOLD_COUNT_MAX: usize = 1000;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Copier {
+    replicas: Arc<Replicas>,
+    contents: Arc<Contents>,
+    operations: Arc<Operations>,
+    limits: Limits,
+    stop: Arc<Stop>,
     state: Mutex<State>,
-    pace: Pace,
+    rate: RateLimit,
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +55,6 @@ struct State {
     begun_count: u64,
     failures: VecDeque<(Duration, CopyFailure)>,
     failure_count: u64,
-    bad: VecDeque<Bad>,
 }
 
 /// What a thread is at.
@@ -58,20 +65,11 @@ struct Work {
     disk: Option<usize>,
 }
 
-/// A damaged replica: since when it is known, and whether the metadata server was told.
-#[derive(Debug)]
-struct Bad {
-    at: Duration,
-    replica: Replica,
-    told: bool,
-}
-
 /// What a heartbeat tells of copies.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     pub(crate) copying: Vec<u64>,
     pub(crate) failures: Vec<CopyFailure>,
-    pub(crate) bad: Vec<Replica>,
 }
 
 /// A thread. A panic takes it and what it is at from the count.
@@ -101,26 +99,37 @@ impl State {
 }
 
 impl Copier {
+    pub(crate) fn new(
+        replicas: Arc<Replicas>,
+        contents: Arc<Contents>,
+        operations: Arc<Operations>,
+        limits: Limits,
+        stop: Arc<Stop>,
+    ) -> Self {
+        let (state, rate) = (Mutex::default(), RateLimit::default());
+        Self { replicas, contents, operations, limits, stop, state, rate }
+    }
+
     /// Takes orders; threads begin with them.
-    pub(crate) fn order(&self, node: &Arc<Node>, orders: Vec<Copy>) {
+    pub(crate) fn order(self: &Arc<Self>, orders: Vec<Copy>) {
         // The metadata server gives no order to delete together with one to copy the same, so these are from before.
-        orders.iter().for_each(|order| node.deleter.withdraw(BlockId(order.block)));
+        orders.iter().for_each(|order| self.replicas.deletions.withdraw(BlockId(order.block)));
         let mut state = self.lock();
         for order in orders {
             if state.waiting.len() < WAITING_COUNT_MAX && state.known.insert(BlockId(order.block)) {
                 state.waiting.push_back(order);
             }
         }
-        Self::begin(&mut state, node, 0);
+        self.begin(&mut state, 0);
     }
 
     /// Threads for what waits, beside so many that wait themselves.
-    fn begin(state: &mut State, node: &Arc<Node>, held_up_count: usize) {
-        let count_max = node.config.limits.copy_count_max.max(1) + held_up_count;
+    fn begin(self: &Arc<Self>, state: &mut State, held_up_count: usize) {
+        let count_max = self.limits.copy_count_max.max(1) + held_up_count;
         while state.threads.len() < count_max && state.threads.len() < state.waiting.len() + held_up_count {
             state.begun_count += 1;
-            let (of_thread, number) = (Arc::clone(node), state.begun_count);
-            match io::task::thread("copy", move || of_thread.copier.work(&of_thread, number)) {
+            let (copier, number) = (Arc::clone(self), state.begun_count);
+            match io::task::thread("copy", move || copier.work(number)) {
                 Ok(_) => _ = state.threads.insert(number, None),
                 Err(error) => {
                     tracing::error!(%error, "no thread for copies");
@@ -132,9 +141,9 @@ impl Copier {
 
     /// Goes on beside threads that wait for a disk which does not answer, and without those whose disk was given up. To
     /// be called each second or so.
-    pub(crate) fn tend(&self, node: &Arc<Node>) {
+    pub(crate) fn tend(self: &Arc<Self>) {
         let mut state = self.lock();
-        let disks = &node.disks;
+        let disks = &self.replicas.disks;
         // Before a disk is chosen it waits for who decides about the block, or for no disk at all.
         let disk_of = |work: &Work| work.disk.or_else(|| disks.decided_at(work.block));
         let waiting: Vec<(u64, BlockId, usize)> = state
@@ -151,7 +160,7 @@ impl Copier {
                 held_up_count += usize::from(disks.holds_up(disk));
             }
         }
-        Self::begin(&mut state, node, held_up_count);
+        self.begin(&mut state, held_up_count);
     }
 
     pub(crate) fn report(&self, now: Duration) -> Report {
@@ -163,45 +172,7 @@ impl Copier {
         Report {
             copying: state.known.iter().map(|block| block.0).collect(),
             failures: state.failures.iter().map(|(_, failure)| failure.clone()).collect(),
-            bad: state.bad.iter().filter(|bad| !bad.told || !old(&bad.at)).map(|bad| bad.replica).collect(),
         }
-    }
-
-    /// The metadata server that leads has heard a report.
-    pub(crate) fn acknowledge(&self, bad: &[Replica]) {
-        for known in &mut self.lock().bad {
-            known.told |= bad.contains(&known.replica);
-        }
-    }
-
-    /// Another metadata server leads, or this one has lost what it knew: it is to hear of all damage that is known.
-    pub(crate) fn report_bad_again(&self, now: Duration) {
-        for known in &mut self.lock().bad {
-            (known.told, known.at) = (false, now);
-        }
-    }
-
-    /// So many damaged replicas are to be reported that others should be found later.
-    pub(crate) fn is_bad_full(&self) -> bool {
-        self.lock().bad.iter().filter(|bad| !bad.told).count() >= TOLD_COUNT_MAX / 2
-    }
-
-    /// A replica of this node was found damaged: the metadata server is to hear of it.
-    pub(crate) fn found_bad(&self, now: Duration, replica: Replica) {
-        let mut state = self.lock();
-        state.bad.retain(|known| known.replica.block != replica.block);
-        if state.bad.len() >= TOLD_COUNT_MAX {
-            // One that was reported already, if there is one.
-            let at = state.bad.iter().position(|bad| bad.told).unwrap_or(0);
-            state.bad.remove(at);
-        }
-        state.bad.push_back(Bad { at: now, replica, told: false });
-    }
-
-    /// A damaged replica is no more: it was deleted, a good copy has its place, or it reads well again. A metadata server
-    /// that had a report of it once more would believe that.
-    pub(crate) fn forget_bad(&self, block: BlockId) {
-        self.lock().bad.retain(|known| known.replica.block != block.0);
     }
 
     /// Copies that wait or are under way.
@@ -220,19 +191,19 @@ impl Copier {
     }
 
     /// What one thread does.
-    fn work(&self, node: &Arc<Node>, number: u64) {
-        let mut fetcher = Fetcher::new(&node.config.limits);
+    fn work(&self, number: u64) {
+        let mut fetcher = Fetcher::new(&self.limits);
         let _at_work = AtWork { copier: self, number };
-        while let Some(order) = self.take(number, node.stop.is_set()) {
+        while let Some(order) = self.take(number, self.stop.is_set()) {
             let block = BlockId(order.block);
-            let copied = self.copy(node, &mut fetcher, &order, number);
+            let copied = self.copy(&mut fetcher, &order, number);
             if !self.lock().finish(number) {
                 return; // it was written off
             }
             match copied {
-                Ok(()) => node.was_put(block),
+                Ok(()) => self.replicas.was_put(block),
                 Err(failures) => {
-                    let now = node.now();
+                    let now = self.replicas.now();
                     let mut state = self.lock();
                     for mut failure in failures {
                         state.failure_count += 1;
@@ -244,7 +215,7 @@ impl Copier {
                         state.failures.push_back((now, failure));
                     }
                     drop(state);
-                    node.changes.came.notify_one();
+                    self.replicas.changes.report_soon();
                 }
             }
         }
@@ -269,7 +240,7 @@ impl Copier {
     }
 
     /// Tries one source after the other.
-    fn copy(&self, node: &Arc<Node>, fetcher: &mut Fetcher, order: &Copy, number: u64) -> Result<(), Vec<CopyFailure>> {
+    fn copy(&self, fetcher: &mut Fetcher, order: &Copy, number: u64) -> Result<(), Vec<CopyFailure>> {
         let mut failures = Vec::new();
         let failure = |source: &str, corrupt, reason: String| CopyFailure {
             block: order.block,
@@ -279,21 +250,21 @@ impl Copier {
             reason,
             number: 0,
         };
-        if node.deleter.is_ordered(BlockId(order.block), Generation(order.generation)) {
+        if self.replicas.deletions.is_ordered(BlockId(order.block), Generation(order.generation)) {
             return Err(vec![failure("", false, "the replica that was here is just being deleted".to_owned())]);
         }
-        if self.is_here(node, order) {
+        if self.is_here(order) {
             return Ok(());
         }
-        if node.is_writing(BlockId(order.block)) {
+        if self.replicas.is_writing(BlockId(order.block)) {
             return Err(vec![failure("", false, "a chain is writing it here".to_owned())]);
         }
-        if node.disks.is_held_up(BlockId(order.block)) {
+        if self.replicas.disks.is_held_up(BlockId(order.block)) {
             return Err(vec![failure("", false, "the disk that has it does not answer now".to_owned())]);
         }
         for source in &order.sources {
-            let counted = node.telemetry.operations.begin(Operation::Repair, || node.now());
-            match counted.answered(self.copy_from(node, fetcher, order, &source.addr, number)) {
+            let counted = self.operations.begin(Operation::Repair, || self.replicas.now());
+            match counted.answered(self.copy_from(fetcher, order, &source.addr, number)) {
                 Ok(()) => return Ok(()),
                 Err(Fault::Source { reason, corrupt }) => failures.push(failure(&source.node, corrupt, reason)),
                 Err(Fault::Own(reason)) => {
@@ -309,8 +280,8 @@ impl Copier {
     }
 
     /// A replica that serves is there already: the order was given again, or a chain was faster.
-    fn is_here(&self, node: &Node, order: &Copy) -> bool {
-        let found = node.disks.find(BlockId(order.block)).ok().flatten();
+    fn is_here(&self, order: &Copy) -> bool {
+        let found = self.replicas.disks.find(BlockId(order.block)).ok().flatten();
         found.is_some_and(|info| {
             info.state == ReplicaState::Finalized
                 && info.identity.generation >= Generation(order.generation)
@@ -320,30 +291,23 @@ impl Copier {
     }
 
     /// There is a replica that was never finalized.
-    fn is_unfinished(&self, node: &Node, block: BlockId) -> bool {
-        let found = node.disks.find(block).ok().flatten();
+    fn is_unfinished(&self, block: BlockId) -> bool {
+        let found = self.replicas.disks.find(block).ok().flatten();
         found.is_some_and(|info| !matches!(info.state, ReplicaState::Finalized | ReplicaState::Copying))
     }
 
-    fn copy_from(
-        &self,
-        node: &Arc<Node>,
-        fetcher: &mut Fetcher,
-        order: &Copy,
-        addr: &str,
-        number: u64,
-    ) -> Result<(), Fault> {
+    fn copy_from(&self, fetcher: &mut Fetcher, order: &Copy, addr: &str, number: u64) -> Result<(), Fault> {
         let own = |error: ReplicaError| Fault::Own(error.to_string());
-        let block = BlockId(order.block);
-        if self.is_unfinished(node, block) {
+        let (block, disks) = (BlockId(order.block), &self.replicas.disks);
+        if self.is_unfinished(block) {
             // It makes room before the copy is there, and may be better than what is offered, or all there is left:
             // first all of that is read, and then once more.
-            let mut first = fetcher.open(addr, node.pool().unwrap_or_default(), order)?;
+            let mut first = fetcher.open(addr, disks.pool().unwrap_or_default(), order)?;
             while let Some(packet) = first.next_packet()? {
-                self.pace.wait(node.now(), packet.data.len() as u64, node.config.limits.copy_len_per_s);
+                self.rate.wait(self.replicas.now(), packet.data.len() as u64, self.limits.copy_len_per_s);
             }
         }
-        let mut reply = fetcher.open(addr, node.pool().unwrap_or_default(), order)?;
+        let mut reply = fetcher.open(addr, disks.pool().unwrap_or_default(), order)?;
         let identity = Identity {
             block,
             generation: Generation(order.generation),
@@ -351,24 +315,23 @@ impl Copier {
             home: ContainerId(order.home),
             checksum: reply.spec(),
         };
-        let disks = &node.disks;
         let mut writer = disks.create_ordered_copy(identity, order.len, order.replaces).map_err(own)?;
         self.writes_to(number, writer.disk());
         let mut len = 0;
         while let Some(packet) = reply.next_packet()? {
-            if node.stop.is_set() {
+            if self.stop.is_set() {
                 return Err(Fault::Own("the node is stopping".to_owned()));
             }
             writer.write(len, packet.data, packet.sums).map_err(own)?;
             len += packet.data.len() as u64;
-            node.telemetry.operations.bytes(Operation::Repair).inc_by(packet.data.len() as u64);
-            self.pace.wait(node.now(), packet.data.len() as u64, node.config.limits.copy_len_per_s);
+            self.operations.bytes(Operation::Repair).inc_by(packet.data.len() as u64);
+            self.rate.wait(self.replicas.now(), packet.data.len() as u64, self.limits.copy_len_per_s);
         }
         // Also where nothing else is synced: those it was copied from may go, and what they had was perhaps synced
         // once.
-        node.contents.put(block);
+        self.contents.put(block);
         writer.put_synced(len).map_err(own)?;
-        node.contents.put(block);
+        self.contents.put(block);
         if let Err(error) = disks.verify(block) {
             // What says nothing of the copy, such as too many open files, must not cost it.
             if error.is_damage() {
@@ -376,54 +339,8 @@ impl Copier {
             }
             return Err(Fault::Own(format!("the copy does not read back as it was written: {error}")));
         }
-        self.forget_bad(block);
+        self.replicas.damage.forget(block);
         tracing::debug!(%block, len, from = addr, "a replica was copied and read back");
         Ok(())
-    }
-
-    /// Reads a replica from end to end, if it is there; a damaged one is told to the metadata server.
-    pub(crate) fn verify(&self, node: &Node, block: BlockId) -> Result<(), ReplicaError> {
-        let Some(info) = node.disks.find(block)? else { return Err(ReplicaError::NotFound { block }) };
-        let mut outcome = node.disks.verify(block);
-        if matches!(outcome, Err(ReplicaError::Io { .. })) {
-            // It may have been deleted, or moved, just while it was read.
-            outcome = node.disks.verify(block);
-        }
-        match outcome {
-            Err(error) if error.is_damage() => {
-                tracing::warn!(%block, %error, "a replica of this node is damaged");
-                self.found_bad(node.now(), report(&info));
-                node.changes.came.notify_one();
-                Err(error)
-            }
-            outcome => {
-                if outcome.is_ok() {
-                    self.forget_bad(block);
-                }
-                outcome.map(drop)
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A leader forgets with its memory, and a scrub that the next one takes up would call the damage repaired.
-    #[test]
-    fn the_next_leader_hears_of_damage_too() {
-        let copier = Copier::default();
-        let (at, replica) = (Duration::from_secs(100), Replica { block: 7, ..Replica::default() });
-        copier.found_bad(at, replica);
-        assert_eq!(copier.report(at + TOLD_FOR * 2).bad, [replica], "nobody has heard of it");
-        copier.acknowledge(&[replica]);
-        assert_eq!(copier.report(at + TOLD_FOR * 2).bad, []);
-        assert!(!copier.is_bad_full());
-        copier.report_bad_again(at + TOLD_FOR * 3);
-        assert_eq!(copier.report(at + TOLD_FOR * 9).bad, [replica]);
-        copier.forget_bad(BlockId(7));
-        copier.report_bad_again(at + TOLD_FOR * 10);
-        assert_eq!(copier.report(at + TOLD_FOR * 10).bad, []);
     }
 }

@@ -3,44 +3,42 @@
 //!
 //! When a disk is given up, balancing ends: it may hang in that one.
 
-use crate::node::{Node, report};
-use crate::ordered::Ordered;
-use crate::pace::Pace;
+use crate::job::Job;
+use crate::replicas::Replicas;
+use crate::stop::Stop;
 use container::{ReplicaError, ReplicaInfo};
 use disks::{BalanceOrder, Balancing, Ended};
 use std::sync::Arc;
 use wire::node::{DiskBalanceOrder, DiskBalanceReport};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DiskBalance {
-    ordered: Ordered<DiskBalanceOrder>,
-    pace: Pace,
+    replicas: Arc<Replicas>,
+    job: Job<DiskBalanceOrder>,
 }
 
 impl DiskBalance {
+    pub(crate) fn new(replicas: Arc<Replicas>, stop: Arc<Stop>) -> Self {
+        Self { replicas, job: Job::new(stop) }
+    }
+
     /// What the metadata server wants.
-    pub(crate) fn order(&self, node: &Arc<Node>, order: DiskBalanceOrder) {
-        if self.ordered.take(order) {
-            let at = Arc::clone(node);
-            io::task::spawn("disk balance", async move { at.disk_balance.work(&at, order.number).await });
-        }
+    pub(crate) fn order(self: &Arc<Self>, order: DiskBalanceOrder) {
+        let balance = Arc::clone(self);
+        self.job.order(order, "disk balance", |number| async move { balance.work(number).await });
     }
 
     /// For the heartbeat.
     pub(crate) fn report(&self) -> Option<DiskBalanceReport> {
-        self.ordered.report()
+        self.job.report()
     }
 
-    async fn work(&self, node: &Arc<Node>, number: u64) {
-        let _at_work = self.ordered.at_work(number);
-        self.pace.begin();
-        let mut balancing = Balancing::new(&node.disks);
+    async fn work(self: &Arc<Self>, number: u64) {
+        let _at_work = self.job.at_work(number);
+        let mut balancing = Balancing::new(&self.replicas.disks);
         let note = loop {
-            let at = Arc::clone(node);
-            let step = node.disks.for_all(move |_| {
-                let standing = Standing { node: &at, number };
-                balancing.step(&standing).map(|()| balancing)
-            });
+            let standing = Standing { balance: Arc::clone(self), number };
+            let step = self.replicas.disks.for_all(move |_| balancing.step(&standing).map(|()| balancing));
             match step.await {
                 Ok(Ok(next)) => balancing = next,
                 Ok(Err(Ended::Even)) => break String::new(),
@@ -51,41 +49,34 @@ impl DiskBalance {
         if !note.is_empty() {
             tracing::info!(note, "balancing of disks has ended");
         }
-        self.ordered.update(|report| report.note = note);
+        self.job.update(|report| report.note = note);
     }
 }
 
-/// The order of a number, as long as it stands. Whoever comes back from a disk that was given up finds that it has ended.
-struct Standing<'a> {
-    node: &'a Arc<Node>,
+/// The order of a number, as long as it stands.
+struct Standing {
+    balance: Arc<DiskBalance>,
     number: u64,
 }
 
-impl Standing<'_> {
-    fn order(&self) -> Option<DiskBalanceOrder> {
-        self.node.disk_balance.ordered.standing(self.number).filter(|_| !self.node.stop.is_set())
-    }
-
+impl Standing {
     fn update(&self, change: impl FnOnce(&mut DiskBalanceReport)) {
-        self.node.disk_balance.ordered.update(change);
+        self.balance.job.update(change);
     }
 }
 
-impl BalanceOrder for Standing<'_> {
+impl BalanceOrder for Standing {
     fn within(&self) -> Option<u64> {
-        self.order().map(|order| order.within)
+        self.balance.job.standing(self.number).map(|order| order.within)
     }
 
     fn wait(&self, len: u64) -> bool {
-        let Some(order) = self.order() else { return false };
-        let stands = || self.order().is_some();
-        self.node.disk_balance.pace.wait_while(self.node.now(), len, order.len_per_s, stands);
-        stands()
+        self.balance.job.wait(self.number, self.balance.replicas.now(), len).is_some()
     }
 
     fn may_move(&self, info: &ReplicaInfo) -> bool {
-        let block = info.identity.block;
-        !self.node.is_writing(block) && !self.node.deleter.is_ordered(block, info.identity.generation)
+        let (block, replicas) = (info.identity.block, &self.balance.replicas);
+        !replicas.is_writing(block) && !replicas.deletions.is_ordered(block, info.identity.generation)
     }
 
     fn on_left(&self, len: u64) {
@@ -105,7 +96,6 @@ impl BalanceOrder for Standing<'_> {
 
     fn on_damaged(&self, info: &ReplicaInfo, _error: &ReplicaError) {
         self.update(|report| report.failed_count += 1);
-        self.node.copier.found_bad(self.node.now(), report(info));
-        self.node.changes.came.notify_one();
+        self.balance.replicas.found_damaged(info);
     }
 }

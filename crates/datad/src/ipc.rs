@@ -4,15 +4,18 @@
 //! change replicas or keep a disk busy, are accepted from the addresses of metadata servers alone: those of the
 //! configuration, and those that a server there named.
 
-use crate::block::check_pool;
+use crate::admission::Admission;
 use crate::compare;
-use crate::node::{Node, report};
-use crate::servers::Known;
+use crate::config::Config;
+use crate::contents::Contents;
+use crate::metad::Known;
+use crate::replicas::{Replicas, report};
 use bytes::Bytes;
 use container::ReplicaError;
 use hdfs::exception::{ACCESS_CONTROL, Exception, REPLICA_NOT_FOUND, UNSUPPORTED_OPERATION};
 use hdfs::proto;
 use hdfs::protocol::CLIENT_DATANODE;
+use metrics::RpcCalls;
 use prost::Message;
 use rpc::{Call, Origins};
 use std::collections::BTreeSet;
@@ -21,7 +24,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::watch;
 use types::{BlockId, Generation, ReplicaState};
-use wire::meter::{METER, METER_PROTOCOL};
+use wire::meter::{METER, METER_PROTOCOL, MeterRequest, PROTOCOL_VERSION, Role};
 use wire::node::{self, BEGIN_RECOVERY, COMPARE, FINISH_RECOVERY, REPLICA_PROTOCOL, VERIFY};
 use wire::tree::TREE;
 
@@ -32,7 +35,13 @@ pub(crate) fn options() -> rpc::ServerOptions {
 
 #[derive(Debug)]
 pub(crate) struct Ipc {
-    pub(crate) node: Arc<Node>,
+    replicas: Arc<Replicas>,
+    contents: Arc<Contents>,
+    admission: Arc<Admission>,
+    /// By the place of a row in [`calls`].
+    counted: RpcCalls,
+    /// For the addresses that metadata servers may call from.
+    config: Config,
     origins: Origins,
     /// What metadata servers say of each other.
     known: watch::Receiver<Known>,
@@ -41,13 +50,19 @@ pub(crate) struct Ipc {
 type Answer = Result<Bytes, Exception>;
 
 impl Ipc {
-    pub(crate) fn new(node: Arc<Node>, known: watch::Receiver<Known>) -> Self {
-        Self { node, origins: Origins::default(), known }
+    pub(crate) fn new(
+        replicas: Arc<Replicas>,
+        contents: Arc<Contents>,
+        admission: Arc<Admission>,
+        counted: RpcCalls,
+        (config, known): (Config, watch::Receiver<Known>),
+    ) -> Self {
+        Self { replicas, contents, admission, counted, config, origins: Origins::default(), known }
     }
 
     /// Refuses calls that do not come from a metadata server's address.
     async fn require_metad(&self, call: &Call) -> Result<(), Exception> {
-        let config = &self.node.config;
+        let config = &self.config;
         let mut servers: BTreeSet<String> = config.metads().into_iter().chain(config.metad_from.clone()).collect();
         servers.extend(self.known.borrow().addrs());
         let ip = call.peer.ip().to_canonical();
@@ -72,11 +87,11 @@ impl Ipc {
 
     /// What has to do with one block waits for its disk alone.
     async fn for_block(&self, block: BlockId, work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
-        self.node.disks.for_block(block, move |_| work()).await.map_err(exception).flatten()
+        self.replicas.disks.for_block(block, move |_| work()).await.map_err(exception).flatten()
     }
 
     async fn for_all(&self, work: impl FnOnce() -> Answer + Send + 'static) -> Answer {
-        self.node.disks.for_all(move |_| work()).await.map_err(exception).flatten()
+        self.replicas.disks.for_all(move |_| work()).await.map_err(exception).flatten()
     }
 }
 
@@ -113,33 +128,34 @@ macro_rules! rows {
 rows! {
     CLIENT_DATANODE Anyone "getReplicaVisibleLength" => |ipc, call| Box::pin(async move {
         let request: proto::GetReplicaVisibleLengthRequestProto = call.request()?;
-        let node = Arc::clone(&ipc.node);
-        ipc.for_block(BlockId(request.block.block_id), move || visible_len(&node, &request)).await
+        ipc.admission.replica(&request.block).map_err(|refusal| Exception::io(refusal.message))?;
+        let replicas = Arc::clone(&ipc.replicas);
+        ipc.for_block(BlockId(request.block.block_id), move || visible_len(&replicas, &request)).await
     });
-    CLIENT_DATANODE Anyone "getDatanodeInfo" => |ipc, _call| Box::pin(async { info(&ipc.node) });
-    CLIENT_DATANODE Anyone "getVolumeReport" => |ipc, _call| Box::pin(async { volumes(&ipc.node) });
+    CLIENT_DATANODE Anyone "getDatanodeInfo" => |ipc, _call| Box::pin(async { info(&ipc.replicas) });
+    CLIENT_DATANODE Anyone "getVolumeReport" => |ipc, _call| Box::pin(async { volumes(&ipc.replicas) });
     // An empty list.
     CLIENT_DATANODE Anyone "listReconfigurableProperties" => |_ipc, _call| Box::pin(async { Ok(Bytes::new()) });
-    METER_PROTOCOL Anyone METER => |_ipc, call| Box::pin(async { crate::meter::call(call) });
+    METER_PROTOCOL Anyone METER => |_ipc, call| Box::pin(async { meter(call) });
     REPLICA_PROTOCOL MetadataServer BEGIN_RECOVERY => |ipc, call| Box::pin(async move {
-        let (node, request): (_, node::BeginRecoveryRequest) = (Arc::clone(&ipc.node), call.request()?);
-        ipc.for_block(BlockId(request.block), move || begin_recovery(&node, &request)).await
+        let (replicas, request): (_, node::BeginRecoveryRequest) = (Arc::clone(&ipc.replicas), call.request()?);
+        ipc.for_block(BlockId(request.block), move || begin_recovery(&replicas, &request)).await
     });
     REPLICA_PROTOCOL MetadataServer FINISH_RECOVERY => |ipc, call| Box::pin(async move {
-        let (node, request): (_, node::FinishRecoveryRequest) = (Arc::clone(&ipc.node), call.request()?);
-        ipc.for_block(BlockId(request.block), move || finish_recovery(&node, &request)).await
+        let (replicas, request): (_, node::FinishRecoveryRequest) = (Arc::clone(&ipc.replicas), call.request()?);
+        ipc.for_block(BlockId(request.block), move || finish_recovery(&replicas, &request)).await
     });
     REPLICA_PROTOCOL MetadataServer COMPARE => |ipc, call| Box::pin(async move {
-        let (node, request) = (Arc::clone(&ipc.node), call.request()?);
-        ipc.for_all(move || encode(&compare::compare(&node, &request).map_err(exception)?)).await
+        let (replicas, request) = (Arc::clone(&ipc.replicas), call.request()?);
+        ipc.for_all(move || encode(&compare::compare(&replicas, &request).map_err(exception)?)).await
     });
     REPLICA_PROTOCOL MetadataServer VERIFY => |ipc, call| Box::pin(async move {
-        let (node, request): (_, node::VerifyRequest) = (Arc::clone(&ipc.node), call.request()?);
-        ipc.for_block(BlockId(request.block), move || encode(&compare::verify(&node, &request))).await
+        let (replicas, request): (_, node::VerifyRequest) = (Arc::clone(&ipc.replicas), call.request()?);
+        ipc.for_block(BlockId(request.block), move || encode(&compare::verify(&replicas, &request))).await
     });
     REPLICA_PROTOCOL MetadataServer TREE => |ipc, call| Box::pin(async move {
-        let (node, request) = (Arc::clone(&ipc.node), call.request()?);
-        ipc.for_all(move || encode(&node.contents.answer(&node, &request)?)).await
+        let (contents, request) = (Arc::clone(&ipc.contents), call.request()?);
+        ipc.for_all(move || encode(&contents.answer(&request)?)).await
     });
 }
 
@@ -157,10 +173,10 @@ impl rpc::Service for Ipc {
     async fn call(&self, call: Call) -> Result<Bytes, Exception> {
         let place = ROWS.iter().position(|row| row.protocol == call.protocol && row.method == call.method);
         let Some(place) = place else { return self.pass(None, &call).await };
-        let began = self.node.now();
+        let began = self.replicas.now();
         let answer = self.pass(Some(&ROWS[place]), &call).await;
-        let time = self.node.now().saturating_sub(began);
-        self.node.telemetry.calls.ended(place, time, answer.as_ref().err().map(|error| error.class));
+        let time = self.replicas.now().saturating_sub(began);
+        self.counted.ended(place, time, answer.as_ref().err().map(|error| error.class));
         answer
     }
 }
@@ -185,19 +201,26 @@ impl Ipc {
     }
 }
 
+/// What this process has used so far, for those who measure.
+fn meter(call: &Call) -> Result<Bytes, Exception> {
+    call.check_version(PROTOCOL_VERSION)?;
+    let MeterRequest {} = call.request()?;
+    encode(&host::meter::answer(Role::Datanode))
+}
+
 /// `hdfs dfsadmin -getDatanodeInfo`. HDFS tells the versions of its configuration files; ours has one.
-fn info(node: &Node) -> Result<Bytes, Exception> {
+fn info(replicas: &Replicas) -> Result<Bytes, Exception> {
     let local_info = proto::DatanodeLocalInfoProto {
         software_version: env!("CARGO_PKG_VERSION").into(),
         config_version: "levada".into(),
-        uptime: node.now().as_secs(),
+        uptime: replicas.now().as_secs(),
     };
     encode(&proto::GetDatanodeInfoResponseProto { local_info })
 }
 
 /// `hdfs dfsadmin -getVolumeReport`: the disks that work.
-fn volumes(node: &Node) -> Result<Bytes, Exception> {
-    let disks = node.disks.reports().into_iter().filter(|disk| disk.failure.is_empty());
+fn volumes(replicas: &Replicas) -> Result<Bytes, Exception> {
+    let disks = replicas.disks.reports().into_iter().filter(|disk| disk.failure.is_empty());
     let volume_info = disks.map(|disk| proto::DatanodeVolumeInfoProto {
         path: disk.dir,
         storage_type: proto::StorageTypeProto::Disk.into(),
@@ -230,11 +253,10 @@ fn unsupported(method: &str) -> Option<Exception> {
 }
 
 /// The length that this node and all below it in the chain have acknowledged.
-fn visible_len(node: &Node, request: &proto::GetReplicaVisibleLengthRequestProto) -> Result<Bytes, Exception> {
-    check_pool(&request.block, node.pool().as_deref()).map_err(|refusal| Exception::io(refusal.message))?;
+fn visible_len(replicas: &Replicas, request: &proto::GetReplicaVisibleLengthRequestProto) -> Result<Bytes, Exception> {
     let block = BlockId(request.block.block_id);
     let wanted = Generation(request.block.generation_stamp);
-    let info = node.disks.find(block).map_err(exception)?;
+    let info = replicas.disks.find(block).map_err(exception)?;
     let info = info.ok_or_else(|| exception(ReplicaError::NotFound { block }))?;
     if info.identity.generation < wanted {
         return Err(exception(ReplicaError::Stale { block, have: info.identity.generation, want: wanted }));
@@ -247,12 +269,12 @@ fn visible_len(node: &Node, request: &proto::GetReplicaVisibleLengthRequestProto
     encode(&proto::GetReplicaVisibleLengthResponseProto { length: info.visible_len })
 }
 
-fn begin_recovery(node: &Node, request: &node::BeginRecoveryRequest) -> Result<Bytes, Exception> {
+fn begin_recovery(replicas: &Replicas, request: &node::BeginRecoveryRequest) -> Result<Bytes, Exception> {
     let block = BlockId(request.block);
-    let replica = match node.disks.begin_recovery(block, Generation(request.generation)) {
+    let replica = match replicas.disks.begin_recovery(block, Generation(request.generation)) {
         Ok(info) => Some(report(&info)),
         Err(ReplicaError::NotFound { .. }) => None,
-        Err(error) if node.disks.may_be_missed(block) => {
+        Err(error) if replicas.disks.may_be_missed(block) => {
             return Err(Exception::new(node::CANNOT_SAY, error.to_string()));
         }
         Err(error) => return Err(exception(error)),
@@ -260,10 +282,10 @@ fn begin_recovery(node: &Node, request: &node::BeginRecoveryRequest) -> Result<B
     encode(&node::BeginRecoveryResponse { replica })
 }
 
-fn finish_recovery(node: &Node, request: &node::FinishRecoveryRequest) -> Result<Bytes, Exception> {
+fn finish_recovery(replicas: &Replicas, request: &node::FinishRecoveryRequest) -> Result<Bytes, Exception> {
     let block = BlockId(request.block);
-    node.disks.finish_recovery(block, Generation(request.generation), request.len).map_err(exception)?;
-    node.was_put(block);
+    replicas.disks.finish_recovery(block, Generation(request.generation), request.len).map_err(exception)?;
+    replicas.was_put(block);
     encode(&node::FinishRecoveryResponse {})
 }
 

@@ -1,63 +1,72 @@
 //! A datanode: the replicas of some disks, served to clients and to other datanodes.
 //!
 //! ```text
-//! transfer port ── session ── read ──▶ sendfile                       tasks
-//!                     ├────── write ─▶ xfer::write::Link, container::Writer  a thread each
-//!                     ├────── small ─▶ Volume::put_batch             a thread a disk, and links to other nodes
-//!                     ├────── checksum
-//!                     └────── transfer (a copy for a client's chain)
+//! transfer port ── data_port ── read ──▶ sendfile                     tasks
+//!              (connection) ├── write ─▶ xfer::write::Relay, disks::Writer   a thread each
+//!                           ├── small ─▶ Volume::put_batch           a thread a disk, and links to other nodes
+//!                           ├── checksum
+//!                           └── transfer (a copy for a client's chain)
 //! RPC port ─────── ipc: visible length; recovery, for the metadata server
-//! metad ────────── register, catalogue, heartbeats; its orders
+//! metad ────────── register, catalogue, heartbeats; its orders ──▶ maintenance
+//!
+//! admission: each operation of both ports, before it is begun         replicas: what they are done with
 //! ```
 //!
 //! Promise: what is acknowledged is here, on all nodes below, and told to the metadata server; what is served was
 //! acknowledged or stored with the checksums that go along. A client can break its own connection and nothing else: all
 //! it sends is bounded before memory is taken, and every wait has a limit (see [`Limits`]).
 
-mod answer;
-mod beacon;
+mod admission;
 mod block;
 mod budget;
 mod changes;
 mod checksum;
 mod compare;
 mod config;
+mod connection;
 mod contents;
 mod copier;
+mod damage;
+mod data_port;
+mod data_service;
 mod deleter;
+mod deletions;
 mod disk_balance;
 mod error;
 mod fetch;
+mod gauges;
 mod heartbeat_progress;
-mod inbox;
 mod ipc;
+mod job;
+mod maintenance;
 mod metad;
-mod meter;
 mod node;
-mod ordered;
-mod owners;
-mod pace;
+mod operations;
+mod owner_recorder;
+#[cfg(test)]
+mod page;
+mod rate_limit;
 mod read;
+mod read_buffer;
+mod replicas;
+mod reply;
 mod scrub;
-mod servers;
-mod session;
 mod small;
 mod status;
 mod stop;
-mod telemetry;
 mod transfer;
 mod write;
 
 pub use config::{Config, Durability, Limits};
 pub use error::StartError;
 
-use io::Crowd;
-use metrics::Registry;
+use io::{Clock, SystemClock};
+use metrics::{Registry, RpcCalls};
 use node::Node;
+use operations::Operations;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use telemetry::Telemetry;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use types::NodeId;
@@ -79,8 +88,6 @@ pub struct Datad {
 /// How long a shutdown waits for transfers to end. They are told to; what is cut off, clients recover.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(5);
 const SHUTDOWN_LOOK: Duration = Duration::from_millis(5);
-/// After the kernel refused a connection for want of descriptors: the next try finds none either, so let it rest.
-const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 /// Opens the disks and serves them. Returns as soon as reads are served; see [`Datad::registered`].
 pub async fn start(config: Config) -> Result<Datad, StartError> {
@@ -95,48 +102,63 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let options = container::Options { durability, meters, ..container::Options::default() };
     let disks = io::task::blocking(move || disks::open(&dirs, &options)).await?;
     let (xfer, ipc) = (config.xfer_addr, config.ipc_addr);
-    let node = Arc::new(Node::new(config, disks)?.counting(Telemetry::new(&mut metrics)));
-    telemetry::read(&mut metrics, &node);
+    let node = Arc::new(Node::new(&config, disks, Operations::new(&mut metrics))?);
+    gauges::register(&mut metrics, &node);
     let listener = TcpListener::bind(xfer).await.map_err(|source| StartError::Bind { addr: xfer, source })?;
     let xfer_addr = listener.local_addr()?;
     let (known, registered) = watch::channel(false);
-    let metads = node.config.metads();
+    let metads = config.metads();
     let leader = Arc::new(metad::Leader::new(metads.len(), known));
-    let service = Arc::new(ipc::Ipc::new(Arc::clone(&node), leader.known()));
+    let Node { replicas, admission, maintenance, port, .. } = &*node;
+    let service = Arc::new(ipc::Ipc::new(
+        Arc::clone(replicas),
+        Arc::clone(&maintenance.contents),
+        Arc::clone(admission),
+        RpcCalls::new(&mut metrics, ipc::calls()),
+        (config.clone(), leader.known()),
+    ));
     let ipc = rpc::Server::bind(ipc, ipc::options(), service)
         .await
         .map_err(|source| StartError::Bind { addr: ipc, source })?;
     let ipc_addr = ipc.local_addr();
-    let (for_sessions, led) = (Arc::clone(&node), Arc::clone(&leader));
-    let answers = rpc::AnswerRoom::default();
-    let session = move |number, addr| {
-        let options = metad::call_options(led.server_count(), answers.clone());
-        let metad = rpc::Client::with_options(addr, host::user::current(), wire::node::NODE_PROTOCOL, options);
-        let (node, leader) = (Arc::clone(&for_sessions), Arc::clone(&led));
-        let session =
-            metad::Session { node, metad, xfer_addr, ipc_addr, leader, number, registered_addr: Mutex::default() };
-        io::task::spawn_owned("metad session", session.run())
-    };
+    let registration = Arc::new(metad::Registration::new(config, xfer_addr, ipc_addr));
+    let session = sessions(&node, registration, &leader);
     let (known, failed) = (leader.known(), leader.failed());
+    let writes = Arc::clone(&port.writes);
     let mut tasks = Vec::from([
-        io::task::spawn_owned("metad sessions", servers::run(metads, leader, known, session)),
-        io::task::spawn_owned("data transfer", accept(Arc::clone(&node), listener)),
-        io::task::spawn_owned("contents", contents::run(Arc::clone(&node))),
-        io::task::spawn_owned("owners", owners::run(Arc::clone(&node))),
-        io::task::spawn_owned("beacon", beacon::run(Arc::clone(&node))),
+        io::task::spawn_owned("metad sessions", metad::run(metads, leader, known, session)),
+        io::task::spawn_owned("data transfer", data_port::accept(Arc::clone(port), listener)),
+        io::task::spawn_owned("keepalive", async move { writes.keep_alive().await }),
     ]);
-    for number in 0..node.disks.disks().len() {
-        let (changes, answer_max) =
-            (Arc::clone(&node.changes), Duration::from_millis(node.config.limits.disk_answer_ms));
-        let watch = disks::watch(node.disks.clone(), number, answer_max, move || changes.came.notify_one());
-        tasks.push(io::task::spawn_owned("disk", watch));
-        tasks.push(io::task::spawn_owned("deleter", deleter::run(Arc::clone(&node), number)));
-        tasks.push(io::task::spawn_owned("scrub", scrub::background(Arc::clone(&node), number)));
-    }
-    tasks.push(io::task::spawn_owned("settle", disks::settle(node.disks.clone())));
-    tracing::info!(node = %node.disks.node_id(), %xfer_addr, %ipc_addr, "a datanode serves");
+    tasks.extend(maintenance.start());
+    tracing::info!(node = %node.replicas.disks.node_id(), %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));
     Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, failed, tasks, metrics: Arc::new(metrics) })
+}
+
+/// Begins a session with a metadata server, of a number and with an address.
+fn sessions(
+    node: &Node,
+    registration: Arc<metad::Registration>,
+    leader: &Arc<metad::Leader>,
+) -> impl Fn(usize, String) -> io::task::Owned<()> + use<> {
+    let (replicas, maintenance) = (Arc::clone(&node.replicas), Arc::clone(&node.maintenance));
+    let (admission, leader) = (Arc::clone(&node.admission), Arc::clone(leader));
+    let answers = rpc::AnswerRoom::default();
+    move |number, addr| {
+        let options = metad::call_options(leader.server_count(), answers.clone());
+        let session = metad::Session {
+            registration: Arc::clone(&registration),
+            replicas: Arc::clone(&replicas),
+            maintenance: Arc::clone(&maintenance),
+            admission: Arc::clone(&admission),
+            metad: rpc::Client::with_options(addr, host::user::current(), wire::node::NODE_PROTOCOL, options),
+            leader: Arc::clone(&leader),
+            number,
+            registered_addr: Mutex::default(),
+        };
+        io::task::spawn_owned("metad session", session.run())
+    }
 }
 
 impl Datad {
@@ -150,7 +172,7 @@ impl Datad {
     }
 
     pub fn node_id(&self) -> NodeId {
-        self.node.disks.node_id()
+        self.node.replicas.disks.node_id()
     }
 
     /// Returns, with the reason, when the node turns out to belong to another cluster, or another process to be this
@@ -184,7 +206,7 @@ impl Datad {
 
     /// Operations under way.
     pub fn transfer_count(&self) -> usize {
-        self.node.transfer_count()
+        self.node.admission.transfer_count()
     }
 
     /// Ends connections and closes the disks. What was acknowledged stays.
@@ -192,20 +214,27 @@ impl Datad {
         self.tasks.clear();
         drop(self.stop);
         self.ipc.shutdown().await;
+        let Self { node, .. } = self;
+        let volumes: Vec<_> = node.replicas.disks.disks().iter().map(|disk| disk.volume().clone()).collect();
+        let (port, replicas) = (Arc::clone(&node.port), Arc::downgrade(&node.replicas));
+        let clock = SystemClock::new();
+        let until = clock.monotonic() + SHUTDOWN_WAIT;
         let ended = async {
-            self.node.transfers_ended().await;
-            // Idle connections go as well, and with the last of them the disks are nobody's but ours.
-            while Arc::strong_count(&self.node) > 1 {
+            node.admission.transfers_ended().await;
+            // Idle connections go as well: besides the node's there is ours.
+            while Arc::strong_count(&port) > 2 {
                 tokio::time::sleep(SHUTDOWN_LOOK).await;
             }
         };
         if tokio::time::timeout(SHUTDOWN_WAIT, ended).await.is_err() {
-            tracing::warn!(count = self.node.transfer_count(), "transfers are cut off by the shutdown");
+            tracing::warn!(count = node.admission.transfer_count(), "transfers are cut off by the shutdown");
         }
         // On threads of their own: the runtime would wait for its own, and one disk may hang.
-        let volumes: Vec<_> = self.node.disks.disks().iter().map(|disk| disk.volume().clone()).collect();
-        let node = self.node;
-        aside("end of a datanode", move || drop(node)).await;
+        aside("end of a datanode", move || drop((node, port))).await;
+        // Copies and scrubs as well: with the last of them the disks are nobody's but ours.
+        while replicas.strong_count() > 0 && clock.monotonic() < until {
+            tokio::time::sleep(SHUTDOWN_LOOK).await;
+        }
         let closing: Vec<_> = volumes.into_iter().map(|volume| aside("close a disk", move || volume.close())).collect();
         for closed in closing {
             closed.await;
@@ -232,27 +261,6 @@ struct StopOnDrop(Arc<Node>);
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.stop.now();
-        self.0.budget.close();
-    }
-}
-
-/// Takes connections for ever; each is served by a task of its own.
-async fn accept(node: Arc<Node>, listener: TcpListener) {
-    let crowd = Crowd::new(node.config.limits.connection_count_max);
-    loop {
-        match listener.accept().await {
-            Ok((socket, peer)) => {
-                let Some(seat) = crowd.enter() else {
-                    let max = node.config.limits.connection_count_max;
-                    tracing::warn!(%peer, max, "a connection is refused: all others are being answered");
-                    continue;
-                };
-                io::task::spawn("session", session::serve(Arc::clone(&node), socket, peer, seat));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
-                tokio::time::sleep(ACCEPT_REST).await;
-            }
-        }
+        self.0.service.budget.close();
     }
 }

@@ -4,7 +4,7 @@ use crate::node::Node;
 use serde_json::{Value, json};
 
 pub(crate) fn status(node: &Node) -> Value {
-    let disks = node.disks.reports().into_iter().map(|disk| {
+    let disks = node.replicas.disks.reports().into_iter().map(|disk| {
         json!({
             "dir": disk.dir, "volume": disk.volume, "failure": disk.failure, "capacity_len": disk.capacity_len,
             "used_len": disk.used_len, "free_len": disk.free_len, "replicas": disk.replica_count,
@@ -13,10 +13,10 @@ pub(crate) fn status(node: &Node) -> Value {
     });
     json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "node": node.disks.node_id().to_string(),
-        "pool": node.pool(),
-        "uptime_s": node.now().as_secs(),
-        "transfers": node.transfer_count(),
+        "node": node.replicas.disks.node_id().to_string(),
+        "pool": node.replicas.disks.pool(),
+        "uptime_s": node.replicas.now().as_secs(),
+        "transfers": node.admission.transfer_count(),
         "disks": disks.collect::<Vec<_>>(),
     })
 }

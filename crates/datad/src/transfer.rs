@@ -1,37 +1,34 @@
 //! Copying a replica to another node (op 86), for a client that repairs its chain: the read path, with the head of a
 //! write in front of it.
 
-use crate::answer::{Refusal, success};
-use crate::block::{Named, link_text};
-use crate::inbox::Inbox;
-use crate::node::Node;
+use crate::block::{link_text, node_addr};
+use crate::connection::Connection;
+use crate::data_service::DataService;
+use crate::operations::Operation;
 use crate::read::{Source, receive_word, send_packets, stored, sums};
-use crate::telemetry::Operation;
-use crate::write::node_addr;
+use crate::reply::{Refusal, success};
 use container::{Reader, ReplicaError};
 use hdfs::proto;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use xfer::read::{CopyTarget, Limits, Next, Outcome, Plan, Sender, copy_request};
 
 pub(crate) async fn serve(
-    node: &Arc<Node>,
+    service: &DataService,
     op: proto::OpTransferBlockProto,
 ) -> Result<proto::BlockOpResponseProto, Refusal> {
-    let counted = node.telemetry.operations.begin(Operation::Transfer, || node.now());
-    counted.answered(copy_to_all(node, op).await)
+    let counted = service.operations.begin(Operation::Transfer, || service.now());
+    counted.answered(copy_to_all(service, op).await)
 }
 
 async fn copy_to_all(
-    node: &Arc<Node>,
+    service: &DataService,
     op: proto::OpTransferBlockProto,
 ) -> Result<proto::BlockOpResponseProto, Refusal> {
-    let named = Named::of(&op.header.base_header, node.pool().as_deref())?;
+    let named = service.admission.block(&op.header.base_header)?;
     if op.targets.is_empty() {
         return Err(Refusal::error("no target is named"));
     }
-    let found = node.disks.for_block(named.block, move |disks| -> Result<_, Refusal> {
+    let found = service.replicas.disks.for_block(named.block, move |disks| -> Result<_, Refusal> {
         // The length that is named says nothing: hdfs-native counts what it has not sent yet. Whether the copy is long
         // enough is asked when the chain is joined. All of it, a little more than was acknowledged perhaps: up to there
         // the stored checksums hold.
@@ -50,37 +47,37 @@ async fn copy_to_all(
         let (storage_type, storage_id) = (op.target_storage_types.get(place), op.target_storage_ids.get(place));
         let storage = CopyTarget { storage_type: storage_type.copied(), storage_id: storage_id.cloned() };
         let request = copy_request(&op.header, stored(&reader), storage);
-        let limits = &node.config.limits;
+        let limits = &service.limits;
         let limits = Limits {
             packet: limits.with_nodes(limits.below_silent_ms, 0),
             word: limits.with_nodes(limits.setup_ms, 0),
         };
         let sender = Sender::to_node(plan, sums.clone(), limits, request);
-        let copied = copy(node, &reader, sender, target).await;
+        let copied = copy(service, &reader, sender, target).await;
         copied.map_err(|why| Refusal::error(format!("copying {} to {}: {why}", named.block, link_text(target))))?;
     }
     Ok(success())
 }
 
 async fn copy(
-    node: &Arc<Node>,
+    service: &DataService,
     reader: &Reader,
     mut sender: Sender,
     target: &proto::DatanodeInfoProto,
 ) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     let addr = node_addr(target).ok_or("is no address")?;
-    let connect = Duration::from_millis(node.config.limits.connect_ms);
-    let connecting = tokio::time::timeout(connect, TcpStream::connect(addr));
-    let mut socket = connecting.await.map_err(|_| "does not accept a connection")?.map_err(text)?;
-    node.set_options(&socket);
-    let share = node.disks.share(reader.identity().block);
-    let bytes = node.telemetry.operations.bytes(Operation::Transfer);
-    let source = Source { reader, share, bytes, now: &|| node.now() };
-    send_packets(&socket, &mut sender, &source).await.map_err(text)?;
-    let heard = receive_word(&mut socket, &mut Inbox::default(), &mut sender, node.now()).await;
+    let connect = Duration::from_millis(service.limits.connect_ms);
+    let connecting = tokio::time::timeout(connect, Connection::connect(addr));
+    let mut connection = connecting.await.map_err(|_| "does not accept a connection")?.map_err(text)?;
+    service.set_options(&connection);
+    let share = service.replicas.disks.share(reader.identity().block);
+    let bytes = service.operations.bytes(Operation::Transfer);
+    let source = Source { reader, share, bytes, now: &|| service.now() };
+    send_packets(&connection, &mut sender, &source).await.map_err(text)?;
+    let heard = receive_word(&mut connection, &mut sender, service.now()).await;
     heard.map_err(|error| error.to_string())?;
-    match sender.next(node.now()) {
+    match sender.next(service.now()) {
         Next::Done(Outcome::Refused(refused)) => Err(refused.message),
         Next::Done(_) => Ok(()),
         Next::Sums(_) | Next::Packet(_) | Next::Receive => Err("has not answered".to_owned()),

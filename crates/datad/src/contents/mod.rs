@@ -19,8 +19,9 @@
 
 mod file;
 
-use crate::node::Node;
-use crate::pace::Pace;
+use crate::rate_limit::RateLimit;
+use crate::replicas::Replicas;
+use crate::stop::Stop;
 use container::ReplicaError;
 use hdfs::Exception;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -52,11 +53,14 @@ const LEN_PER_S: u64 = 20 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Contents {
+    replicas: Arc<Replicas>,
+    stop: Arc<Stop>,
+    /// Where trees are kept.
     dir: PathBuf,
     state: Mutex<State>,
     /// There is something to be done.
     came: Notify,
-    pace: Pace,
+    rate: RateLimit,
 }
 
 #[derive(Debug, Default)]
@@ -98,38 +102,38 @@ impl State {
 }
 
 impl Contents {
-    /// `dir`: where trees are kept.
-    pub(crate) fn new(dir: PathBuf) -> Self {
+    pub(crate) fn new(replicas: Arc<Replicas>, stop: Arc<Stop>) -> Self {
+        let dir = replicas.disks.trees();
         let state = State { files: file::all(&dir), ..State::default() };
-        Self { dir, state: Mutex::new(state), came: Notify::new(), pace: Pace::default() }
+        Self { replicas, stop, dir, state: Mutex::new(state), came: Notify::new(), rate: RateLimit::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn answer(&self, node: &Arc<Node>, request: &TreeRequest) -> Result<TreeResponse, Exception> {
+    pub(crate) fn answer(&self, request: &TreeRequest) -> Result<TreeResponse, Exception> {
         let home = ContainerId(request.home);
         if request.nodes.len() > TREE_NODE_COUNT_MAX || request.anew.len() > ANEW_COUNT_MAX {
             return Err(Exception::io(format!("{TREE_NODE_COUNT_MAX} nodes or {ANEW_COUNT_MAX} replicas at a time")));
         }
         if !request.anew.is_empty() {
-            let leaves = request.anew.iter().filter_map(|block| self.anew(node, BlockId(*block)));
+            let leaves = request.anew.iter().filter_map(|block| self.anew(BlockId(*block)));
             return Ok(TreeResponse { leaves: leaves.collect(), ..TreeResponse::default() });
         }
-        let Some(tree) = self.tree(node, home) else {
+        let Some(tree) = self.tree(home) else {
             return Ok(TreeResponse { building: true, ..TreeResponse::default() });
         };
         tree.answer(request).map_err(|error| Exception::io(error.to_string()))
     }
 
     /// The tree, if it is of late; if not, a thread is to see to it.
-    fn tree(&self, node: &Arc<Node>, home: ContainerId) -> Option<Arc<HashTree>> {
+    fn tree(&self, home: ContainerId) -> Option<Arc<HashTree>> {
         let mut state = self.lock();
         state.turn += 1;
         let turn = state.turn;
         if let Some(kept) = state.trees.get_mut(&home)
-            && kept.checked.is_some_and(|checked| node.now().saturating_sub(checked) <= FRESH_FOR)
+            && kept.checked.is_some_and(|checked| self.replicas.now().saturating_sub(checked) <= FRESH_FOR)
         {
             kept.turn = turn;
             return Some(Arc::clone(&kept.tree));
@@ -188,19 +192,19 @@ impl Contents {
     }
 
     /// Does what there is to do, one thing after the other.
-    async fn work(&self, node: &Arc<Node>) {
-        while !node.stop.is_set() {
-            let at = Arc::clone(node);
+    async fn work(self: &Arc<Self>) {
+        while !self.stop.is_set() {
+            let at = Arc::clone(self);
             // Files first: nobody may read one that is spoilt.
             if !self.lock().spoilt.is_empty() {
-                if node.disks.for_all(move |_| at.contents.remove_spoilt(&at)).await.is_err() {
+                if self.replicas.disks.for_all(move |_| at.remove_spoilt()).await.is_err() {
                     tokio::time::sleep(REST).await;
                 }
                 continue;
             }
             let Some(home) = self.lock().waiting.front().copied() else { return };
-            match node.disks.for_all(move |_| at.contents.look_through(&at, home)).await {
-                Ok(Ok(Some(tree))) => self.keep(home, tree, node.now()),
+            match self.replicas.disks.for_all(move |_| at.look_through(home)).await {
+                Ok(Ok(Some(tree))) => self.keep(home, tree, self.replicas.now()),
                 Ok(Ok(None)) => {} // the node stops
                 Ok(Err(error)) => tracing::warn!(%home, %error, "a container could not be looked through"),
                 Err(error) => {
@@ -221,10 +225,10 @@ impl Contents {
         state.spoilt.insert(home);
     }
 
-    fn remove_spoilt(&self, node: &Node) {
+    fn remove_spoilt(&self) {
         loop {
             let Some(home) = self.lock().spoilt.pop_first() else { return };
-            if node.disks.has_trees()
+            if self.replicas.disks.has_trees()
                 && let Err(error) = file::remove(&self.dir, home)
             {
                 tracing::warn!(%home, %error, "the file of a hash tree was not removed");
@@ -257,7 +261,7 @@ impl Contents {
     }
 
     /// The tree as the index has it now. What is known from before is not read again.
-    fn look_through(&self, node: &Arc<Node>, home: ContainerId) -> Result<Option<HashTree>, ReplicaError> {
+    fn look_through(&self, home: ContainerId) -> Result<Option<HashTree>, ReplicaError> {
         let (known, put, is_kept, round) = {
             let mut state = self.lock();
             state.round += 1;
@@ -267,21 +271,23 @@ impl Contents {
             put.iter().for_each(|block| _ = state.put.remove(block));
             (state.trees.get(&home).map(|kept| Arc::clone(&kept.tree)), put, is_kept, state.round)
         };
-        let is_over = || node.stop.is_set() || self.lock().round != round;
+        let is_over = || self.stop.is_set() || self.lock().round != round;
         let read = || file::read(&self.dir, home).map(Arc::new);
-        let known = known.or_else(|| if is_kept && node.disks.has_trees() { read() } else { None }).unwrap_or_default();
+        let known = known
+            .or_else(|| if is_kept && self.replicas.disks.has_trees() { read() } else { None })
+            .unwrap_or_default();
         let mut leaves = Vec::new();
         let mut from = BlockId::new(home, 0);
         let mut changed = 0;
         'all: loop {
-            let infos = node.disks.replicas(from, STEP_COUNT)?;
+            let infos = self.replicas.disks.replicas(from, STEP_COUNT)?;
             for info in &infos {
                 let identity = info.identity;
                 if identity.block.born_in() != home {
                     break 'all;
                 }
                 let is_here = identity.home == home || identity.home == ContainerId(0);
-                let leaves_soon = node.deleter.is_ordered(identity.block, identity.generation);
+                let leaves_soon = self.replicas.deletions.is_ordered(identity.block, identity.generation);
                 if info.state != ReplicaState::Finalized || !is_here || leaves_soon {
                     continue;
                 }
@@ -293,7 +299,7 @@ impl Contents {
                     continue;
                 }
                 changed += 1;
-                leaves.extend(self.read(node, identity.block, identity.generation)?);
+                leaves.extend(self.read(identity.block, identity.generation)?);
                 if is_over() {
                     return Ok(None);
                 }
@@ -305,7 +311,7 @@ impl Contents {
         }
         let tree = HashTree::new(leaves);
         if (changed > 0 || tree.len() != known.len())
-            && node.disks.has_trees()
+            && self.replicas.disks.has_trees()
             && !is_over()
             && let Err(error) = file::write(&self.dir, home, &tree)
         {
@@ -315,33 +321,34 @@ impl Contents {
     }
 
     /// A leaf from the disk, and no other one is believed from now on.
-    fn anew(&self, node: &Arc<Node>, block: BlockId) -> Option<Leaf> {
+    fn anew(&self, block: BlockId) -> Option<Leaf> {
         self.forget(block.born_in(), block);
-        let info = node.disks.find(block).ok()??;
-        let counts = info.state == ReplicaState::Finalized && !node.deleter.is_ordered(block, info.identity.generation);
+        let info = self.replicas.disks.find(block).ok()??;
+        let counts = info.state == ReplicaState::Finalized
+            && !self.replicas.deletions.is_ordered(block, info.identity.generation);
         if !counts {
             return None;
         }
-        self.read(node, block, info.identity.generation).ok().flatten()
+        self.read(block, info.identity.generation).ok().flatten()
     }
 
     /// `None`: it is not there any more.
-    fn read(&self, node: &Arc<Node>, block: BlockId, generation: Generation) -> Result<Option<Leaf>, ReplicaError> {
-        match self.content(node, block, generation) {
+    fn read(&self, block: BlockId, generation: Generation) -> Result<Option<Leaf>, ReplicaError> {
+        match self.content(block, generation) {
             Ok(leaf) => Ok(Some(leaf)),
             Err(ReplicaError::NotFound { .. } | ReplicaError::State { .. }) => Ok(None),
             Err(error) if error.is_damage() => {
                 // It is read from end to end, and told of.
-                let _damage_is_told = node.copier.verify(node, block);
-                let len = node.disks.find(block)?.map_or(0, |info| info.len);
+                let _damage_is_told = self.replicas.verify(block);
+                let len = self.replicas.disks.find(block)?.map_or(0, |info| info.len);
                 Ok(Some(Leaf { block: block.0, generation: generation.0, len, content: Content::UNREADABLE }))
             }
             Err(error) => Err(error),
         }
     }
 
-    fn content(&self, node: &Arc<Node>, block: BlockId, generation: Generation) -> Result<Leaf, ReplicaError> {
-        let reader = node.disks.read(block, generation)?;
+    fn content(&self, block: BlockId, generation: Generation) -> Result<Leaf, ReplicaError> {
+        let reader = self.replicas.disks.read(block, generation)?;
         let spec = reader.checksum();
         let chunk_len = u64::from(spec.chunk_len);
         let step = chunk_len * (PIECE_LEN / chunk_len).max(1);
@@ -353,7 +360,7 @@ impl Contents {
             sums.clear();
             reader.sums(at, piece, &mut sums)?;
             content.add(&sums);
-            self.pace.wait(node.now(), sums.len() as u64, LEN_PER_S);
+            self.rate.wait(self.replicas.now(), sums.len() as u64, LEN_PER_S);
             at += piece;
         }
         let generation = reader.identity().generation.0;
@@ -362,12 +369,12 @@ impl Contents {
 }
 
 /// Looks through containers, and removes files, until the task is dropped.
-pub(crate) async fn run(node: Arc<Node>) {
+pub(crate) async fn run(contents: Arc<Contents>) {
     loop {
-        node.contents.came.notified().await;
-        let at = Arc::clone(&node);
+        contents.came.notified().await;
+        let at = Arc::clone(&contents);
         // A panic ends what is at work, and the next question begins anew.
-        let _a_panic_was_reported = io::task::spawn("contents", async move { at.contents.work(&at).await }).await;
+        let _a_panic_was_reported = io::task::spawn("contents", async move { at.work().await }).await;
     }
 }
 
@@ -379,7 +386,9 @@ mod tests {
     #[test]
     fn containers_that_are_not_here_leave_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let contents = Contents::new(dir.path().into());
+        let disks = disks::open(&[dir.path().to_owned()], &container::Options::default()).unwrap();
+        let replicas = Arc::new(Replicas::new(disks, io::SystemClock::new()));
+        let contents = Contents::new(replicas, Arc::new(Stop::new().unwrap()));
         let keep = |number: u64, now: u64| {
             let home = ContainerId(number);
             contents.lock().files.insert(home); // as whoever looks through it does first

@@ -11,50 +11,47 @@ mod sender;
 
 pub(crate) use sender::{Source, receive_word, send_packets, stored, sums};
 
-use crate::answer::Refusal;
 use crate::block::Named;
-use crate::inbox::Inbox;
-use crate::node::Node;
-use crate::telemetry::Operation;
+use crate::connection::Connection;
+use crate::data_service::DataService;
+use crate::operations::Operation;
+use crate::reply::Refusal;
 use container::Reader;
 use hdfs::proto;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use xfer::read::{Limits, Next, Outcome, Plan, Sender, Unserved, Wanted};
 
 /// Serves one read. `Ok(true)`: the reader took it all and said so, and the connection may carry another operation.
 pub(crate) async fn serve(
-    node: &Arc<Node>,
-    socket: &mut TcpStream,
-    inbox: &mut Inbox,
+    service: &DataService,
+    connection: &mut Connection,
     op: proto::OpReadBlockProto,
 ) -> std::io::Result<Result<bool, Refusal>> {
-    let counted = node.telemetry.operations.begin(Operation::Read, || node.now());
-    let (reader, plan, first_sums) = match open(node, &op).await {
+    let counted = service.operations.begin(Operation::Read, || service.now());
+    let (reader, plan, first_sums) = match open(service, &op).await {
         Ok(opened) => opened,
         Err(refusal) => {
             counted.refused();
             return Ok(Err(refusal));
         }
     };
-    let Some(_memory) = node.budget.take(plan.memory_len()) else {
+    let Some(_memory) = service.budget.take(plan.memory_len()) else {
         counted.refused();
         return Ok(Err(Refusal::error("no memory left for another read; try another node")));
     };
     let block = reader.identity().block;
     tracing::debug!(%block, client = op.header.client_name, "a read begins");
-    let limits = &node.config.limits;
+    let limits = &service.limits;
     let limits =
         Limits { packet: Duration::from_millis(limits.reader_stalled_ms), word: Duration::from_millis(limits.op_ms) };
     let mut sender = Sender::to_reader(plan, first_sums, limits);
-    let bytes = node.telemetry.operations.bytes(Operation::Read);
-    let source = Source { reader: &reader, share: node.disks.share(block), bytes, now: &|| node.now() };
-    send_packets(socket, &mut sender, &source).await?;
+    let bytes = service.operations.bytes(Operation::Read);
+    let source = Source { reader: &reader, share: service.replicas.disks.share(block), bytes, now: &|| service.now() };
+    send_packets(connection, &mut sender, &source).await?;
     counted.done();
     // A reader that verified nothing, or went away, is as good as one that did; only the connection's fate differs.
-    let heard = receive_word(socket, inbox, &mut sender, node.now()).await;
-    let Next::Done(Outcome::Verdict(status)) = sender.next(node.now()) else { return Ok(Ok(false)) };
+    let heard = receive_word(connection, &mut sender, service.now()).await;
+    let Next::Done(Outcome::Verdict(status)) = sender.next(service.now()) else { return Ok(Ok(false)) };
     if status == proto::Status::ErrorChecksum as i32 {
         tracing::warn!(%block, "a reader found bytes that do not match");
     }
@@ -62,13 +59,13 @@ pub(crate) async fn serve(
 }
 
 /// The replica, what of it is to be sent, and the checksums of the beginning.
-async fn open(node: &Arc<Node>, op: &proto::OpReadBlockProto) -> Result<(Reader, Plan, Vec<u8>), Refusal> {
-    let Named { block, generation, .. } = Named::of(&op.header.base_header, node.pool().as_deref())?;
+async fn open(service: &DataService, op: &proto::OpReadBlockProto) -> Result<(Reader, Plan, Vec<u8>), Refusal> {
+    let Named { block, generation, .. } = service.admission.block(&op.header.base_header)?;
     let (offset, len, with_sums) = (op.offset, op.len, op.send_checksums.unwrap_or(true));
     let wanted = Wanted { generation, offset, len, with_sums };
-    let began = node.now();
+    let began = service.now();
     loop {
-        let opened = node.disks.for_block(block, move |disks| {
+        let opened = service.replicas.disks.for_block(block, move |disks| {
             let reader = disks.read(block, generation)?;
             match Plan::new(stored(&reader), wanted) {
                 Ok(plan) => sums(&reader, plan.sums_window(plan.start)).map(|sums| Ok((reader, plan, sums))),
@@ -79,7 +76,7 @@ async fn open(node: &Arc<Node>, op: &proto::OpReadBlockProto) -> Result<(Reader,
             Ok(opened) => return Ok(opened),
             Err(unserved) => unserved,
         };
-        let now = node.now();
+        let now = service.now();
         match (unserved.look_again(began, now), unserved) {
             (Some(at), _) => tokio::time::sleep(at.saturating_sub(now)).await,
             (None, Unserved::Short { len: have, .. }) => {

@@ -1,14 +1,13 @@
 //! What a sender says is to be done, done on a socket: heads and checksums from memory, data from its file by sendfile.
 
-use crate::inbox::{Inbox, InboxError};
+use crate::connection::Connection;
+use crate::read_buffer::ReadError;
 use container::{Reader, ReplicaError};
 use io::Share;
-use io::transfer::{send_all, sendfile_all};
 use metrics::Counter;
 use std::io::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::time::Duration;
-use tokio::net::TcpStream;
 use xfer::read::{Late, Next, Sender, Stored};
 
 /// A replica that is read, and what the driver needs for it.
@@ -36,7 +35,7 @@ pub(crate) fn sums(reader: &Reader, window: Range<u64>) -> std::result::Result<V
 }
 
 /// Sends all packets.
-pub(crate) async fn send_packets(socket: &TcpStream, sender: &mut Sender, source: &Source<'_>) -> Result<()> {
+pub(crate) async fn send_packets(connection: &Connection, sender: &mut Sender, source: &Source<'_>) -> Result<()> {
     loop {
         let now = (source.now)();
         match sender.next(now) {
@@ -46,7 +45,7 @@ pub(crate) async fn send_packets(socket: &TcpStream, sender: &mut Sender, source
                 sender.on_sums(read.map_err(Error::other)?);
             }
             Next::Packet(data) => {
-                let sending = send_packet(socket, sender.head(), &data, source);
+                let sending = send_packet(connection, sender.head(), &data, source);
                 let limit = sender.poll_timeout().unwrap_or(Duration::MAX);
                 match tokio::time::timeout(limit.saturating_sub(now), sending).await {
                     Ok(sent) => sent?,
@@ -64,21 +63,20 @@ pub(crate) async fn send_packets(socket: &TcpStream, sender: &mut Sender, source
     }
 }
 
-async fn send_packet(socket: &TcpStream, head: &[u8], data: &Range<u64>, source: &Source<'_>) -> Result<()> {
-    send_all(socket, head, !data.is_empty()).await?;
+async fn send_packet(connection: &Connection, head: &[u8], data: &Range<u64>, source: &Source<'_>) -> Result<()> {
+    connection.send_all(head, !data.is_empty()).await?;
     let (reader, len) = (source.reader, data.end - data.start);
-    sendfile_all(socket, reader.data(), source.share, reader.data_offset() + data.start, len).await
+    connection.sendfile_all(reader.data(), source.share, reader.data_offset() + data.start, len).await
 }
 
 /// Awaits what the peer says to all of it.
 pub(crate) async fn receive_word(
-    socket: &mut TcpStream,
-    inbox: &mut Inbox,
+    connection: &mut Connection,
     sender: &mut Sender,
     now: Duration,
-) -> std::result::Result<(), InboxError> {
+) -> std::result::Result<(), ReadError> {
     let limit = sender.poll_timeout().unwrap_or(Duration::MAX);
-    match tokio::time::timeout(limit.saturating_sub(now), inbox.last_word(socket, sender)).await {
+    match tokio::time::timeout(limit.saturating_sub(now), connection.last_word(sender)).await {
         Ok(received) => received,
         Err(_) => Ok(sender.handle_timeout(limit).map_err(late)?),
     }

@@ -5,7 +5,7 @@
 //! refuses the replicas of its batch, and the thread goes on with those that wait.
 
 use crate::changes::Changes;
-use crate::node::report;
+use crate::replicas::report;
 use bytes::Bytes;
 use container::{Advice, Identity, ReplicaError, ReplicaInfo, SmallPut};
 use disks::Disks;

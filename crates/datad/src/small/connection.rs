@@ -1,45 +1,53 @@
 //! One connection of small writes: its machine says which requests are whole, each is served beside the others.
 
 use super::request;
+use super::small_writes::SmallWrites;
 use crate::budget::{Budget, Reservation};
-use crate::inbox::InboxError;
-use crate::node::Node;
+use crate::connection::Connection;
+use crate::read_buffer::ReadError;
 use io::{Driven, Seat};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
+use wire::OpHeader;
 use wire::small::SmallAnswer;
 use xfer::small::{Fanout, Request, Server, ServerError, ServerLimits};
 
-/// Serves requests until the peer hangs up. `came` begins with the first one.
+/// Serves requests until the peer hangs up. The first one's header has been read.
 pub(crate) async fn serve(
-    node: &Arc<Node>,
-    mut socket: TcpStream,
-    came: Vec<u8>,
+    writes: &Arc<SmallWrites>,
+    connection: Connection,
+    first: &OpHeader,
     seat: &Arc<Seat>,
-) -> Result<(), InboxError> {
-    let limits = ServerLimits::new(Duration::from_millis(node.config.limits.op_ms));
-    let driven = Arc::new(Driven::new(|now| Server::new(now, node.budget.clone(), limits, &came)));
-    driven.run(&mut socket, |request| begin(node, request, seat, &driven)).await;
+) -> Result<(), ReadError> {
+    let (mut socket, behind) = connection.into_parts();
+    let came = [&first.encode()[..], &behind].concat();
+    let limits = ServerLimits::new(Duration::from_millis(writes.service.limits.op_ms));
+    let driven = Arc::new(Driven::new(|now| Server::new(now, writes.service.budget.clone(), limits, &came)));
+    driven.run(&mut socket, |request| begin(writes, request, seat, &driven)).await;
     match driven.with(|server, _| server.error().cloned()) {
         None => Ok(()),
-        Some(ServerError::Torn) => Err(InboxError::Torn),
+        Some(ServerError::Torn) => Err(ReadError::Torn),
         Some(ServerError::Wire(error)) => Err(error.into()),
-        Some(ServerError::Untaken) => Err(InboxError::Io(ErrorKind::TimedOut.into())),
-        Some(ServerError::Lost(why)) => Err(InboxError::Io(std::io::Error::other(why))),
+        Some(ServerError::Untaken) => Err(ReadError::Io(ErrorKind::TimedOut.into())),
+        Some(ServerError::Lost(why)) => Err(ReadError::Io(std::io::Error::other(why))),
     }
 }
 
-fn begin(node: &Arc<Node>, request: Request<Reservation>, seat: &Arc<Seat>, driven: &Arc<Driven<Server<Budget>>>) {
+fn begin(
+    writes: &Arc<SmallWrites>,
+    request: Request<Reservation>,
+    seat: &Arc<Seat>,
+    driven: &Arc<Driven<Server<Budget>>>,
+) {
     let open = Open { number: request.number(), driven: Arc::clone(driven), answer: None };
-    let Some(transfer) = node.transfer() else {
+    let Some(transfer) = writes.service.admission.transfer() else {
         let refusal = "this node has as many transfers as it can take; try another one".to_owned();
         return open.answer(Fanout::refused(request.number(), refusal));
     };
-    let (node, work) = (Arc::clone(node), seat.work());
+    let (writes, work) = (Arc::clone(writes), seat.work());
     io::task::spawn("small write", async move {
-        open.answer(request::serve(node, &request).await);
+        open.answer(request::serve(&writes, &request).await);
         drop((request, transfer, work));
     });
 }

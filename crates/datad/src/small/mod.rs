@@ -13,29 +13,9 @@
 
 mod committer;
 mod connection;
+mod memory;
 mod request;
+mod small_writes;
 
-pub(crate) use committer::Committer;
 pub(crate) use connection::serve;
-
-use crate::budget::{Budget, Reservation};
-use io::asking::{Links, Waiter};
-use wire::small::SmallAnswer;
-use xfer::small::{Caller, Held, Memory};
-
-/// Connections to other nodes for small writes.
-pub(crate) type SmallLinks = Links<Caller<Waiter<SmallAnswer>>>;
-
-impl Memory for Budget {
-    type Held = Reservation;
-
-    fn take(&self, len: u64) -> Option<Reservation> {
-        self.take(len)
-    }
-}
-
-impl Held for Reservation {
-    fn grow_to(&mut self, len: u64) -> bool {
-        self.grow_to(len)
-    }
-}
+pub(crate) use small_writes::SmallWrites;

@@ -1,9 +1,9 @@
 //! One small write at the node that was asked: its own replica, and those of the others.
 
 use super::committer::Job;
+use super::small_writes::SmallWrites;
 use crate::budget::Reservation;
-use crate::node::Node;
-use crate::telemetry::Operation;
+use crate::operations::Operation;
 use container::Identity;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -18,16 +18,18 @@ type Outcome = Result<(), String>;
 type Put = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Carries a request to its end, whatever that is.
-pub(super) async fn serve(node: Arc<Node>, request: &Request<Reservation>) -> SmallAnswer {
-    let counted = node.telemetry.operations.begin(Operation::SmallPut, || node.now());
-    let answer = put(&node, request).await;
+pub(super) async fn serve(writes: &Arc<SmallWrites>, request: &Request<Reservation>) -> SmallAnswer {
+    let service = &writes.service;
+    let counted = service.operations.begin(Operation::SmallPut, || service.now());
+    let answer = put(writes, request).await;
     let _refused = counted.answered(if answer.refusal.is_empty() { Ok(()) } else { Err(()) });
     answer
 }
 
-async fn put(node: &Arc<Node>, request: &Request<Reservation>) -> SmallAnswer {
+async fn put(writes: &Arc<SmallWrites>, request: &Request<Reservation>) -> SmallAnswer {
+    let service = &writes.service;
     let header = &request.frame.header;
-    let scope = match request.check(node.pool().as_deref()) {
+    let scope = match service.admission.small(request) {
         Ok(scope) => scope,
         Err(why) => return Fanout::refused(header.number, why),
     };
@@ -38,27 +40,27 @@ async fn put(node: &Arc<Node>, request: &Request<Reservation>) -> SmallAnswer {
         home: scope.home,
         checksum: request.frame.spec,
     };
-    node.telemetry.operations.bytes(Operation::SmallPut).inc_by(request.frame.data.len() as u64);
-    let mut puts = vec![own(node, request, identity)];
+    service.operations.bytes(Operation::SmallPut).inc_by(request.frame.data.len() as u64);
+    let mut puts = vec![own(writes, request, identity)];
     puts.extend(header.targets.iter().map(|target| {
         let question = Question { header: Fanout::onward(header), body: request.body() };
-        at_other(node, target.clone(), question)
+        at_other(writes, target.clone(), question)
     }));
-    let late_max = Duration::from_millis(node.config.limits.small_late_ms);
-    gather(Fanout::new(header, late_max), puts, || node.now()).await
+    let late_max = Duration::from_millis(service.limits.small_late_ms);
+    gather(Fanout::new(header, late_max), puts, || service.now()).await
 }
 
-fn own(node: &Arc<Node>, request: &Request<Reservation>, identity: Identity) -> Put {
-    let node = Arc::clone(node);
+fn own(writes: &Arc<SmallWrites>, request: &Request<Reservation>, identity: Identity) -> Put {
+    let writes = Arc::clone(writes);
     let (sums, data) = (request.frame.sums.clone(), request.frame.data.clone());
     let job = Job { identity, bytes: request.bytes.clone(), sums, data, synced: request.frame.header.synced };
-    Box::pin(async move { node.committer.put(job).await })
+    Box::pin(async move { writes.committer.put(job).await })
 }
 
-fn at_other(node: &Arc<Node>, target: String, question: Question) -> Put {
-    let node = Arc::clone(node);
+fn at_other(writes: &Arc<SmallWrites>, target: String, question: Question) -> Put {
+    let writes = Arc::clone(writes);
     Box::pin(async move {
-        let answer = node.small_links.ask(&target, question).await.map_err(|error| error.to_string());
+        let answer = writes.links.ask(&target, question).await.map_err(|error| error.to_string());
         answer.and_then(|answer| Fanout::outcome(&answer)).map_err(|why| format!("{target}: {why}"))
     })
 }

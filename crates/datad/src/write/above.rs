@@ -1,9 +1,9 @@
 //! The way back to the node above, or to the client: [`xfer::write::Above`] and its socket, for the stream's thread and
-//! for the beacon.
+//! for the signs of life ([`super::keepalive`]).
 
+use super::socket::Socket;
 use hdfs::proto::BlockOpResponseProto;
 use std::io::ErrorKind;
-use std::net::TcpStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::PipelineAck;
@@ -11,14 +11,14 @@ use xfer::write::Limits;
 
 #[derive(Debug)]
 pub(crate) struct Above {
-    /// Non-blocking. Packets come here; acks leave.
-    pub(super) socket: TcpStream,
+    /// Packets come here; acks leave.
+    pub(super) socket: Socket,
     takes_signs: bool,
     state: Mutex<xfer::write::Above>,
 }
 
 impl Above {
-    pub(super) fn new(socket: TcpStream, takes_signs: bool, now: Duration) -> Self {
+    pub(super) fn new(socket: Socket, takes_signs: bool, now: Duration) -> Self {
         Self { socket, takes_signs, state: Mutex::new(xfer::write::Above::new(takes_signs, now)) }
     }
 
@@ -50,7 +50,7 @@ impl Above {
 
     fn flush_locked(&self, state: &mut xfer::write::Above, now: Duration) -> bool {
         while !state.out().is_empty() {
-            match io::transfer::send(&self.socket, state.out(), false) {
+            match self.socket.send(state.out()) {
                 Ok(sent) => state.on_sent(now, sent),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
                 Err(_) => {

@@ -1,8 +1,9 @@
 //! The replica that a stream writes.
 
 use super::above::Above;
-use crate::node::Node;
-use crate::telemetry::Operation;
+use super::writes::Writes;
+use crate::operations::Operation;
+use crate::replicas::Replicas;
 use container::ReplicaError;
 use disks::Writer;
 use std::sync::Arc;
@@ -22,10 +23,10 @@ pub(super) struct Disk {
 
 impl Disk {
     /// Writes packets, and does what the last of them asks for.
-    pub(super) fn store(&mut self, node: &Node, above: &Arc<Above>, store: &Store) -> Result<(), Failure> {
+    pub(super) fn store(&mut self, writes: &Writes, above: &Arc<Above>, store: &Store) -> Result<(), Failure> {
         let Some(writer) = self.writer.as_mut() else { return Err(Failure::Fenced) };
         // The disk may take long now, and this thread cannot say meanwhile that it lives.
-        let _busy = if store.is_long() { node.beacon.busy(above, node.now()) } else { None };
+        let _busy = if store.is_long() { writes.keepalive.busy(above, writes.service.now()) } else { None };
         let packets: Vec<container::Packet> = store
             .pieces()
             .map(|piece| container::Packet {
@@ -36,9 +37,9 @@ impl Disk {
             .collect();
         let operation = if self.mode == Mode::Chain { Operation::Write } else { Operation::CopyIn };
         let len = packets.iter().map(|packet| packet.data.len() as u64).sum();
-        node.telemetry.operations.bytes(operation).inc_by(len);
+        writes.service.operations.bytes(operation).inc_by(len);
         let done = writer.write_run(&packets).and_then(|()| match store.put {
-            Some(len) => self.put(node, len, store.sync),
+            Some(len) => self.put(&writes.service.replicas, len, store.sync),
             None if store.sync => self.writer.as_mut().map_or(Ok(()), |writer| writer.sync()),
             None => Ok(()),
         });
@@ -46,10 +47,10 @@ impl Disk {
     }
 
     /// Makes the replica whole, and tells metad.
-    fn put(&mut self, node: &Node, len: u64, synced: bool) -> Result<(), ReplicaError> {
+    fn put(&mut self, replicas: &Replicas, len: u64, synced: bool) -> Result<(), ReplicaError> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
         if synced { writer.put_synced(len) } else { writer.put(len) }?;
-        node.was_put(self.block);
+        replicas.was_put(self.block);
         Ok(())
     }
 

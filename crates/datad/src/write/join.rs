@@ -1,13 +1,13 @@
 //! Joining the nodes below: connects to each, sends the operation on and waits for all their answers, as
 //! [`xfer::write::Join`] says.
 
-use crate::answer::Refusal;
-use crate::block::link_text;
-use crate::node::Node;
+use super::socket::Socket;
+use crate::block::{link_text, node_addr};
+use crate::data_service::DataService;
+use crate::reply::Refusal;
 use hdfs::proto;
 use io::poll::{Ready, Watch, poll};
-use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use wire::Routing;
@@ -21,19 +21,19 @@ impl From<NotJoined> for Refusal {
 
 /// Joins those of `op`'s targets that this node sends to, and through them the others. `Err` names a node that failed.
 pub(super) fn join(
-    node: &Node,
+    service: &DataService,
     op: &proto::OpWriteBlockProto,
     routing: &Routing,
-) -> Result<(Vec<TcpStream>, Vec<Joined>), Refusal> {
-    let limits = node.config.limits.of_writes();
+) -> Result<(Vec<Socket>, Vec<Joined>), Refusal> {
+    let limits = service.limits.of_writes();
     let mut join = Join::new(limits);
     let mut sockets = Vec::new();
     let joined = routing.children().iter().try_for_each(|child| {
-        sockets.push(ask(node, &limits, op, routing, child)?);
-        join.on_asked(link_text(&op.targets[child.start]), child.len() - 1, node.now());
+        sockets.push(ask(service, &limits, op, routing, child)?);
+        join.on_asked(link_text(&op.targets[child.start]), child.len() - 1, service.now());
         Ok(())
     });
-    joined.and_then(|()| wait(node, &mut join, &sockets)).inspect_err(|refusal| {
+    joined.and_then(|()| wait(service, &mut join, &sockets)).inspect_err(|refusal| {
         let (block, link) = (op.header.base_header.block.block_id, &refusal.first_bad_link);
         tracing::info!(block, link, why = refusal.message, "a node below does not join");
     })?;
@@ -41,51 +41,44 @@ pub(super) fn join(
 }
 
 fn ask(
-    node: &Node,
+    service: &DataService,
     limits: &Limits,
     op: &proto::OpWriteBlockProto,
     routing: &Routing,
     child: &Range<usize>,
-) -> Result<TcpStream, Refusal> {
+) -> Result<Socket, Refusal> {
     let link = link_text(&op.targets[child.start]);
     let fail = |error: std::io::Error| NotJoined::blame(&link, &error.to_string());
     let addr = node_addr(&op.targets[child.start]).ok_or_else(|| NotJoined::blame(&link, "is no address"))?;
-    let connect = || TcpStream::connect_timeout(&addr, limits.connect);
-    let socket = node.patiently(connect, io::limit::is_reached).map_err(fail)?;
-    node.set_options(&socket);
-    socket.set_write_timeout(Some(limits.setup_with(child.len() - 1))).map_err(fail)?;
-    (&socket).write_all(&op_for_below(op, routing, child)).map_err(fail)?;
-    socket.set_nonblocking(true).map_err(fail)?;
+    let connect = || Socket::connect(addr, limits.connect);
+    let socket = service.patiently(connect, io::limit::is_reached).map_err(fail)?;
+    service.set_options(&socket);
+    socket.begin(&op_for_below(op, routing, child), limits.setup_with(child.len() - 1)).map_err(fail)?;
     Ok(socket)
 }
 
 /// Waits until all have answered well, or one did not.
-fn wait(node: &Node, join: &mut Join, sockets: &[TcpStream]) -> Result<(), Refusal> {
+fn wait(service: &DataService, join: &mut Join, sockets: &[Socket]) -> Result<(), Refusal> {
     let mut piece = [0; 4096];
     while let Some(until) = join.poll_timeout() {
         let open: Vec<usize> = (0..sockets.len()).filter(|place| join.awaits(*place)).collect();
-        let stop = Watch { fd: node.stop.as_fd(), read: true, write: false };
+        let stop = Watch { fd: service.stop.as_fd(), read: true, write: false };
         let reads = open.iter().map(|place| Watch { fd: sockets[*place].as_fd(), read: true, write: false });
         let watches: Vec<_> = [stop].into_iter().chain(reads).collect();
-        let limit = until.saturating_sub(node.now());
+        let limit = until.saturating_sub(service.now());
         let ready = poll(&watches, Some(limit)).map_err(|error| Refusal::error(error.to_string()))?;
         if ready[0] != Ready::default() {
             return Err(Refusal::error("this node is stopping"));
         }
         for (place, _) in open.iter().zip(&ready[1..]).filter(|(_, ready)| **ready != Ready::default()) {
-            match (&sockets[*place]).read(&mut piece) {
+            match sockets[*place].receive(&mut piece) {
                 Ok(0) => return Err(join.on_closed(*place, None).into()),
-                Ok(len) => join.on_received(*place, node.now(), &piece[..len])?,
+                Ok(len) => join.on_received(*place, service.now(), &piece[..len])?,
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                 Err(error) => return Err(join.on_closed(*place, Some(&error.to_string())).into()),
             }
         }
-        join.handle_timeout(node.now())?;
+        join.handle_timeout(service.now())?;
     }
     Ok(())
-}
-
-pub(crate) fn node_addr(node: &proto::DatanodeInfoProto) -> Option<SocketAddr> {
-    let ip: IpAddr = node.id.ip_addr.parse().ok()?;
-    Some(SocketAddr::new(ip, u16::try_from(node.id.xfer_port).ok()?))
 }

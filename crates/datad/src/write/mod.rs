@@ -7,27 +7,34 @@
 mod above;
 mod disk;
 mod join;
+mod keepalive;
 mod refused;
+mod socket;
 mod stream;
+mod writes;
 
-pub(crate) use above::Above;
-pub(crate) use join::node_addr;
+pub(crate) use socket::Socket;
+pub(crate) use writes::Writes;
 
-use crate::answer::{Refusal, success};
 use crate::block::{Named, checksum_spec};
 use crate::budget::Reservation;
-use crate::node::Node;
-use crate::telemetry::Operation;
+use crate::data_service::DataService;
+use crate::operations::Operation;
+use crate::reply::{Refusal, success};
+use above::Above;
 use container::{Identity, ReopenAsk, ReopenKind, ReplicaError};
 use disk::Disk;
 use disks::Writer;
 use hdfs::proto::{BlockConstructionStage as Stage, OpWriteBlockProto};
-use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::Duration;
 use stream::{Stream, flush_within};
 use types::{BlockId, ChecksumSpec, Generation};
 use wire::{Abilities, Routing};
 use xfer::write::{ANSWER_WAIT, Begin, Ending, Joined, Memory, Mode, Relay, buffer_len};
+
+/// A metadata server that takes longer to hear that a disk is full is not waited for.
+const TELL_WAIT: Duration = Duration::from_millis(500);
 
 /// What a stream begins with.
 struct Begun {
@@ -36,7 +43,7 @@ struct Begun {
     /// What covers the packets to come.
     spec: ChecksumSpec,
     writer: Writer,
-    below: Vec<TcpStream>,
+    below: Vec<Socket>,
     joined: Vec<Joined>,
     memory: Reservation,
 }
@@ -56,22 +63,20 @@ impl Memory for Reservation {
 }
 
 /// Serves one write to its end. Blocks: call it on a thread of its own. `came` is what followed the operation already.
-pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto, came: &[u8]) {
-    if socket.set_nonblocking(true).is_err() {
-        return; // the client is gone
-    }
-    let counted = node.telemetry.operations.begin(operation_of(op), || node.now());
+pub(crate) fn serve(writes: &Arc<Writes>, socket: Socket, op: &OpWriteBlockProto, came: &[u8]) {
+    let service = &*writes.service;
+    let counted = service.operations.begin(operation_of(op), || service.now());
     let takes_signs = op.stream.as_ref().is_some_and(|stream| Abilities::of(stream.abilities).has(Abilities::SIGNS));
-    let above = Arc::new(Above::new(socket, takes_signs, node.now()));
+    let above = Arc::new(Above::new(socket, takes_signs, service.now()));
     let begun = {
-        let _busy = node.beacon.busy(&above, node.now());
-        set_up(node, &above, op, came)
+        let _busy = writes.keepalive.busy(&above, service.now());
+        set_up(service, &above, op, came)
     };
     let begun = match begun {
         Ok(Some(begun)) => begun,
         Ok(None) => {
             counted.done();
-            return flush_within(node, &above, ANSWER_WAIT);
+            return flush_within(service, &above, ANSWER_WAIT);
         }
         Err(refusal) => {
             counted.refused();
@@ -81,18 +86,18 @@ pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto,
             if let Some(ack) = blame {
                 above.put_ack(&ack);
             }
-            return flush_within(node, &above, ANSWER_WAIT);
+            return flush_within(service, &above, ANSWER_WAIT);
         }
     };
     let Begun { block, mode, spec, writer, below, joined, memory } = begun;
-    let _writing = node.writing(block);
+    let _writing = service.replicas.writing(block);
     tracing::debug!(%block, ?mode, behind = op.targets.len(), client = op.header.client_name, "a write stream begins");
-    let limits = node.config.limits.of_writes();
+    let limits = service.limits.of_writes();
     let begin = Begin { mode, spec, limits, received: writer.received(), below: joined, came, memory };
     let mut stream = Stream {
-        node: Arc::clone(node),
+        writes: Arc::clone(writes),
         block,
-        relay: Relay::new(begin, node.now()),
+        relay: Relay::new(begin, service.now()),
         above,
         below: below.into_iter().map(Some).collect(),
         disk: Disk { block, mode, own_sums: writer.identity().checksum != spec, writer: Some(writer) },
@@ -102,7 +107,7 @@ pub(crate) fn serve(node: &Arc<Node>, socket: TcpStream, op: &OpWriteBlockProto,
         counted.done();
     }
     tracing::debug!(%block, ?ending, "a write stream ended");
-    finish(node, stream, ending);
+    finish(service, stream, ending);
 }
 
 fn operation_of(op: &OpWriteBlockProto) -> Operation {
@@ -116,8 +121,8 @@ fn operation_of(op: &OpWriteBlockProto) -> Operation {
 const CROWDED_COUNT_MAX: u32 = 3;
 
 /// Opens the replica, joins the nodes below and answers. `None`: nothing is to be streamed.
-fn set_up(node: &Arc<Node>, above: &Above, op: &OpWriteBlockProto, came: &[u8]) -> Result<Option<Begun>, Refusal> {
-    let named = Named::of(&op.header.base_header, node.pool().as_deref())?;
+fn set_up(service: &DataService, above: &Above, op: &OpWriteBlockProto, came: &[u8]) -> Result<Option<Begun>, Refusal> {
+    let named = service.admission.block(&op.header.base_header)?;
     let stage = Stage::try_from(op.stage).map_err(|_| Refusal::error(format!("stage {} is not known", op.stage)))?;
     let spec = checksum_spec(&op.requested_checksum)?;
     let mode = match stage {
@@ -137,21 +142,21 @@ fn set_up(node: &Arc<Node>, above: &Above, op: &OpWriteBlockProto, came: &[u8]) 
     let parents = op.stream.as_ref().map_or(&[][..], |stream| &stream.parents);
     let routing = Routing::decode(parents, op.targets.len()).map_err(|error| Refusal::error(error.to_string()))?;
     let packet_len = op.stream.as_ref().and_then(|stream| stream.packet_len);
-    let patience = node.crowded() * (op.targets.len() as u32 + 1).min(CROWDED_COUNT_MAX);
-    let memory = node.budget.take_within(buffer_len(came, packet_len), op.targets.len(), patience);
+    let patience = service.crowded() * (op.targets.len() as u32 + 1).min(CROWDED_COUNT_MAX);
+    let memory = service.budget.take_within(buffer_len(came, packet_len), op.targets.len(), patience);
     let memory = memory.ok_or_else(|| {
-        let len = node.config.memory;
+        let len = service.budget.len();
         Refusal::error(format!(
             "other writes have all of the {len} bytes of memory that this node has for them; try another node, or later"
         ))
     })?;
-    let writer = open(node, op, &named, spec, stage)?;
-    let (below, joined) = match join::join(node, op, &routing) {
+    let writer = open(service, op, &named, spec, stage)?;
+    let (below, joined) = match join::join(service, op, &routing) {
         Ok(joined) => joined,
         Err(refusal) => {
             drop(writer);
             if stage == Stage::PipelineSetupCreate {
-                discard(node, &named); // the client abandons the block and takes another
+                discard(service, &named); // the client abandons the block and takes another
             }
             return Err(refusal);
         }
@@ -159,7 +164,7 @@ fn set_up(node: &Arc<Node>, above: &Above, op: &OpWriteBlockProto, came: &[u8]) 
     if stage == Stage::PipelineCloseRecovery {
         let len = writer.received();
         writer.put(len)?;
-        node.was_put(named.block);
+        service.replicas.was_put(named.block);
         above.put_ready();
         return Ok(None);
     }
@@ -172,7 +177,7 @@ fn set_up(node: &Arc<Node>, above: &Above, op: &OpWriteBlockProto, came: &[u8]) 
 
 /// The replica as the stage wants it.
 fn open(
-    node: &Node,
+    service: &DataService,
     op: &OpWriteBlockProto,
     named: &Named,
     checksum: ChecksumSpec,
@@ -195,41 +200,44 @@ fn open(
             max_len: op.max_bytes_rcvd,
             kind,
         };
-        node.disks.reopen(named.block, ask)
+        service.replicas.disks.reopen(named.block, ask)
     };
     let begin = || match stage {
         // The block's own stamp is the one it is written under; Java and HBase leave the other at 0.
-        Stage::PipelineSetupCreate => node.disks.create(identity(named.generation)),
-        Stage::TransferRbw | Stage::TransferFinalized => node.disks.create_copy(identity(named.generation)),
+        Stage::PipelineSetupCreate => service.replicas.disks.create(identity(named.generation)),
+        Stage::TransferRbw | Stage::TransferFinalized => service.replicas.disks.create_copy(identity(named.generation)),
         Stage::PipelineSetupAppend => reopen(ReopenKind::Append),
         Stage::PipelineSetupAppendRecovery => reopen(ReopenKind::AppendRecovery),
         Stage::PipelineSetupStreamingRecovery => match reopen(ReopenKind::StreamingRecovery) {
             // The chain broke before it stood, and this node forgot its empty replica, or never heard of it. Nothing
             // was acknowledged, so nothing can be missing.
             Err(ReplicaError::NotFound { .. }) if op.min_bytes_rcvd == 0 => {
-                node.disks.create(identity(Generation(op.latest_generation_stamp).max(named.generation)))
+                service.replicas.disks.create(identity(Generation(op.latest_generation_stamp).max(named.generation)))
             }
             reopened => reopened,
         },
         Stage::PipelineCloseRecovery => reopen(ReopenKind::CloseRecovery),
         Stage::DataStreaming | Stage::PipelineClose => unreachable!("no stream is set up for it"),
     };
-    let opened = node.patiently(begin, ReplicaError::is_momentary);
+    let opened = service.patiently(begin, ReplicaError::is_momentary);
     if opened.as_ref().is_err_and(ReplicaError::is_disk_full) {
-        node.report_full();
+        // Who is refused now asks the metadata server for another node, and if there is none, it is to know why.
+        if !service.replicas.changes.report_within(TELL_WAIT) {
+            tracing::debug!("the metadata server has not acknowledged yet that there is no space");
+        }
     }
     Ok(opened?)
 }
 
 /// Forgets the empty replica of a chain that did not come about.
-fn discard(node: &Node, named: &Named) {
-    match node.disks.delete(named.block, named.generation) {
+fn discard(service: &DataService, named: &Named) {
+    match service.replicas.disks.delete(named.block, named.generation) {
         Ok(_) => {}
         Err(error) => tracing::warn!(block = %named.block, %error, "the replica of a chain that failed stays"),
     }
 }
 
-fn finish(node: &Node, mut stream: Stream, ending: Option<Ending>) {
+fn finish(service: &DataService, mut stream: Stream, ending: Option<Ending>) {
     let block = stream.block;
     let mode = stream.disk.mode;
     let whole = ending == Some(Ending::Complete);
@@ -244,11 +252,11 @@ fn finish(node: &Node, mut stream: Stream, ending: Option<Ending>) {
     if mode != Mode::Chain {
         if whole {
             stream.above.put_answer(&success()); // read as DNTransferAckProto
-            flush_within(node, &stream.above, ANSWER_WAIT);
+            flush_within(service, &stream.above, ANSWER_WAIT);
         }
         return;
     }
     if stream.disk.writer.take().is_some() {
-        node.was_left(block);
+        service.replicas.was_left(block);
     }
 }

@@ -8,8 +8,8 @@
 //! streams on, and takes whatever happens next for the fault of the first node. The ack tells it who it was, and it
 //! goes on with the others.
 
-use crate::answer::Refusal;
 use crate::block::link_text;
+use crate::reply::Refusal;
 use hdfs::proto::OpWriteBlockProto;
 use wire::{PipelineAck, Status};
 

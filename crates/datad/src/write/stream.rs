@@ -6,26 +6,27 @@
 
 use super::above::Above;
 use super::disk::Disk;
+use super::socket::Socket;
+use super::writes::Writes;
 use crate::budget::Reservation;
-use crate::node::Node;
+use crate::data_service::DataService;
 use io::poll::{Ready, Watch, poll};
-use std::io::{ErrorKind, Read};
-use std::net::{Shutdown, TcpStream};
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 use types::BlockId;
 use xfer::write::{BufferError, Ending, FLUSH, LINGER, Relay, Step};
 
-/// One write stream. All sockets are non-blocking.
+/// One write stream.
 #[derive(Debug)]
 pub(super) struct Stream {
-    pub(super) node: Arc<Node>,
+    pub(super) writes: Arc<Writes>,
     pub(super) block: BlockId,
     pub(super) relay: Relay<Reservation>,
     pub(super) above: Arc<Above>,
     /// Of the nodes below; gone once lost.
-    pub(super) below: Vec<Option<TcpStream>>,
+    pub(super) below: Vec<Option<Socket>>,
     pub(super) disk: Disk,
 }
 
@@ -33,7 +34,7 @@ impl Stream {
     /// Serves the stream to its end, and says how that was. `None`: the node stops.
     pub(super) fn run(&mut self) -> Option<Ending> {
         let ending = self.serve();
-        flush_within(&self.node, &self.above, FLUSH);
+        flush_within(&self.writes.service, &self.above, FLUSH);
         if ending.is_some_and(Ending::lingers) {
             self.linger();
         }
@@ -43,7 +44,7 @@ impl Stream {
     fn serve(&mut self) -> Option<Ending> {
         loop {
             self.act();
-            if !self.above.flush(self.node.now()) {
+            if !self.above.flush(self.writes.service.now()) {
                 self.relay.on_above_closed();
                 self.act();
             }
@@ -59,19 +60,19 @@ impl Stream {
     /// Does what the relay says, until something must happen first.
     fn act(&mut self) {
         loop {
-            // Not locked while it is done: the beacon gives signs meanwhile.
-            let step = self.relay.step(self.node.now(), &mut self.above.lock());
+            // Not locked while it is done: signs of life are given meanwhile.
+            let step = self.relay.step(self.writes.service.now(), &mut self.above.lock());
             let Some(step) = step else { return };
             match step {
                 Step::Forward => self.forward(),
                 Step::Store(store) => {
-                    let stored = self.disk.store(&self.node, &self.above, &store);
+                    let stored = self.disk.store(&self.writes, &self.above, &store);
                     self.relay.on_stored(stored);
                 }
                 Step::Show(len) => self.disk.show(len),
                 Step::BelowLost { place, why } => {
                     let socket = self.below[place].take();
-                    let peer = socket.and_then(|socket| socket.peer_addr().ok());
+                    let peer = socket.and_then(|socket| socket.peer_addr());
                     tracing::info!(block = %self.block, ?peer, reason = %why, "downstream node lost");
                 }
                 Step::Unsound { offset } => {
@@ -99,8 +100,8 @@ impl Stream {
             if out.is_empty() {
                 return;
             }
-            match io::transfer::send(socket, out, false) {
-                Ok(len) => self.relay.on_below_sent(place, self.node.now(), len),
+            match socket.send(out) {
+                Ok(len) => self.relay.on_below_sent(place, self.writes.service.now(), len),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(_) => return self.relay.on_below_closed(place),
             }
@@ -108,9 +109,9 @@ impl Stream {
     }
 
     fn receive_below(&mut self, place: usize, now: Duration) {
-        let Some(mut socket) = self.below[place].as_ref() else { return };
+        let Some(socket) = self.below[place].as_ref() else { return };
         let mut came = [0; 4096];
-        match socket.read(&mut came) {
+        match socket.receive(&mut came) {
             Ok(len @ 1..) => self.relay.on_below_received(place, now, &came[..len]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Ok(0) | Err(_) => self.relay.on_below_closed(place),
@@ -118,9 +119,8 @@ impl Stream {
     }
 
     fn receive_above(&mut self) {
-        let mut socket = &self.above.socket;
-        match socket.read(self.relay.room()) {
-            Ok(len @ 1..) => self.relay.on_received(self.node.now(), len),
+        match self.above.socket.receive(self.relay.room()) {
+            Ok(len @ 1..) => self.relay.on_received(self.writes.service.now(), len),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Ok(0) | Err(_) => self.relay.on_above_closed(),
         }
@@ -134,7 +134,7 @@ impl Stream {
         };
         // Left out where it could only say that it is gone, and that matters later.
         let heeds_above = pending || self.relay.heeds_above();
-        let mut watches = vec![Watch { fd: self.node.stop.as_fd(), read: true, write: false }];
+        let mut watches = vec![Watch { fd: self.writes.service.stop.as_fd(), read: true, write: false }];
         if heeds_above {
             watches.push(Watch { fd: self.above.socket.as_fd(), read: wants, write: pending });
         }
@@ -144,7 +144,7 @@ impl Stream {
                 watches.push(Watch { fd: socket.as_fd(), read: true, write });
             }
         }
-        let limit = until.map(|until| until.saturating_sub(self.node.now()));
+        let limit = until.map(|until| until.saturating_sub(self.writes.service.now()));
         let ready = match poll(&watches, limit) {
             Ok(ready) => ready,
             Err(error) => {
@@ -158,7 +158,7 @@ impl Stream {
             return Woken::Stopping;
         }
         let above = if heeds_above { ready.next().unwrap_or_default() } else { Ready::default() };
-        let now = self.node.now();
+        let now = self.writes.service.now();
         for place in 0..self.below.len() {
             let Some(ready) = self.below[place].as_ref().and_then(|_| ready.next()) else { continue };
             if is_ready(&ready) {
@@ -181,20 +181,20 @@ impl Stream {
     /// Reads what the writer still sends, and drops it, until it has understood.
     fn linger(&mut self) {
         self.below.clear();
-        let _gone = self.above.socket.shutdown(Shutdown::Write);
-        let until = self.node.now() + LINGER;
+        self.above.socket.shut_down_sending();
+        let until = self.writes.service.now() + LINGER;
         let mut dropped = vec![0; 64 << 10];
         loop {
-            let left = until.saturating_sub(self.node.now());
+            let left = until.saturating_sub(self.writes.service.now());
             let watches = [
                 Watch { fd: self.above.socket.as_fd(), read: true, write: false },
-                Watch { fd: self.node.stop.as_fd(), read: true, write: false },
+                Watch { fd: self.writes.service.stop.as_fd(), read: true, write: false },
             ];
             match poll(&watches, Some(left)).as_deref() {
                 Ok([above, stop]) if !left.is_zero() && *stop == Ready::default() && *above != Ready::default() => {}
                 _ => return,
             }
-            match (&self.above.socket).read(&mut dropped) {
+            match self.above.socket.receive(&mut dropped) {
                 Ok(1..) => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Ok(0) | Err(_) => return,
@@ -217,16 +217,16 @@ impl Woken {
 }
 
 /// Sends what is left for above, as long as somebody takes it.
-pub(super) fn flush_within(node: &Node, above: &Above, limit: Duration) {
-    let until = node.now() + limit;
-    above.flush(node.now());
-    while above.is_pending() && node.now() < until {
+pub(super) fn flush_within(service: &DataService, above: &Above, limit: Duration) {
+    let until = service.now() + limit;
+    above.flush(service.now());
+    while above.is_pending() && service.now() < until {
         let watches = [
             Watch { fd: above.socket.as_fd(), read: false, write: true },
-            Watch { fd: node.stop.as_fd(), read: true, write: false },
+            Watch { fd: service.stop.as_fd(), read: true, write: false },
         ];
-        match poll(&watches, Some(until.saturating_sub(node.now()))).as_deref() {
-            Ok([_, stop]) if *stop == Ready::default() => _ = above.flush(node.now()),
+        match poll(&watches, Some(until.saturating_sub(service.now()))).as_deref() {
+            Ok([_, stop]) if *stop == Ready::default() => _ = above.flush(service.now()),
             _ => return,
         }
     }

@@ -1,4 +1,4 @@
-//! Work that the metadata server orders by a number, and whose progress each heartbeat reports.
+//! A job that this node carries out: the metadata server orders it by a number, and each heartbeat reports its progress.
 //!
 //! ```text
 //! order n ──▶ begins ──▶ at work, update … ──▶ ended        the same order comes with every answer to a heartbeat
@@ -8,7 +8,10 @@
 //! Promise: one piece of work runs at a time, and one that has a report does not begin again. However it ends, a panic
 //! included, its report says so and another one may begin.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::rate_limit::RateLimit;
+use crate::stop::Stop;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use wire::node::{DiskBalanceOrder, DiskBalanceReport, ScrubOrder, ScrubReport};
 
 pub(crate) trait Order: Copy + std::fmt::Debug {
@@ -17,6 +20,7 @@ pub(crate) trait Order: Copy + std::fmt::Debug {
     /// A later order has a higher one.
     fn number(&self) -> u64;
     fn is_to_stop(&self) -> bool;
+    fn len_per_s(&self) -> u64;
 }
 
 pub(crate) trait Report: Clone + std::fmt::Debug {
@@ -37,6 +41,10 @@ macro_rules! ordered {
 
             fn is_to_stop(&self) -> bool {
                 self.stop
+            }
+
+            fn len_per_s(&self) -> u64 {
+                self.len_per_s
             }
         }
 
@@ -64,8 +72,10 @@ ordered!(ScrubOrder: ScrubReport, DiskBalanceOrder: DiskBalanceReport);
 
 /// What was ordered last, and how far it is.
 #[derive(Debug)]
-pub(crate) struct Ordered<O: Order> {
+pub(crate) struct Job<O: Order> {
     state: Mutex<State<O, O::Report>>,
+    rate: RateLimit,
+    stop: Arc<Stop>,
 }
 
 #[derive(Debug)]
@@ -75,15 +85,24 @@ struct State<O, R> {
     running: bool,
 }
 
-impl<O: Order> Default for Ordered<O> {
-    fn default() -> Self {
-        Self { state: Mutex::new(State { order: None, report: None, running: false }) }
+impl<O: Order> Job<O> {
+    pub(crate) fn new(stop: Arc<Stop>) -> Self {
+        let state = Mutex::new(State { order: None, report: None, running: false });
+        Self { state, rate: RateLimit::default(), stop }
     }
-}
 
-impl<O: Order> Ordered<O> {
+    /// Takes note of an order, and has its work begin if it is to begin now. The work calls [`Self::at_work`] first.
+    pub(crate) fn order<W>(&self, order: O, name: &'static str, work: impl FnOnce(u64) -> W)
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        if self.take(order) {
+            io::task::spawn(name, work(order.number()));
+        }
+    }
+
     /// Takes note of an order; true if its work is to begin now. Whoever is told so calls [`Self::at_work`].
-    pub(crate) fn take(&self, order: O) -> bool {
+    fn take(&self, order: O) -> bool {
         let mut state = self.lock();
         state.order = Some(order);
         let is_known = state.report.as_ref().is_some_and(|report| report.number() == order.number());
@@ -114,16 +133,36 @@ impl<O: Order> Ordered<O> {
         }
     }
 
-    /// The order with this number, as long as its work has not ended and is not to be stopped.
+    /// The order with this number, as long as its work has not ended and is not to be stopped, and the node is not
+    /// either. Work that comes back from a disk that was given up finds that it has ended.
     pub(crate) fn standing(&self, number: u64) -> Option<O> {
+        if self.stop.is_set() {
+            return None;
+        }
         let state = self.lock();
         let at_work = state.report.as_ref().is_some_and(|report| report.number() == number && !report.has_ended());
         state.order.filter(|order| at_work && order.number() == number && !order.is_to_stop())
     }
 
+    /// Waits until so many more bytes may be read or moved at the rate of the order. Answers the order, if it stands.
+    /// Blocks.
+    pub(crate) fn wait(&self, number: u64, now: Duration, len: u64) -> Option<O> {
+        let order = self.standing(number)?;
+        self.rate.wait_while(now, len, order.len_per_s(), || self.standing(number).is_some());
+        self.standing(number)
+    }
+
+    /// As [`Self::wait`], for a task.
+    pub(crate) async fn rest(&self, number: u64, now: Duration, len: u64) -> Option<O> {
+        let order = self.standing(number)?;
+        self.rate.rest_while(now, len, order.len_per_s(), || self.standing(number).is_some()).await;
+        self.standing(number)
+    }
+
     /// Dropped when the work ends, in whatever way.
     pub(crate) fn at_work(&self, number: u64) -> AtWork<'_, O> {
         let state = self.lock();
+        self.rate.begin();
         assert!(state.running, "work begins when an order is taken");
         assert!(state.report.as_ref().is_some_and(|report| report.number() == number), "the report is the work's own");
         AtWork(self)
@@ -135,7 +174,7 @@ impl<O: Order> Ordered<O> {
 }
 
 #[derive(Debug)]
-pub(crate) struct AtWork<'a, O: Order>(&'a Ordered<O>);
+pub(crate) struct AtWork<'a, O: Order>(&'a Job<O>);
 
 impl<O: Order> Drop for AtWork<'_, O> {
     fn drop(&mut self) {
@@ -155,33 +194,33 @@ mod tests {
         ScrubOrder { number, len_per_s: 1, stop }
     }
 
-    fn shown(ordered: &Ordered<ScrubOrder>) -> Option<(u64, bool)> {
-        ordered.report().map(|report| (report.number, report.ended))
+    fn shown(job: &Job<ScrubOrder>) -> Option<(u64, bool)> {
+        job.report().map(|report| (report.number, report.ended))
     }
 
     #[test]
     fn work_begins_once_and_a_later_order_waits_for_its_end() {
-        let ordered = Ordered::default();
-        assert!(ordered.take(order(1, false)));
-        let work = ordered.at_work(1);
-        assert!(!ordered.take(order(1, false)), "the same order comes again and again");
-        assert!(!ordered.take(order(2, false)) && shown(&ordered) == Some((1, false)));
-        assert!(ordered.standing(1).is_none(), "another one is wanted now");
+        let job = Job::new(Arc::new(Stop::new().unwrap()));
+        assert!(job.take(order(1, false)));
+        let work = job.at_work(1);
+        assert!(!job.take(order(1, false)), "the same order comes again and again");
+        assert!(!job.take(order(2, false)) && shown(&job) == Some((1, false)));
+        assert!(job.standing(1).is_none(), "another one is wanted now");
         drop(work);
-        assert_eq!(shown(&ordered), Some((1, true)));
-        assert!(ordered.take(order(2, false)) && ordered.standing(2).is_some());
-        drop(ordered.at_work(2));
-        assert!(!ordered.take(order(2, false)), "it was done");
+        assert_eq!(shown(&job), Some((1, true)));
+        assert!(job.take(order(2, false)) && job.standing(2).is_some());
+        drop(job.at_work(2));
+        assert!(!job.take(order(2, false)), "it was done");
     }
 
     #[test]
     fn an_order_to_stop_ends_what_runs_and_begins_nothing() {
-        let ordered = Ordered::default();
-        assert!(!ordered.take(order(1, true)) && shown(&ordered) == Some((1, true)));
-        assert!(ordered.take(order(2, false)));
-        let work = ordered.at_work(2);
-        assert!(!ordered.take(order(2, true)) && ordered.standing(2).is_none() && ordered.is_running());
+        let job = Job::new(Arc::new(Stop::new().unwrap()));
+        assert!(!job.take(order(1, true)) && shown(&job) == Some((1, true)));
+        assert!(job.take(order(2, false)));
+        let work = job.at_work(2);
+        assert!(!job.take(order(2, true)) && job.standing(2).is_none() && job.is_running());
         drop(work);
-        assert!(shown(&ordered) == Some((2, true)) && !ordered.is_running());
+        assert!(shown(&job) == Some((2, true)) && !job.is_running());
     }
 }

@@ -47,7 +47,7 @@ struct Row {
 }
 
 impl Operations {
-    pub(super) fn new(registry: &mut Registry) -> Self {
+    pub(crate) fn new(registry: &mut Registry) -> Self {
         let times = registry.latencies(
             "levada_transfer_duration_seconds",
             "Time from an operation's request to its end; of streams, until the last packet is put",

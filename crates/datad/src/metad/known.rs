@@ -1,23 +1,11 @@
-//! The metadata servers that this node has a session with: those that its configuration names, and those that joined
-//! the group since.
-//!
-//! Promise: every member of the group hears this node, whether its configuration knows the member or not, so that any
-//! of them can lead from its first moment on. Who left is called no more, unless the configuration names it.
+//! What the metadata servers said of themselves and each other.
 
-use crate::metad::Leader;
-use io::task::Owned;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::watch;
 use wire::node::Orders;
 
-/// At the start each server says who it is; until then it looks as if those that the others name were more.
-const SETTLE: Duration = Duration::from_secs(2);
 /// More than a group has.
 const MEMBER_COUNT_MAX: usize = 32;
 
-/// What the servers said of themselves and each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     /// Which member is at the other end of a session.
@@ -46,7 +34,7 @@ impl Known {
     }
 
     /// Members that none of the configured sessions reaches.
-    fn others(&self, configured: &[String]) -> BTreeMap<u64, String> {
+    pub(super) fn others(&self, configured: &[String]) -> BTreeMap<u64, String> {
         let reached: BTreeSet<u64> = self.ids.range(..configured.len()).map(|(_, id)| *id).collect();
         let others = self.members.iter().filter(|(id, addr)| !reached.contains(id) && !configured.contains(addr));
         others.map(|(id, addr)| (*id, addr.clone())).collect()
@@ -65,40 +53,8 @@ impl Known {
         self.ids.keys().copied()
     }
 
-    fn forget(&mut self, number: usize) {
+    pub(super) fn forget(&mut self, number: usize) {
         self.ids.remove(&number);
-    }
-}
-
-/// Keeps a session with each for ever. `start` begins one, of a number and with an address.
-pub(crate) async fn run(
-    configured: Vec<String>,
-    leader: Arc<Leader>,
-    mut known: watch::Receiver<Known>,
-    start: impl Fn(usize, String) -> Owned<()>,
-) {
-    let _sessions: Vec<_> = configured.iter().cloned().enumerate().map(|(number, addr)| start(number, addr)).collect();
-    let mut next = configured.len();
-    let mut joined: BTreeMap<u64, (String, usize, Owned<()>)> = BTreeMap::new();
-    loop {
-        let wanted = known.borrow_and_update().others(&configured);
-        let gone = joined.extract_if(.., |id, (addr, ..)| wanted.get(id) != Some(addr));
-        for (id, (addr, number, session)) in gone {
-            tracing::info!(id, addr, "the session with a metadata server ends: it left, or is reached otherwise");
-            drop(session);
-            leader.ended(number, |known| known.forget(number));
-        }
-        for (id, addr) in wanted {
-            joined.entry(id).or_insert_with(|| {
-                tracing::info!(id, addr, "a session with a metadata server that the configuration does not name");
-                next += 1;
-                (addr.clone(), next - 1, start(next - 1, addr))
-            });
-        }
-        if known.changed().await.is_err() {
-            return;
-        }
-        tokio::time::sleep(SETTLE).await;
     }
 }
 

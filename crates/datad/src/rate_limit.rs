@@ -7,7 +7,7 @@ use std::time::Duration;
 const BURST: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct RateLimit {
     /// When what was done so far would have been done at the rate.
     due: Mutex<Duration>,
 }
@@ -15,13 +15,13 @@ pub(crate) struct Pace {
 /// Work that was ordered may be stopped: a pause is not longer than this before somebody looks whether it was.
 pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-impl Pace {
+impl RateLimit {
     /// Forgets what was counted: other work begins, perhaps at another rate.
     pub(crate) fn begin(&self) {
         *self.due() = Duration::ZERO;
     }
 
-    /// As [`Pace::wait`], as long as `goes_on`.
+    /// As [`RateLimit::wait`], as long as `goes_on`.
     pub(crate) fn wait_while(&self, now: Duration, len: u64, len_per_s: u64, goes_on: impl Fn() -> bool) {
         let mut early = self.early(now, len, len_per_s);
         while early > Duration::ZERO && goes_on() {
@@ -31,7 +31,7 @@ impl Pace {
         }
     }
 
-    /// As [`Pace::wait_while`], for a task.
+    /// As [`RateLimit::wait_while`], for a task.
     pub(crate) async fn rest_while(&self, now: Duration, len: u64, len_per_s: u64, goes_on: impl Fn() -> bool) {
         let mut early = self.early(now, len, len_per_s);
         while early > Duration::ZERO && goes_on() {
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn bytes_beyond_the_rate_wait() {
-        let pace = Pace::default();
+        let pace = RateLimit::default();
         let second = Duration::from_secs(1);
         assert_eq!(pace.count(second, 100, 1000), Duration::from_millis(100));
         assert_eq!(pace.count(second, 400, 1000), Duration::from_millis(500));

@@ -12,23 +12,23 @@
 //!
 //! The node serves reads and writes all the while, whether the metadata server is there or not.
 
+use super::leader::Leader;
+use super::registration::Registration;
+use crate::admission::Admission;
 use crate::changes::Batch;
 use crate::copier::Report;
-use crate::node::{Node, report};
-use crate::servers::Known;
+use crate::maintenance::Maintenance;
+use crate::replicas::{Replicas, report};
 use container::ReplicaInfo;
 use disks::DiskReport;
 use rpc::CallError;
-use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
 use types::{BlockId, Generation, ReplicaState};
 use wire::node::{
     CATALOGUE, CatalogueRequest, DISK_COUNT_MAX, Deletion, Disk, HEARTBEAT, HeartbeatRequest, NODE_IN_USE,
-    NODE_SUPERSEDED, Orders, PAGE_COUNT_MAX, REGISTER, RegisterRequest, RegisterResponse, Replica, Sender, Usage,
+    NODE_SUPERSEDED, Orders, PAGE_COUNT_MAX, REGISTER, RegisterResponse, Replica, Sender, Usage,
 };
 
 /// Between heartbeats when nothing happens.
@@ -50,36 +50,18 @@ const _: () = assert!(PAGE_COUNT <= PAGE_COUNT_MAX);
 const _: () = assert!(disks::DISK_COUNT_MAX <= DISK_COUNT_MAX);
 
 pub(crate) struct Session {
-    pub(crate) node: Arc<Node>,
+    pub(crate) registration: Arc<Registration>,
+    pub(crate) replicas: Arc<Replicas>,
+    pub(crate) maintenance: Arc<Maintenance>,
+    /// For the number of operations under way.
+    pub(crate) admission: Arc<Admission>,
     pub(crate) metad: rpc::Client,
-    pub(crate) xfer_addr: SocketAddr,
-    pub(crate) ipc_addr: SocketAddr,
     /// Shared by the sessions with all servers.
     pub(crate) leader: Arc<Leader>,
     /// Which of them this is.
     pub(crate) number: usize,
     /// For data transfer, as it was registered with this server.
     pub(crate) registered_addr: Mutex<String>,
-}
-
-/// Which of the servers leads, as far as the sessions with them know.
-pub(crate) struct Leader {
-    /// Sessions with numbers below are those with servers that the configuration names.
-    configured_count: usize,
-    /// How many servers there are, as far as is known.
-    server_count: AtomicUsize,
-    /// The session with the one that leads and knows this node.
-    number: Mutex<Option<usize>>,
-    /// The highest that any server named.
-    term: AtomicU64,
-    /// True while there is such a session.
-    registered: watch::Sender<bool>,
-    /// What they said of each other.
-    known: watch::Sender<Known>,
-    /// Sessions with servers of another block pool, until they are of this node's.
-    foreign: Mutex<BTreeSet<usize>>,
-    /// Why this node can belong to no server it knows.
-    failed: watch::Sender<Option<String>>,
 }
 
 /// Between two errors about a server of another block pool.
@@ -92,81 +74,6 @@ const CALL_WAIT_OF_SEVERAL: Duration = Duration::from_secs(15);
 pub(crate) fn call_options(server_count: usize, answers: rpc::AnswerRoom) -> rpc::ClientOptions {
     let options = rpc::ClientOptions::of_nodes(answers);
     if server_count > 1 { rpc::ClientOptions { call_time_max: CALL_WAIT_OF_SEVERAL, ..options } } else { options }
-}
-
-impl Leader {
-    pub(crate) fn new(configured_count: usize, registered: watch::Sender<bool>) -> Self {
-        let (server_count, term) = (AtomicUsize::new(configured_count), AtomicU64::new(0));
-        let (known, failed) = (watch::Sender::default(), watch::Sender::default());
-        let (number, foreign) = (Mutex::default(), Mutex::default());
-        Self { configured_count, server_count, number, term, registered, known, foreign, failed }
-    }
-
-    pub(crate) fn server_count(&self) -> usize {
-        self.server_count.load(Ordering::Relaxed)
-    }
-
-    /// Becomes the reason when this node turns out to be another cluster's.
-    pub(crate) fn failed(&self) -> watch::Receiver<Option<String>> {
-        self.failed.subscribe()
-    }
-
-    /// What the servers said of themselves and each other, as it changes.
-    pub(crate) fn known(&self) -> watch::Receiver<Known> {
-        self.known.subscribe()
-    }
-
-    fn note_servers(&self, number: usize, orders: &Orders) {
-        let is_news = self.known.send_if_modified(|known| known.take(number, orders));
-        if is_news {
-            let count = self.known.borrow().member_count();
-            self.server_count.fetch_max(count, Ordering::Relaxed);
-        }
-    }
-
-    /// Notes whether the server of session `number` is of another block pool. True if it was so before.
-    fn note_foreign(&self, number: usize, is_foreign: bool) -> bool {
-        let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_foreign { !foreign.insert(number) } else { foreign.remove(&number) }
-    }
-
-    /// True if no server is left that may be of this node's block pool: all that the configuration names are of
-    /// another, and there is no session with one that joined them. A server among several may have lost its data and
-    /// begun a store anew.
-    fn is_all_foreign(&self) -> bool {
-        let foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
-        (0..self.configured_count).all(|number| foreign.contains(&number))
-            && self.known.borrow().sessions().all(|number| foreign.contains(&number))
-    }
-
-    /// A session ended for good.
-    pub(crate) fn ended(&self, number: usize, forget: impl FnOnce(&mut Known)) {
-        self.note(number, false);
-        self.note_foreign(number, false);
-        self.known.send_if_modified(|known| {
-            forget(known);
-            false
-        });
-    }
-
-    /// Notes whether the server of session `number` leads. True if it was so before.
-    fn note(&self, number: usize, leads: bool) -> bool {
-        let mut known = self.number.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = *known == Some(number);
-        if leads {
-            *known = Some(number);
-        } else if before {
-            *known = None;
-        }
-        self.registered.send_replace(known.is_some());
-        before
-    }
-
-    /// False for a server that does not know that another one was elected after it. One that is alone is always
-    /// believed: its log may have been put back from a copy.
-    fn is_believed(&self, term: u64) -> bool {
-        self.server_count() == 1 || self.term.fetch_max(term, Ordering::Relaxed) <= term
-    }
 }
 
 /// What the server of a session is.
@@ -214,12 +121,12 @@ impl From<CallError> for Broken {
 
 impl Session {
     fn in_use_wait(&self) -> Duration {
-        Duration::from_millis(self.node.config.limits.in_use_ms)
+        Duration::from_millis(self.registration.config.limits.in_use_ms)
     }
 
     fn sender(&self) -> Option<Sender> {
         let addr = self.registered_addr.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Some(Sender { incarnation: Some(self.node.incarnation), addr })
+        Some(Sender { incarnation: Some(self.registration.incarnation), addr })
     }
 
     /// Runs until the task is dropped.
@@ -231,10 +138,10 @@ impl Session {
             let Err(broken) = self.serve(&mut retry).await else { continue };
             let known = self.leader.note(self.number, false);
             let since = match &broken {
-                Broken::InUse(_) => *refused_since.get_or_insert(self.node.now()),
+                Broken::InUse(_) => *refused_since.get_or_insert(self.replicas.now()),
                 _ => {
                     refused_since = None;
-                    self.node.now()
+                    self.replicas.now()
                 }
             };
             match broken {
@@ -250,7 +157,7 @@ impl Session {
                 Broken::Volume(foreign @ container::VolumeError::ForeignPool { .. }) => {
                     let was_foreign = self.leader.note_foreign(self.number, true);
                     if !self.leader.is_all_foreign() {
-                        let now = self.node.now();
+                        let now = self.replicas.now();
                         if !was_foreign || now >= complained + COMPLAIN_EACH {
                             complained = now;
                             tracing::error!(
@@ -264,9 +171,9 @@ impl Session {
                         continue;
                     }
                     tracing::error!(%foreign, metad = self.metad.addr(), "this datanode is another cluster's");
-                    self.leader.failed.send_replace(Some(foreign.to_string()));
+                    self.leader.fail(foreign.to_string());
                 }
-                Broken::InUse(reason) if self.node.now() < since + self.in_use_wait() => {
+                Broken::InUse(reason) if self.replicas.now() < since + self.in_use_wait() => {
                     tracing::warn!(
                         reason = rpc::log_text(&reason),
                         metad = self.metad.addr(),
@@ -279,7 +186,7 @@ impl Session {
                         metad = self.metad.addr(),
                         "this process cannot be the datanode"
                     );
-                    self.leader.failed.send_replace(Some(reason));
+                    self.leader.fail(reason);
                 }
                 broken => tracing::warn!(reason = rpc::log_text(&broken), "the session with the metadata server broke"),
             }
@@ -290,13 +197,13 @@ impl Session {
 
     /// From registration to the first failure.
     async fn serve(&self, retry: &mut Duration) -> Result<(), Broken> {
-        let out = self.node.disks.out();
+        let out = self.replicas.disks.out();
         let mut standing = self.register().await?;
         let mut told = self.greet(&mut standing).await?;
         *retry = RETRY_FIRST;
         loop {
             let now = self.heartbeat(standing, true).await?;
-            if self.node.disks.out() != out {
+            if self.replicas.disks.out() != out {
                 // Whoever leads compares what a node that registers has with what it should have.
                 return Err(Broken::DiskFailed);
             }
@@ -305,9 +212,9 @@ impl Session {
                 told = self.greet(&mut standing).await?;
             }
             let leads = standing != Standing::Standby;
-            if leads && (self.node.changes.overflowed() || self.node.now() >= told + CATALOGUE_EACH) {
+            if leads && (self.replicas.changes.overflowed() || self.replicas.now() >= told + CATALOGUE_EACH) {
                 let now = self.catalogue(standing).await?;
-                told = self.node.now();
+                told = self.replicas.now();
                 if now != standing {
                     standing = now;
                     told = self.greet(&mut standing).await?;
@@ -315,7 +222,7 @@ impl Session {
             }
             tokio::select! {
                 () = tokio::time::sleep(HEARTBEAT_EACH) => {}
-                () = self.node.changes.came.notified(), if leads => tokio::time::sleep(BATCH_WAIT).await,
+                () = self.replicas.changes.came(), if leads => tokio::time::sleep(BATCH_WAIT).await,
             }
         }
     }
@@ -327,45 +234,26 @@ impl Session {
             // Before the catalogue: a large node must not wait minutes until it may be used.
             self.leader.note(self.number, leads);
             if leads {
-                self.node.copier.report_bad_again(self.node.now());
+                self.replicas.damage.report_again(self.replicas.now());
             }
             let now = if leads { self.catalogue(*standing).await? } else { *standing };
             if now == std::mem::replace(standing, now) {
-                return Ok(self.node.now());
+                return Ok(self.replicas.now());
             }
         }
     }
 
     async fn register(&self) -> Result<Standing, Broken> {
-        let node = self.node.disks.node_id();
-        let config = &self.node.config;
-        let ip = match config.ip {
-            Some(ip) => ip,
-            None => own_ip(self.xfer_addr.ip(), self.metad.addr().to_owned()).await,
-        };
-        let request = RegisterRequest {
-            node: node.to_string(),
-            ip: ip.to_string(),
-            host: config.host.clone().unwrap_or_else(|| own_host(ip)),
-            xfer_port: self.xfer_addr.port().into(),
-            ipc_port: self.ipc_addr.port().into(),
-            info_port: config.info_port.into(),
-            storage: self.node.disks.storage_id().to_string(),
-            rack: config.rack.clone(),
-            usage: Some(self.usage()),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pool: self.node.pool().unwrap_or_default(),
-            incarnation: Some(self.node.incarnation),
-            // The address that was found out is the one that the request comes from, or the way back is another.
-            advertised: config.ip.is_some() || !self.xfer_addr.ip().is_unspecified(),
-        };
-        let addr = SocketAddr::new(ip.to_canonical(), self.xfer_addr.port()).to_string();
+        let node = self.replicas.disks.node_id();
+        let ip = self.registration.ip(self.metad.addr()).await;
+        let request = self.registration.request(ip, &self.replicas.disks, self.usage());
+        let addr = SocketAddr::new(ip.to_canonical(), self.registration.xfer_addr.port()).to_string();
         *self.registered_addr.lock().unwrap_or_else(PoisonError::into_inner) = addr;
         let response: RegisterResponse = self.metad.call(REGISTER, &request).await?;
         let RegisterResponse { block_pool, standby, term, new } = response;
         // Only a new disk is asked: nobody waits for one that has joined.
-        if self.node.pool().as_ref() != Some(&block_pool) {
-            let disks = self.node.disks.clone();
+        if self.replicas.disks.pool().as_ref() != Some(&block_pool) {
+            let disks = self.replicas.disks.clone();
             io::task::blocking(move || disks.join_pool(&block_pool)).await?;
         }
         self.leader.note_foreign(self.number, false);
@@ -378,11 +266,11 @@ impl Session {
     /// Tells that the node lives, and to who leads what changed, if that is to be told now; answers what the server is
     /// now.
     async fn heartbeat(&self, standing: Standing, tells_changes: bool) -> Result<Standing, Broken> {
-        let beat = self.node.heartbeat_progress.begin();
+        let beat = self.replicas.changes.heartbeats().begin();
         let usage = Some(self.usage());
         if standing == Standing::Standby {
-            let node = self.node.disks.node_id().to_string();
-            let transfer_count = self.node.transfer_count() as u32;
+            let node = self.replicas.disks.node_id().to_string();
+            let transfer_count = self.admission.transfer_count() as u32;
             let sender = self.sender();
             let request = HeartbeatRequest { node, usage, transfer_count, sender, ..HeartbeatRequest::default() };
             let orders = self.orders(HEARTBEAT, &request).await?;
@@ -390,19 +278,20 @@ impl Session {
             self.obey(orders);
             return Ok(standing);
         }
-        self.node.copier.tend(&self.node);
-        let left_for = Duration::from_millis(self.node.config.limits.left_open_ms);
+        self.maintenance.copier.tend();
+        let left_for = Duration::from_millis(self.registration.config.limits.left_open_ms);
         let mut batch = if tells_changes {
-            self.node.changes.take(self.node.now().checked_sub(left_for))
+            self.replicas.changes.take(self.replicas.now().checked_sub(left_for))
         } else {
             Batch::default()
         };
         let stale = self.left_open(&mut batch).await;
         let Batch { put, deleted, left: _ } = batch.clone();
-        let node = self.node.disks.node_id().to_string();
-        let transfer_count = (self.node.transfer_count() + self.node.copier.running_count()) as u32;
-        let Report { copying, failures: copy_failures, bad } = self.node.copier.report(self.node.now());
-        let deletions_waiting = u32::try_from(self.node.deleter.len()).unwrap_or(u32::MAX);
+        let node = self.replicas.disks.node_id().to_string();
+        let transfer_count = (self.admission.transfer_count() + self.maintenance.copier.running_count()) as u32;
+        let Report { copying, failures: copy_failures } = self.maintenance.copier.report(self.replicas.now());
+        let bad = self.replicas.damage.report(self.replicas.now());
+        let deletions_waiting = u32::try_from(self.replicas.deletions.len()).unwrap_or(u32::MAX);
         let request = HeartbeatRequest {
             node,
             usage,
@@ -414,9 +303,9 @@ impl Session {
             copy_failures,
             bad,
             deletions_waiting,
-            scrub: self.node.scrubber.report(),
-            disks: self.node.disks.reports().into_iter().map(told).collect(),
-            disk_balance: self.node.disk_balance.report(),
+            scrub: self.maintenance.scrubber.report(),
+            disks: self.replicas.disks.reports().into_iter().map(told).collect(),
+            disk_balance: self.maintenance.disk_balance.report(),
             sender: self.sender(),
         };
         let told_bad = request.bad.clone();
@@ -424,16 +313,16 @@ impl Session {
             Ok(orders) => {
                 let standing = Standing::of(orders.standby, orders.term);
                 if standing == Standing::Standby {
-                    self.node.changes.give_back(batch);
+                    self.replicas.changes.give_back(batch);
                 } else {
-                    self.node.heartbeat_progress.answered(beat);
-                    self.node.copier.acknowledge(&told_bad);
+                    self.replicas.changes.heartbeats().answered(beat);
+                    self.replicas.damage.acknowledge(&told_bad);
                 }
                 self.obey(orders);
                 Ok(standing)
             }
             Err(broken) => {
-                self.node.changes.give_back(batch);
+                self.replicas.changes.give_back(batch);
                 Err(broken)
             }
         }
@@ -444,13 +333,14 @@ impl Session {
         if batch.left.is_empty() {
             return Vec::new();
         }
-        let (at, left) = (Arc::clone(&self.node), batch.left.clone());
-        let look = self.node.disks.for_all(move |_| left.into_iter().filter_map(|block| at.left_open(block)).collect());
+        let (at, left) = (Arc::clone(&self.replicas), batch.left.clone());
+        let look =
+            self.replicas.disks.for_all(move |_| left.into_iter().filter_map(|block| at.left_open(block)).collect());
         match tokio::time::timeout(HEARTBEAT_EACH, look).await {
             Ok(Ok(stale)) => stale,
             Ok(Err(_)) | Err(_) => {
                 let left = std::mem::take(&mut batch.left);
-                self.node.changes.give_back(Batch { left, ..Batch::default() });
+                self.replicas.changes.give_back(Batch { left, ..Batch::default() });
                 Vec::new()
             }
         }
@@ -460,19 +350,19 @@ impl Session {
     /// behind a page that was looked up before it changed, or else the page is looked up again. `Err` inside: the
     /// server is something else now.
     async fn page(&self, from: BlockId, standing: Standing) -> Result<Result<Vec<ReplicaInfo>, Standing>, Broken> {
-        let out = self.node.disks.out();
+        let out = self.replicas.disks.out();
         loop {
-            let lookup = self.node.disks.for_all(move |disks| disks.replicas(from, PAGE_COUNT));
+            let lookup = self.replicas.disks.for_all(move |disks| disks.replicas(from, PAGE_COUNT));
             let mut lookup = std::pin::pin!(lookup);
-            let (began, mut told) = (self.node.now(), false);
+            let (began, mut told) = (self.replicas.now(), false);
             let found = loop {
                 if let Ok(found) = tokio::time::timeout(HEARTBEAT_EACH, &mut lookup).await {
                     break found;
                 }
-                let tells = self.node.now() >= began + HELD_BACK_MAX;
+                let tells = self.replicas.now() >= began + HELD_BACK_MAX;
                 told |= tells;
                 let now = self.heartbeat(standing, tells).await?;
-                if self.node.disks.out() != out {
+                if self.replicas.disks.out() != out {
                     return Err(Broken::DiskFailed);
                 }
                 if now != standing {
@@ -500,12 +390,12 @@ impl Session {
                 Some(last) if infos.len() == PAGE_COUNT => last.identity.block.0,
                 _ => u64::MAX,
             };
-            let busy = |block| self.node.is_writing(block);
+            let busy = |block| self.replicas.is_writing(block);
             let (writing, told): (Vec<_>, Vec<_>) = infos.iter().partition(|info| {
                 info.state != ReplicaState::Finalized && (info.has_writer || busy(info.identity.block))
             });
             let request = CatalogueRequest {
-                node: self.node.disks.node_id().to_string(),
+                node: self.replicas.disks.node_id().to_string(),
                 from,
                 through,
                 replicas: told.into_iter().map(report).collect(),
@@ -536,26 +426,18 @@ impl Session {
             return;
         }
         for Deletion { block, generation_at_most } in orders.delete {
-            self.node.deleter.order(&self.node.disks, BlockId(block), Generation(generation_at_most));
-        }
-        if !orders.copy.is_empty() {
-            self.node.copier.order(&self.node, orders.copy);
+            self.replicas.order_away(BlockId(block), Generation(generation_at_most));
         }
         if orders.tell_all {
-            self.node.changes.overflow();
-            self.node.copier.report_bad_again(self.node.now());
+            self.replicas.changes.overflow();
+            self.replicas.damage.report_again(self.replicas.now());
         }
-        if let Some(scrub) = orders.scrub {
-            self.node.scrubber.order(&self.node, scrub);
-        }
-        if let Some(balance) = orders.disk_balance {
-            self.node.disk_balance.order(&self.node, balance);
-        }
-        self.node.owners.order(orders.owners);
+        let Orders { copy, scrub, disk_balance, owners, .. } = orders;
+        self.maintenance.order(copy, scrub, disk_balance, owners);
     }
 
     fn usage(&self) -> Usage {
-        let disks::Usage { capacity_len, used_len, free_len } = self.node.disks.usage();
+        let disks::Usage { capacity_len, used_len, free_len } = self.replicas.disks.usage();
         Usage { capacity_len, used_len, free_len }
     }
 }
@@ -573,28 +455,4 @@ fn told(disk: DiskReport) -> Disk {
         stream_count: disk.stream_count,
         unread_ms: disk.unread_ms,
     }
-}
-
-/// The address under which this machine is seen by the metadata server, if the transfer port is open on all.
-async fn own_ip(bound: IpAddr, metad: String) -> IpAddr {
-    if !bound.is_unspecified() {
-        return bound;
-    }
-    // Connecting a datagram socket sends nothing; it only picks the way. Finding the name's address may take a while.
-    let any: SocketAddr = if bound.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-    let seen = io::task::blocking(move || {
-        let socket = std::net::UdpSocket::bind(any)?;
-        socket.connect(metad)?;
-        socket.local_addr()
-    });
-    seen.await.map_or(bound, |addr| addr.ip())
-}
-
-/// The machine's name; a node on the loopback alone is called what everybody can resolve.
-fn own_host(ip: IpAddr) -> String {
-    if ip.is_loopback() {
-        return "localhost".to_owned();
-    }
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    if name.trim().is_empty() { ip.to_string() } else { name.trim().to_owned() }
 }

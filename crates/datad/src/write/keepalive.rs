@@ -1,17 +1,17 @@
 //! Signs of life for threads that cannot give them themselves, as they wait for a disk or for another node.
 //!
-//! Promise: whoever waits for a thread that is [`busy`](Beacon::busy) hears of this node each `sign_ms`, for as long as
+//! Promise: whoever waits for a thread that is [`busy`](Keepalive::busy) hears of this node each `sign_ms`, for as long as
 //! [`xfer::write::Above::sign_for_busy`] allows. One task does it for all streams, and sleeps while nothing lasts.
 
-use crate::node::Node;
-use crate::write::Above;
+use super::above::Above;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
+use xfer::write::Limits;
 
 #[derive(Debug, Default)]
-pub(crate) struct Beacon {
+pub(crate) struct Keepalive {
     work: Mutex<Work>,
     begun: Notify,
 }
@@ -28,11 +28,11 @@ struct Work {
 /// Work under way, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Busy<'a> {
-    beacon: &'a Beacon,
+    keepalive: &'a Keepalive,
     number: u64,
 }
 
-impl Beacon {
+impl Keepalive {
     /// Work begins that `above` waits for. `None` if it would not understand signs.
     pub(crate) fn busy(&self, above: &Arc<Above>, now: Duration) -> Option<Busy<'_>> {
         if !above.takes_signs() {
@@ -45,7 +45,7 @@ impl Beacon {
         if std::mem::take(&mut work.asleep) {
             self.begun.notify_one();
         }
-        Some(Busy { beacon: self, number })
+        Some(Busy { keepalive: self, number })
     }
 
     fn lock(&self) -> MutexGuard<'_, Work> {
@@ -55,24 +55,24 @@ impl Beacon {
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.beacon.lock().under_way.remove(&self.number);
+        self.keepalive.lock().under_way.remove(&self.number);
     }
 }
 
-pub(crate) async fn run(node: Arc<Node>) {
-    let limits = node.config.limits.of_writes();
+/// Gives signs until the task is dropped.
+pub(super) async fn run(keepalive: &Keepalive, limits: Limits, now: impl Fn() -> Duration) {
     loop {
         let idle = {
-            let mut work = node.beacon.lock();
+            let mut work = keepalive.lock();
             work.asleep = work.under_way.is_empty();
             work.asleep
         };
         if idle {
-            node.beacon.begun.notified().await;
+            keepalive.begun.notified().await;
         }
         tokio::time::sleep(limits.sign_each).await;
-        let now = node.now();
-        for (above, since) in node.beacon.lock().under_way.values() {
+        let now = now();
+        for (above, since) in keepalive.lock().under_way.values() {
             above.sign_for_busy(*since, now, &limits);
         }
     }

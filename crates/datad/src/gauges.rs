@@ -1,4 +1,4 @@
-//! What is read of the node and its disks.
+//! What a scraper of `/metrics` reads of the node and its disks: docs/metrics.md has all of it.
 
 use crate::node::Node;
 use metrics::{Described, Readings, Registry, gauge};
@@ -21,7 +21,9 @@ const FAMILIES: &[Described] = &[
 
 const DIR: &[&str] = &["dir"];
 
-pub(super) fn register(registry: &mut Registry, node: &Arc<Node>) {
+/// Adds what is read of the datanode at the moment of a scrape.
+pub(crate) fn register(registry: &mut Registry, node: &Arc<Node>) {
+    host::process::register(registry, env!("CARGO_PKG_VERSION"), "datanode");
     // Weak: a node that ends is not to be kept by who scrapes it.
     let node = Arc::downgrade(node);
     registry.read(FAMILIES, move |readings| {
@@ -33,12 +35,12 @@ pub(super) fn register(registry: &mut Registry, node: &Arc<Node>) {
 
 fn read(node: &Node, readings: &mut Readings<'_>) {
     let mut put = |name, value: f64| readings.put(name, &[], value);
-    put("levada_transfers", node.transfer_count() as f64);
-    put("levada_transfers_max", node.config.limits.transfer_count_max as f64);
-    put("levada_buffer_bytes", node.budget.used_len() as f64);
-    put("levada_buffer_max_bytes", node.config.memory as f64);
-    put("levada_repairs_waiting", node.copier.known_count() as f64);
-    for disk in node.disks.reports() {
+    put("levada_transfers", node.admission.transfer_count() as f64);
+    put("levada_transfers_max", node.admission.transfer_count_max() as f64);
+    put("levada_buffer_bytes", node.service.budget.used_len() as f64);
+    put("levada_buffer_max_bytes", node.service.budget.len() as f64);
+    put("levada_repairs_waiting", node.maintenance.copier.known_count() as f64);
+    for disk in node.replicas.disks.reports() {
         let mut put = |name, value: f64| readings.put(name, &[&disk.dir], value);
         put("levada_disk_ok", if disk.failure.is_empty() { 1.0 } else { 0.0 });
         put("levada_disk_capacity_bytes", disk.capacity_len as f64);

@@ -1,0 +1,88 @@
+//! Where an operation on replicas is admitted, or refused before it is begun: the one place that says who may do what.
+//!
+//! ```text
+//! data transfer ── place among the operations under way ── block it names: of this pool, its token ──▶ Named
+//! RPC port ─────── who calls (ipc: a row for each call) ── block it names: of this pool
+//! ```
+//!
+//! Promise: no operation of data transfer reads or changes a replica whose block was not admitted here.
+
+use crate::block::Named;
+use crate::reply::Refusal;
+use disks::Disks;
+use hdfs::proto;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use types::{BlockId, Generation};
+use wire::BlockScope;
+use xfer::small::{Held, Request};
+
+#[derive(Debug)]
+pub(crate) struct Admission {
+    /// For the block pool of this node, once it is known.
+    disks: Disks,
+    transfers: Arc<Semaphore>,
+    transfer_count_max: usize,
+}
+
+/// A place among the operations under way; free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Transfer(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+
+impl Admission {
+    pub(crate) fn new(disks: Disks, transfer_count_max: usize) -> Self {
+        let transfer_count_max = transfer_count_max.min(Semaphore::MAX_PERMITS);
+        Self { disks, transfers: Arc::new(Semaphore::new(transfer_count_max)), transfer_count_max }
+    }
+
+    /// `None` when as many operations are under way as may be.
+    pub(crate) fn transfer(&self) -> Option<Transfer> {
+        Arc::clone(&self.transfers).try_acquire_owned().ok().map(Transfer)
+    }
+
+    pub(crate) fn transfer_count(&self) -> usize {
+        self.transfer_count_max - self.transfers.available_permits()
+    }
+
+    pub(crate) fn transfer_count_max(&self) -> usize {
+        self.transfer_count_max
+    }
+
+    /// Returns when no operation is under way; none can begin after it.
+    pub(crate) async fn transfers_ended(&self) {
+        if let Ok(all) = self.transfers.acquire_many(self.transfer_count_max.try_into().unwrap_or(u32::MAX)).await {
+            all.forget();
+        }
+    }
+
+    /// The block that an operation of data transfer names, if the operation may be done with it.
+    pub(crate) fn block(&self, header: &proto::BaseHeaderProto) -> Result<Named, Refusal> {
+        self.replica(&header.block)?;
+        let identifier = header.token.as_ref().map_or(&[][..], |token| &token.identifier);
+        let scope = BlockScope::decode(identifier).map_err(|error| Refusal::error(error.to_string()))?;
+        Ok(Named {
+            block: BlockId(header.block.block_id),
+            generation: Generation(header.block.generation_stamp),
+            len: header.block.num_bytes.unwrap_or(0),
+            scope,
+        })
+    }
+
+    /// Whose the block of a small write is, if it may be written.
+    pub(crate) fn small<H: Held>(&self, request: &Request<H>) -> Result<BlockScope, String> {
+        request.check(self.disks.pool().as_deref())
+    }
+
+    /// Whether a call of the RPC port may ask about this block.
+    pub(crate) fn replica(&self, block: &proto::ExtendedBlockProto) -> Result<(), Refusal> {
+        if block.block_id >> 63 != 0 {
+            return Err(Refusal::unsupported("erasure-coded blocks are not served"));
+        }
+        match self.disks.pool() {
+            Some(pool) if pool != block.pool_id => {
+                Err(Refusal::error(format!("block pool {:?} is not here, this node is of {pool:?}", block.pool_id)))
+            }
+            _ => Ok(()),
+        }
+    }
+}

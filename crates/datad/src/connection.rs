@@ -1,0 +1,99 @@
+//! A connection of data transfer that a task serves or has opened: its socket, and what came on it and was not consumed
+//! yet.
+//!
+//! What lies between the operations and the peer's bytes goes here, and for threads of write streams into
+//! [`crate::write`]'s socket: no other code of data transfer knows a TCP connection.
+
+use crate::budget::{Budget, Reservation};
+use crate::read_buffer::{ReadBuffer, ReadError};
+use io::{Share, transfer};
+use prost::Message;
+use std::fs::File;
+use std::io::Result;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use wire::OpHeader;
+use xfer::read::Sender;
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: TcpStream,
+    buffer: ReadBuffer,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: TcpStream) -> Self {
+        Self { socket, buffer: ReadBuffer::default() }
+    }
+
+    pub(crate) async fn connect(addr: SocketAddr) -> Result<Self> {
+        TcpStream::connect(addr).await.map(Self::new)
+    }
+
+    /// The socket, and what came behind the last message that was asked for.
+    pub(crate) fn into_parts(self) -> (TcpStream, Vec<u8>) {
+        (self.socket, self.buffer.into_rest())
+    }
+
+    /// One read of the socket; false at its end.
+    async fn fill(&mut self) -> Result<bool> {
+        Ok(self.socket.read_buf(self.buffer.room()).await? > 0)
+    }
+
+    /// One read of a socket whose peer owes something.
+    async fn fill_more(&mut self) -> std::result::Result<(), ReadError> {
+        if self.fill().await? { Ok(()) } else { Err(ReadError::Torn) }
+    }
+
+    /// The header of the next op; `None` if the peer closed instead. Nothing is lost if the future is dropped.
+    pub(crate) async fn op_header(&mut self) -> std::result::Result<Option<OpHeader>, ReadError> {
+        loop {
+            if let Some(header) = self.buffer.op_header()? {
+                return Ok(Some(header));
+            }
+            if !self.fill().await? {
+                return if self.buffer.is_empty() { Ok(None) } else { Err(ReadError::Torn) };
+            }
+        }
+    }
+
+    /// What an operation asks for, and the memory that it is counted with.
+    pub(crate) async fn operation<M: Message + Default>(
+        &mut self,
+        budget: &Budget,
+    ) -> std::result::Result<(M, Option<Reservation>), ReadError> {
+        let mut memory = None;
+        loop {
+            if let Some(message) = self.buffer.operation(&mut memory, budget)? {
+                return Ok((message, memory));
+            }
+            self.fill_more().await?;
+        }
+    }
+
+    /// Gives `sender` what comes, until it has heard the peer's last word.
+    pub(crate) async fn last_word(&mut self, sender: &mut Sender) -> std::result::Result<(), ReadError> {
+        while !self.buffer.last_word(sender)? {
+            self.fill_more().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends bytes; `more` follow at once.
+    pub(crate) async fn send_all(&self, bytes: &[u8], more: bool) -> Result<()> {
+        transfer::send_all(&self.socket, bytes, more).await
+    }
+
+    /// Sends bytes of a file, waiting for its disk in that disk's share.
+    pub(crate) async fn sendfile_all(&self, file: &File, share: &Share, offset: u64, len: u64) -> Result<()> {
+        transfer::sendfile_all(&self.socket, file, share, offset, len).await
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,171 @@
+//! The transfer port: each connection, operation after operation, until one of the two has enough.
+
+use crate::admission::Transfer;
+use crate::budget::Reservation;
+use crate::checksum;
+use crate::connection::Connection;
+use crate::data_service::DataService;
+use crate::operations::Operation;
+use crate::read_buffer::ReadError;
+use crate::reply::{Refusal, message_bytes};
+use crate::small::SmallWrites;
+use crate::write::Writes;
+use crate::{read, small, transfer, write};
+use hdfs::proto;
+use io::{Crowd, Seat, Work};
+use std::io::Result;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use types::BlockId;
+use wire::Op;
+
+/// After the kernel refused a connection for want of descriptors: the next try finds none either, so let it rest.
+const ACCEPT_REST: Duration = Duration::from_millis(50);
+
+#[derive(Debug)]
+pub(crate) struct DataPort {
+    pub(crate) service: Arc<DataService>,
+    pub(crate) writes: Arc<Writes>,
+    pub(crate) small: Arc<SmallWrites>,
+}
+
+/// Takes connections for ever; each is served by a task of its own.
+pub(crate) async fn accept(port: Arc<DataPort>, listener: TcpListener) {
+    let max = port.service.limits.connection_count_max;
+    let crowd = Crowd::new(max);
+    loop {
+        match listener.accept().await {
+            Ok((socket, peer)) => {
+                let Some(seat) = crowd.enter() else {
+                    tracing::warn!(%peer, max, "a connection is refused: all others are being answered");
+                    continue;
+                };
+                io::task::spawn("session", serve(Arc::clone(&port), Connection::new(socket), peer, seat));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_REST).await;
+            }
+        }
+    }
+}
+
+/// Serves a connection to its end. Whatever goes wrong on it stays on it.
+async fn serve(port: Arc<DataPort>, connection: Connection, peer: SocketAddr, seat: Arc<Seat>) {
+    let ended = tokio::select! {
+        ended = run(&port, connection, &seat) => ended,
+        () = seat.evicted() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
+        () = port.service.stop.wait() => return,
+    };
+    match ended {
+        Ok(()) => {}
+        Err(error) if error.is_hang_up() => tracing::debug!(%peer, %error, "client disconnected"),
+        Err(error) => tracing::info!(%peer, %error, "a connection is closed"),
+    }
+}
+
+async fn run(port: &DataPort, mut connection: Connection, seat: &Arc<Seat>) -> std::result::Result<(), ReadError> {
+    let service = &port.service;
+    service.set_options(&connection);
+    let limits = &service.limits;
+    let mut patience = Duration::from_millis(limits.op_ms);
+    loop {
+        let Ok(header) = tokio::time::timeout(patience, connection.op_header()).await else {
+            return Ok(()); // idle for too long, as most connections end
+        };
+        let Some(header) = header? else { return Ok(()) };
+        let limit = Duration::from_millis(limits.op_ms);
+        // Each takes its place when all of the question is here: who says only that it will ask something holds up
+        // nobody.
+        let served = match header.op {
+            Op::ReadBlock => {
+                let (op, _memory) = op(service, &mut connection, limit).await?;
+                let Some(_under_way) = begin(service, seat) else { return busy(service, &connection).await };
+                read::serve(service, &mut connection, op).await?
+            }
+            Op::WriteBlock => {
+                let (op, memory) = op(service, &mut connection, limit).await?;
+                let Some((place, _)) = begin(service, seat) else { return busy(service, &connection).await };
+                return Ok(hand_over(&port.writes, connection, op, (place, memory))?);
+            }
+            Op::BlockChecksum => {
+                let (op, _memory) = op::<proto::OpBlockChecksumProto>(service, &mut connection, limit).await?;
+                let Some(_under_way) = begin(service, seat) else { return busy(service, &connection).await };
+                let at = Arc::clone(service);
+                let block = BlockId(op.header.block.block_id);
+                let counted = service.operations.begin(Operation::Checksum, || service.now());
+                let answer = service.replicas.disks.for_block(block, move |_| checksum::answer(&at, &op)).await;
+                let answer = counted.answered(answer.map_err(Refusal::from).flatten());
+                send(&connection, answer).await?
+            }
+            Op::TransferBlock => {
+                let (op, _memory) = op(service, &mut connection, limit).await?;
+                let Some(_under_way) = begin(service, seat) else { return busy(service, &connection).await };
+                send(&connection, transfer::serve(service, op).await).await?
+            }
+            Op::RequestShortCircuitFds => Err(Refusal::unsupported("no descriptors are passed over TCP")),
+            Op::WriteSmall => {
+                return small::serve(&port.small, connection, &header, seat).await; // each request takes a place of its own
+            }
+            Op::Other(number) => Err(Refusal::unsupported(format!("operation {number} is not served"))),
+        };
+        match served {
+            Ok(true) => patience = Duration::from_millis(limits.keepalive_ms),
+            Ok(false) => return Ok(()),
+            Err(refusal) => {
+                tracing::debug!(why = refusal.message, "an operation was refused");
+                return Ok(connection.send_all(&refusal.bytes(), false).await?);
+            }
+        }
+    }
+}
+
+async fn op<M: prost::Message + Default>(
+    service: &DataService,
+    connection: &mut Connection,
+    limit: Duration,
+) -> std::result::Result<(M, Option<Reservation>), ReadError> {
+    let operation = connection.operation(&service.budget);
+    tokio::time::timeout(limit, operation).await.map_err(|_| ReadError::Torn)?
+}
+
+/// A place among the operations under way, and one among the connections that nobody takes away.
+fn begin(service: &DataService, seat: &Arc<Seat>) -> Option<(Transfer, Work)> {
+    service.admission.transfer().map(|place| (place, seat.work()))
+}
+
+async fn busy(service: &DataService, connection: &Connection) -> std::result::Result<(), ReadError> {
+    let max = service.admission.transfer_count_max();
+    tracing::warn!(max, "too many transfers are under way; another one is refused");
+    let busy = Refusal::error("this node has as many transfers as it allows; try another node");
+    Ok(connection.send_all(&busy.bytes(), false).await?)
+}
+
+/// Sends the answer of an operation that consists of nothing else.
+async fn send(
+    connection: &Connection,
+    answer: std::result::Result<proto::BlockOpResponseProto, Refusal>,
+) -> Result<std::result::Result<bool, Refusal>> {
+    match answer {
+        Ok(answer) => connection.send_all(&message_bytes(&answer), false).await.map(|()| Ok(true)),
+        Err(refusal) => Ok(Err(refusal)),
+    }
+}
+
+/// A write gets a thread of its own, and the connection with it: it carries nothing else afterwards.
+fn hand_over(
+    writes: &Arc<Writes>,
+    connection: Connection,
+    op: proto::OpWriteBlockProto,
+    held: (Transfer, Option<Reservation>),
+) -> Result<()> {
+    let (socket, came) = connection.into_parts();
+    let socket = write::Socket::new(socket.into_std()?)?;
+    let at = Arc::clone(writes);
+    writes.streams.run(move || {
+        let _held = held;
+        write::serve(&at, socket, &op, &came);
+    })
+}

@@ -1,0 +1,82 @@
+//! What all operations of data transfer share: the replicas, who is admitted, memory, limits and the end of the node.
+
+use crate::admission::Admission;
+use crate::budget::Budget;
+use crate::config::{Config, Limits};
+use crate::operations::Operations;
+use crate::replicas::Replicas;
+use crate::stop::Stop;
+use io::poll::Watch;
+use io::socket::SocketOptions;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two attempts at what fails for the moment.
+const MOMENT: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(crate) struct DataService {
+    pub(crate) replicas: Arc<Replicas>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) budget: Budget,
+    pub(crate) operations: Arc<Operations>,
+    pub(crate) limits: Limits,
+    /// Of connections, those that come and those to other nodes.
+    pub(crate) sockets: SocketOptions,
+    pub(crate) stop: Arc<Stop>,
+}
+
+impl DataService {
+    pub(crate) fn new(
+        replicas: Arc<Replicas>,
+        admission: Arc<Admission>,
+        operations: Arc<Operations>,
+        stop: Arc<Stop>,
+        config: &Config,
+    ) -> Self {
+        Self {
+            replicas,
+            admission,
+            budget: Budget::new(config.memory),
+            operations,
+            limits: config.limits.clone(),
+            sockets: SocketOptions { congestion: config.congestion.clone(), ..SocketOptions::default() },
+            stop,
+        }
+    }
+
+    /// Time since the node started, for limits.
+    pub(crate) fn now(&self) -> Duration {
+        self.replicas.now()
+    }
+
+    pub(crate) fn set_options(&self, socket: &impl AsFd) {
+        if let Err(error) = io::socket::apply(socket, &self.sockets) {
+            tracing::debug!(%error, "options of a socket"); // it broke already; whoever uses it will see
+        }
+    }
+
+    /// How long one node waits for what others have just now.
+    pub(crate) fn crowded(&self) -> Duration {
+        Duration::from_millis(self.limits.crowded_ms)
+    }
+
+    /// Tries again, for a while, what fails for a reason that may soon be gone. Blocks.
+    pub(crate) fn patiently<T, E>(
+        &self,
+        attempt: impl Fn() -> Result<T, E>,
+        is_momentary: impl Fn(&E) -> bool,
+    ) -> Result<T, E> {
+        let until = self.now() + self.crowded();
+        loop {
+            match attempt() {
+                Err(error) if is_momentary(&error) && self.now() < until && !self.stop.is_set() => {
+                    // Until then, or the end of the node.
+                    let _ = io::poll::poll(&[Watch { fd: self.stop.as_fd(), read: true, write: false }], Some(MOMENT));
+                }
+                done => return done,
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Bytes that came on a connection and were not consumed yet, and the messages they hold.
+
+use crate::budget::{Budget, Reservation};
+use hdfs::fields;
+use prost::Message;
+use std::io;
+use std::io::ErrorKind;
+use types::limits::OP_MESSAGE_LEN_MAX;
+use wire::{OpHeader, WireError, delimited};
+use xfer::read::Sender;
+
+/// Bytes asked of the kernel at a time: an op message of a common chain, with its header.
+const READ_LEN: usize = 4096;
+
+/// Operations that take less than this are not counted: those of chains of some twenty nodes.
+const FREE_LEN: usize = 64 << 10;
+
+#[derive(Debug, Default)]
+pub(crate) struct ReadBuffer {
+    bytes: Vec<u8>,
+    /// What lies before is consumed.
+    at: usize,
+}
+
+/// Why no message came.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error("the peer closed the connection in the middle of a message")]
+    Torn,
+    #[error("no memory left for an operation that takes {0} bytes")]
+    Memory(usize),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}
+
+impl ReadBuffer {
+    /// What came and was not asked for: whatever follows the last message.
+    pub(crate) fn into_rest(mut self) -> Vec<u8> {
+        self.bytes.drain(..self.at);
+        self.bytes
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
+    fn consume(&mut self, len: usize) {
+        self.at += len;
+        assert!(self.at <= self.bytes.len(), "more consumed than came");
+        if self.at == self.bytes.len() {
+            self.at = 0;
+            self.bytes.clear();
+            self.bytes.shrink_to(READ_LEN); // a connection that waits for its next op holds little
+        }
+    }
+
+    /// Room for what comes next, behind what is not consumed yet.
+    pub(crate) fn room(&mut self) -> &mut Vec<u8> {
+        self.bytes.drain(..self.at);
+        self.at = 0;
+        self.bytes.reserve(READ_LEN);
+        &mut self.bytes
+    }
+
+    /// All that came was consumed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest().is_empty()
+    }
+
+    /// The header of the next op; `None`: it is not all here.
+    pub(crate) fn op_header(&mut self) -> Result<Option<OpHeader>, WireError> {
+        let Some(header) = self.rest().first_chunk::<{ OpHeader::LEN }>() else { return Ok(None) };
+        let header = OpHeader::decode(*header)?;
+        self.consume(OpHeader::LEN);
+        Ok(Some(header))
+    }
+
+    /// Gives `sender` what came; true if it has heard the peer's last word. What is behind that stays.
+    pub(crate) fn last_word(&mut self, sender: &mut Sender) -> Result<bool, WireError> {
+        let consumed = sender.on_bytes(self.rest())?;
+        self.consume(consumed);
+        Ok(sender.is_done())
+    }
+
+    /// What an operation asks for; `None`: it is not all here. A stranger says it: what takes much memory, as it is long
+    /// or has long lists, is counted before it takes that.
+    pub(crate) fn operation<M: Message + Default>(
+        &mut self,
+        memory: &mut Option<Reservation>,
+        budget: &Budget,
+    ) -> Result<Option<M>, ReadError> {
+        const WHAT: &str = "operation";
+        let Some((len, start)) = delimited::length(self.rest(), WHAT, OP_MESSAGE_LEN_MAX as usize)? else {
+            return Ok(None);
+        };
+        // What came of it, not what it says: it may be a peer that sends nothing more.
+        count(memory, len.min(self.rest().len()), budget)?;
+        let Some(message) = self.rest().get(start..start + len) else { return Ok(None) };
+        count(memory, len + fields::FIELD_LEN * fields::count(message, 0), budget)?;
+        let message = delimited::decode(message, WHAT)?;
+        self.consume(start + len);
+        Ok(Some(message))
+    }
+}
+
+impl ReadError {
+    /// The peer left, which is its right at any moment, and clients do all the time.
+    pub(crate) fn is_hang_up(&self) -> bool {
+        match self {
+            Self::Torn => true,
+            Self::Io(error) => is_hang_up(error),
+            Self::Wire(_) | Self::Memory(_) => false,
+        }
+    }
+}
+
+/// Has `memory` be for `len` bytes, if those are many.
+fn count(memory: &mut Option<Reservation>, len: usize, budget: &Budget) -> Result<(), ReadError> {
+    if len <= FREE_LEN {
+        return Ok(());
+    }
+    let counted = match memory {
+        Some(memory) => memory.grow_to(len as u64),
+        None => {
+            *memory = budget.take(len as u64);
+            memory.is_some()
+        }
+    };
+    if counted { Ok(()) } else { Err(ReadError::Memory(len)) }
+}
+
+fn is_hang_up(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::NotConnected
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_a_message_stays() {
+        let mut buffer = ReadBuffer { bytes: vec![9, 1, 2, 3], at: 0 };
+        buffer.consume(1);
+        assert_eq!(buffer.into_rest(), [1, 2, 3]);
+    }
+}

@@ -1,0 +1,29 @@
+//! What small writes need beside all operations: who puts their replicas here, and connections to other nodes.
+
+use super::committer::Committer;
+use crate::data_service::DataService;
+use io::asking::{AskOptions, Links, Waiter};
+use std::io::Result;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::small::SmallAnswer;
+use xfer::small::{Caller, CallerLimits};
+
+#[derive(Debug)]
+pub(crate) struct SmallWrites {
+    /// Dropped first: its threads have ended when the replicas are nobody's any more.
+    pub(super) committer: Committer,
+    pub(super) service: Arc<DataService>,
+    /// To other nodes.
+    pub(super) links: Links<Caller<Waiter<SmallAnswer>>>,
+}
+
+impl SmallWrites {
+    /// Starts the threads that put replicas.
+    pub(crate) fn start(service: Arc<DataService>) -> Result<Self> {
+        let committer = Committer::start(&service.replicas.disks, &service.replicas.changes)?;
+        let connect_time_max = Duration::from_millis(service.limits.connect_ms);
+        let options = AskOptions { socket: service.sockets.clone(), connect_time_max };
+        Ok(Self { service, committer, links: Links::new(options, CallerLimits::default()) })
+    }
+}
