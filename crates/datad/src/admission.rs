@@ -86,3 +86,48 @@ impl Admission {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use container::Options;
+
+    #[test]
+    fn a_block_of_another_pool_or_an_erasure_coded_one_is_refused_and_so_is_a_token_that_does_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let disks = disks::open(&[dir.path().to_owned()], &Options::default()).unwrap();
+        let admission = Admission::new(disks.clone(), 1);
+        let header = |pool: &str, block: u64, token: &[u8]| proto::BaseHeaderProto {
+            block: proto::ExtendedBlockProto {
+                pool_id: pool.to_owned(),
+                block_id: block,
+                generation_stamp: 1001,
+                num_bytes: None,
+            },
+            token: Some(proto::TokenProto { identifier: token.to_vec().into(), ..proto::TokenProto::none() }),
+            ..Default::default()
+        };
+        let refusal = |header| admission.block(&header).unwrap_err().message;
+        // The node has not joined a pool yet: it serves what it has.
+        assert_eq!(admission.block(&header("BP-2", 7, &[])).unwrap().block, BlockId(7));
+        disks.join_pool("BP-1").unwrap();
+        assert_eq!(admission.block(&header("BP-1", 7, &[])).unwrap().generation, Generation(1001));
+        assert!(refusal(header("BP-2", 7, &[])).contains("BP-2"));
+        assert!(refusal(header("BP-1", 1 << 63, &[])).contains("erasure-coded"));
+        assert!(!refusal(header("BP-1", 7, &[0x08, 0xff])).is_empty());
+        assert!(admission.replica(&header("BP-2", 7, &[]).block).is_err(), "the RPC port has the same rule");
+    }
+
+    #[tokio::test]
+    async fn no_more_operations_are_admitted_than_there_are_places_and_none_after_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let disks = disks::open(&[dir.path().to_owned()], &Options::default()).unwrap();
+        let admission = Admission::new(disks, 2);
+        let places = [admission.transfer().unwrap(), admission.transfer().unwrap()];
+        assert!(admission.transfer().is_none());
+        assert_eq!(admission.transfer_count(), 2);
+        drop(places);
+        admission.transfers_ended().await;
+        assert!(admission.transfer().is_none());
+    }
+}

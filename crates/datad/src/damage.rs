@@ -1,7 +1,7 @@
 //! Damaged replicas of this node, until the metadata server has heard of them.
 //!
-//! Promise: each is told until the metadata server that leads has answered, and for some seconds more; to one that leads
-//! anew, again.
+//! Promise: each is told until the metadata server that leads has answered, and for some seconds more; to one that
+//! leads anew, again.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -66,8 +66,8 @@ impl Damage {
         assert!(known.len() <= TOLD_COUNT_MAX, "no more damage is known than can be told");
     }
 
-    /// A damaged replica is no more: it was deleted, a good copy has its place, or it reads well again. A metadata server
-    /// that had a report of it once more would believe that.
+    /// A damaged replica is no more: it was deleted, a good copy has its place, or it reads well again. A metadata
+    /// server that had a report of it once more would believe that.
     pub(crate) fn forget(&self, block: BlockId) {
         self.lock().retain(|known| known.replica.block != block.0);
     }

@@ -106,9 +106,8 @@ async fn run(port: &DataPort, mut connection: Connection, seat: &Arc<Seat>) -> s
                 send(&connection, transfer::serve(service, op).await).await?
             }
             Op::RequestShortCircuitFds => Err(Refusal::unsupported("no descriptors are passed over TCP")),
-            Op::WriteSmall => {
-                return small::serve(&port.small, connection, &header, seat).await; // each request takes a place of its own
-            }
+            // Each request takes a place of its own.
+            Op::WriteSmall => return small::serve(&port.small, connection, &header, seat).await,
             Op::Other(number) => Err(Refusal::unsupported(format!("operation {number} is not served"))),
         };
         match served {

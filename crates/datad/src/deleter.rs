@@ -1,5 +1,5 @@
-//! Deletes replicas the metadata server ordered away, beside the heartbeats: thousands of large files take a disk longer
-//! than a node may be silent.
+//! Deletes replicas the metadata server ordered away, beside the heartbeats: thousands of large files take a disk
+//! longer than a node may be silent.
 //!
 //! ```text
 //! queue of a disk ([`crate::deletions`]) ──▶ a task for each disk ──▶ deleted in that disk's share of threads

@@ -1,4 +1,5 @@
-//! A job that this node carries out: the metadata server orders it by a number, and each heartbeat reports its progress.
+//! A job that this node carries out: the metadata server orders it by a number, and each heartbeat reports its
+//! progress.
 //!
 //! ```text
 //! order n ──▶ begins ──▶ at work, update … ──▶ ended        the same order comes with every answer to a heartbeat

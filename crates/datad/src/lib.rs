@@ -40,11 +40,11 @@ mod ipc;
 mod job;
 mod maintenance;
 mod metad;
+#[cfg(test)]
+mod metrics_page_tests;
 mod node;
 mod operations;
 mod owner_recorder;
-#[cfg(test)]
-mod page;
 mod rate_limit;
 mod read;
 mod read_buffer;

@@ -84,8 +84,8 @@ impl ReadBuffer {
         Ok(sender.is_done())
     }
 
-    /// What an operation asks for; `None`: it is not all here. A stranger says it: what takes much memory, as it is long
-    /// or has long lists, is counted before it takes that.
+    /// What an operation asks for; `None`: it is not all here. A stranger says it: what takes much memory, as it is
+    /// long or has long lists, is counted before it takes that.
     pub(crate) fn operation<M: Message + Default>(
         &mut self,
         memory: &mut Option<Reservation>,

@@ -1,5 +1,5 @@
-//! The replicas of this node: where they are, which are written, damaged or ordered away, and what the metadata server is
-//! to hear of that.
+//! The replicas of this node: where they are, which are written, damaged or ordered away, and what the metadata server
+//! is to hear of that.
 //!
 //! Promise: what is put, deleted, left behind or found damaged is told with one of the next heartbeats.
 

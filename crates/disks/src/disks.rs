@@ -95,20 +95,17 @@ impl Disks {
     /// Binds all disks to a cluster's block pool. One that cannot be is out if another one is bound; if none is, the
     /// first error is the answer. So it is if one of them is another cluster's.
     pub fn join_pool(&self, pool: &str) -> Result<(), VolumeError> {
-        let mut unbound = Vec::new();
+        let (mut bound_count, mut unbound) = (0, Vec::new());
         for disk in &self.inner.disks {
             match disk.join_pool(pool) {
+                Ok(()) => bound_count += usize::from(disk.is_sound()),
                 Err(VolumeError::Io { .. }) if !disk.is_sound() => {} // it is out
                 Err(error @ VolumeError::Io { .. }) => unbound.push((disk, error)),
-                joined => joined?,
+                Err(error) => return Err(error),
             }
         }
-        let sound_count = self.inner.disks.iter().filter(|disk| disk.is_sound()).count();
-        assert!(unbound.len() <= self.inner.disks.len(), "each disk is asked once");
-        if unbound.len() >= sound_count
-            && let Some((_, error)) = unbound.pop_if(|_| true)
-        {
-            return Err(error);
+        if bound_count == 0 && !unbound.is_empty() {
+            return Err(unbound.swap_remove(0).1);
         }
         unbound.into_iter().for_each(|(disk, error)| disk.volume().give_up(error.to_string()));
         *self.lock_pool() = Some(pool.to_owned());
@@ -167,8 +164,8 @@ impl Disks {
         !disk.keeps() && (!disk.volume().is_read_only() || self.any_sound())
     }
 
-    /// It did not say of late how it is, while another one did: what holds up all of them is no failure of any. One that
-    /// has failed is not asked, and refuses at once.
+    /// It did not say of late how it is, while another one did: what holds up all of them is no failure of any. One
+    /// that has failed is not asked, and refuses at once.
     fn is_silent(&self, at: usize, newest: Duration) -> bool {
         let disk = &self.inner.disks[at];
         disk.keeps() && newest.saturating_sub(disk.gauge().at) >= SILENT_MAX

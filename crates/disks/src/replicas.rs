@@ -27,8 +27,8 @@ impl Disks {
         }
     }
 
-    /// See [`container::Volume::read`]. A disk that is out serves what it has if it was only made read-only, or if none works:
-    /// then nobody waits behind its readers.
+    /// See [`container::Volume::read`]. A disk that is out serves what it has if it was only made read-only, or if none
+    /// works: then nobody waits behind its readers.
     pub fn read(&self, block: BlockId, generation_min: Generation) -> Result<Reader> {
         loop {
             let place = self.place(block);

@@ -1,6 +1,7 @@
 //! What the disks say of themselves, without asking them: for the metadata server and for monitors.
 //!
-//! Promise: nobody waits for a disk. What each one said in the last look is told, a second old at most while it answers.
+//! Promise: nobody waits for a disk. What each one said in the last look is told, a second old at most while it
+//! answers.
 
 use crate::disks::Disks;
 use io::Clock;

@@ -13,8 +13,8 @@ const LOOK_EACH: Duration = Duration::from_secs(1);
 
 type Looked = Result<(), String>;
 
-/// Watches one disk until it fails, which is when `on_failure` is called, or it takes no more. `answer_max`: how long it
-/// may be silent.
+/// Watches one disk until it fails, which is when `on_failure` is called, or it takes no more. `answer_max`: how long
+/// it may be silent.
 pub async fn watch(disks: Disks, number: usize, answer_max: Duration, on_failure: impl Fn()) {
     let (mut was_full, mut is_noted) = (false, false);
     loop {

@@ -1,5 +1,5 @@
-//! The metadata servers, as this node sees them: a session with each ([`session`]), who they are ([`servers`]), and which
-//! of them leads ([`leader`]).
+//! The metadata servers, as this node sees them: a session with each ([`session`]), who they are ([`servers`]), and
+//! which of them leads ([`leader`]).
 
 mod known;
 mod leader;

@@ -1,5 +1,5 @@
 //! The way back to the node above, or to the client: [`xfer::write::Above`] and its socket, for the stream's thread and
-//! for the signs of life ([`super::keepalive`]).
+//! for [`super::keepalive`].
 
 use super::socket::Socket;
 use hdfs::proto::BlockOpResponseProto;
