@@ -1,13 +1,14 @@
 //! The checksum of a whole file, from what its datanodes have stored: no byte of the file travels.
 
 use crate::client::Client;
-use crate::datanode::{Fault, Link, addr_of, tried};
+use crate::datanode::{Link, tried};
 use crate::error::{Error, Result};
 use crate::namespace::LEN_ALL;
 use hdfs::proto;
 use md5::{Digest, Md5};
 use std::fmt;
 use wire::Op;
+use xfer::fault::Fault;
 
 /// As `hdfs dfs -checksum` and distcp have it: an MD5 of the blocks' MD5s of their chunks' CRCs. Equal bytes have equal
 /// checksums only if they were written with the same block size and chunk size.
@@ -81,7 +82,7 @@ impl Client {
         for node in &block.locs {
             match self.block_sum_of(block, node, len).await {
                 Ok(sum) => return Ok(sum),
-                Err(fault) => faults.push((addr_of(node), fault)),
+                Err(fault) => faults.push((node.id.xfer_addr(), fault)),
             }
         }
         Err(Error::NoReplica { block: block.b.block_id, tried: tried(&faults) })
@@ -93,7 +94,7 @@ impl Client {
         node: &proto::DatanodeInfoProto,
         len: u64,
     ) -> Result<BlockSum, Fault> {
-        let mut link = match self.inner.sockets.take(&addr_of(node)) {
+        let mut link = match self.inner.sockets.take(&node.id.xfer_addr()) {
             Some(link) => link,
             None => Link::connect(node, self.options()).await?,
         };

@@ -6,58 +6,12 @@ use io::Clock;
 use std::io::{self as std_io, ErrorKind, IoSliceMut};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use wire::{Op, WireError};
-use xfer::answer::{self, Awaiting};
+use wire::Op;
+use xfer::answer::Awaiting;
+use xfer::fault::Fault;
 use xfer::front::Front;
-use xfer::read::{self, Extent, Range, Receiver};
+use xfer::read::{Extent, Range, Receiver};
 use xfer::request;
-
-/// Why a datanode did not do what it was asked. The caller turns to another one.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Fault {
-    #[error("no connection: {0}")]
-    Connect(std_io::Error),
-    #[error("it answered: {message}")]
-    Refused { status: i32, message: String },
-    #[error("the connection broke: {0}")]
-    Broken(std_io::Error),
-    #[error("no answer in time")]
-    Silent,
-    #[error("checksum error at offset {offset} of the block")]
-    Corrupt { offset: u64 },
-    #[error("not understood: {0}")]
-    Protocol(String),
-}
-
-impl From<WireError> for Fault {
-    fn from(error: WireError) -> Self {
-        Self::Protocol(error.to_string())
-    }
-}
-
-impl From<answer::Refused> for Fault {
-    fn from(refused: answer::Refused) -> Self {
-        let answer::Refused { status, message, .. } = refused;
-        Self::Refused { status, message }
-    }
-}
-
-impl From<read::Fault> for Fault {
-    fn from(fault: read::Fault) -> Self {
-        match fault {
-            read::Fault::Refused(refused) => refused.into(),
-            read::Fault::Closed => Self::Broken(ErrorKind::UnexpectedEof.into()),
-            read::Fault::Silent => Self::Silent,
-            read::Fault::Corrupt { offset } => Self::Corrupt { offset },
-            read::Fault::Protocol(text) => Self::Protocol(text),
-        }
-    }
-}
-
-/// `ip:port` of data transfer, which is also how the nodes of a chain name each other.
-pub(crate) fn addr_of(node: &proto::DatanodeInfoProto) -> String {
-    format!("{}:{}", node.id.ip_addr, node.id.xfer_port)
-}
 
 /// Bytes asked of the kernel with an answer.
 const FRONT_LEN: usize = 8 << 10;
@@ -79,11 +33,11 @@ impl std::fmt::Debug for Link {
 
 impl Link {
     pub(crate) async fn connect(node: &proto::DatanodeInfoProto, options: &Options) -> Result<Self, Fault> {
-        let addr = addr_of(node);
+        let addr = node.id.xfer_addr();
         let place = (node.id.ip_addr.as_str(), node.id.xfer_port as u16);
         let connecting = tokio::time::timeout(options.connect_timeout, TcpStream::connect(place)).await;
-        let stream = connecting.map_err(|_| Fault::Silent)?.map_err(Fault::Connect)?;
-        io::socket::apply(&stream, &io::socket::SocketOptions::default()).map_err(Fault::Connect)?;
+        let stream = connecting.map_err(|_| Fault::Silent)?.map_err(no_connection)?;
+        io::socket::apply(&stream, &io::socket::SocketOptions::default()).map_err(no_connection)?;
         Ok(Self { stream, front: Front::default(), timeout: options.timeout, clock: io::SystemClock::new(), addr })
     }
 
@@ -101,7 +55,7 @@ impl Link {
         tokio::time::timeout(self.timeout, send_all(&self.stream, bytes))
             .await
             .map_err(|_| Fault::Silent)?
-            .map_err(Fault::Broken)
+            .map_err(broken)
     }
 
     /// The answer that every op gets first. What comes behind it stays in front of later reads. A node of ours that is
@@ -115,11 +69,11 @@ impl Link {
                 return Ok(answer?);
             }
             match try_read(&self.stream, &mut [], self.front.room(FRONT_LEN))? {
-                Some(0) => return Err(Fault::Broken(ErrorKind::UnexpectedEof.into())),
+                Some(0) => return Err(Fault::closed()),
                 Some(len) => self.front.received(len),
                 None => match tokio::time::timeout(self.timeout, self.stream.readable()).await {
                     Err(_) => return Err(Fault::Silent),
-                    Ok(ready) => ready.map_err(Fault::Broken)?,
+                    Ok(ready) => ready.map_err(broken)?,
                 },
             }
         }
@@ -140,13 +94,13 @@ impl Link {
         loop {
             let room = receiver.room(dest);
             if let Some(len) = try_read(&self.stream, room.dest, room.ahead)? {
-                return Ok(receiver.on_received(len)?);
+                return receiver.on_received(len);
             }
             let now = self.clock.monotonic();
             receiver.on_blocked(now);
             let limit = receiver.poll_timeout().unwrap_or(Duration::MAX);
             match tokio::time::timeout(limit.saturating_sub(now), self.stream.readable()).await {
-                Ok(ready) => ready.map_err(Fault::Broken)?,
+                Ok(ready) => ready.map_err(broken)?,
                 Err(_) => receiver.handle_timeout(limit)?,
             }
         }
@@ -170,7 +124,7 @@ fn try_read(stream: &TcpStream, dest: &mut [u8], ahead: &mut [u8]) -> Result<Opt
             Ok(len) => return Ok(Some(len)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(Fault::Broken(error)),
+            Err(error) => return Err(broken(error)),
         }
     }
 }
@@ -187,6 +141,14 @@ async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std_io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn no_connection(error: std_io::Error) -> Fault {
+    Fault::NoConnection(error.to_string())
+}
+
+fn broken(error: std_io::Error) -> Fault {
+    Fault::Broken(error.to_string())
 }
 
 /// What was tried, in one line for an error.

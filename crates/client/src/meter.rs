@@ -40,7 +40,7 @@ impl Client {
         let request = proto::GetDatanodeReportRequestProto { r#type: live };
         let report: proto::GetDatanodeReportResponseProto = self.call("getDatanodeReport", &request).await?;
         for node in report.di {
-            let addr = format!("{}:{}", node.id.ip_addr, node.id.ipc_port);
+            let addr = node.id.ipc_addr();
             match self.meter(addr.clone()).await {
                 Ok(meter) => meters.push(meter),
                 Err(error) => tracing::info!(addr, %error, "a datanode does not say what it has used"),

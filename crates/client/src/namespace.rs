@@ -159,7 +159,7 @@ impl Client {
             offset: block.offset,
             len: block.b.num_bytes.unwrap_or(0),
             hosts: block.locs.iter().map(|node| node.id.host_name.clone()).collect(),
-            addrs: block.locs.iter().map(|node| format!("{}:{}", node.id.ip_addr, node.id.xfer_port)).collect(),
+            addrs: block.locs.iter().map(|node| node.id.xfer_addr()).collect(),
         };
         Ok(located.blocks.into_iter().map(place).collect())
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use types::{BlockId, ChecksumSpec, ContainerId, Generation, InodeId};
 use wire::BlockScope;
 use wire::node::Copy;
+use xfer::fault;
 use xfer::front::Front;
 use xfer::read::{self, Extent, Given, Range, Receiver};
 
@@ -35,11 +36,11 @@ fn failed(error: &std::io::Error) -> Fault {
     source(error.to_string())
 }
 
-impl From<read::Fault> for Fault {
-    fn from(fault: read::Fault) -> Self {
+impl From<fault::Fault> for Fault {
+    fn from(fault: fault::Fault) -> Self {
         match fault {
-            read::Fault::Refused(refused) => source(refused.message),
-            read::Fault::Corrupt { offset } => {
+            fault::Fault::Refused { message, .. } => source(message),
+            fault::Fault::Corrupt { offset } => {
                 let reason = format!("its bytes at {offset} do not agree with their checksum");
                 Self::Source { reason, corrupt: true }
             }

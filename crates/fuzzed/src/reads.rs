@@ -3,8 +3,9 @@
 use std::time::Duration;
 use types::limits::PACKET_LEN_MAX;
 use types::{ChecksumKind, ChecksumSpec, Generation, ReplicaState};
+use xfer::fault::Fault;
 use xfer::front::Front;
-use xfer::read::{Extent, Fault, Given, Limits, Next, Plan, Range, Receiver, Sender, Stored, Wanted};
+use xfer::read::{Extent, Given, Limits, Next, Plan, Range, Receiver, Sender, Stored, Wanted};
 
 /// The longest packet, and what is read along with it.
 const ROOM_LEN_MAX: usize = PACKET_LEN_MAX as usize + (16 << 10);

@@ -1,6 +1,6 @@
 //! Where HDFS's words and ours meet: small conversions between its messages and `types`.
 
-use crate::proto::{ChecksumProto, ChecksumTypeProto, ExtendedBlockProto, TokenProto};
+use crate::proto::{ChecksumProto, ChecksumTypeProto, DatanodeIdProto, ExtendedBlockProto, TokenProto};
 use types::{BlockId, ChecksumKind, ChecksumSpec, Generation};
 
 impl From<ChecksumKind> for ChecksumTypeProto {
@@ -47,6 +47,18 @@ impl ExtendedBlockProto {
 
     pub fn generation(&self) -> Generation {
         Generation(self.generation_stamp)
+    }
+}
+
+impl DatanodeIdProto {
+    /// `ip:port` of data transfer, which is also how the nodes of a chain name each other.
+    pub fn xfer_addr(&self) -> String {
+        format!("{}:{}", self.ip_addr, self.xfer_port)
+    }
+
+    /// `ip:port` of its RPC.
+    pub fn ipc_addr(&self) -> String {
+        format!("{}:{}", self.ip_addr, self.ipc_port)
     }
 }
 

@@ -15,7 +15,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
 use types::{BlockId, Fitness, Generation, NodeId, ReplicaState};
-use xfer::read::{self, Extent};
+use xfer::fault;
+use xfer::read::Extent;
 
 // As in `datad`.
 pub(crate) const COPY_COUNT_MAX: usize = 2;
@@ -165,7 +166,7 @@ impl Datanode {
         let read = self.world.read_replica(host, number, ask, (CONNECT, SILENT)).await;
         let bytes = read.map_err(|fault| {
             self.sim.say(|| format!("node {} gets no {block:?} of node {number}: {fault}", self.number));
-            blame(matches!(fault, read::Fault::Corrupt { .. }))
+            blame(matches!(fault, fault::Fault::Corrupt { .. }))
         })?;
         let identity = Identity { block, generation, file: Some(file), home: Some(home) };
         self.volume.put_copy(identity, &bytes, order.unfit).await.map_err(|error| {

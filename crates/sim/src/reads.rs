@@ -13,8 +13,9 @@ use std::time::Duration;
 use types::limits::OP_MESSAGE_LEN_MAX;
 use types::{BlockId, Generation};
 use wire::{OpHeader, Status, delimited};
+use xfer::fault::Fault;
 use xfer::front::Front;
-use xfer::read::{self, Extent, Fault, Given, Limits, Next, Plan, Range, Receiver, Sender, Stored, Wanted};
+use xfer::read::{self, Extent, Given, Limits, Next, Plan, Range, Receiver, Sender, Stored, Wanted};
 
 // As in `datad`.
 const LIMITS: Limits = Limits { packet: Duration::from_secs(60), word: Duration::from_secs(60) };
@@ -156,11 +157,11 @@ impl World {
         ask: Ask,
         (connect, silent): (Duration, Duration),
     ) -> Result<Vec<u8>, Fault> {
-        let socket = self.dial(from, number, connect, Datanode::accept_read).await.map_err(|_| Fault::Closed)?;
+        let socket = self.dial(from, number, connect, Datanode::accept_read).await.map_err(|_| Fault::closed())?;
         let range = Range { from: 0, end: ask.len };
         let block = ExtendedBlockProto::of("", ask.block, ask.generation, ask.len);
         let request = read::request(block, TokenProto::none(), String::new(), range);
-        socket.send_all(&request).await.map_err(|_| Fault::Closed)?;
+        socket.send_all(&request).await.map_err(|_| Fault::closed())?;
         let receiver = Receiver::new(range, ask.extent, silent, Front::default());
         let mut reading = Reading { sim: self.sim.clone(), socket, receiver };
         while reading.receiver.poll_answer()?.is_none() {

@@ -12,6 +12,7 @@
 //! woken, and a driver tells it what time it is, so that a test can replay any order of events.
 
 pub mod answer;
+pub mod fault;
 pub mod front;
 pub mod read;
 pub mod request;

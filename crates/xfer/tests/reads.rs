@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 use types::{BlockId, ChecksumKind, ChecksumSpec, Generation, ReplicaState};
 use wire::{OpHeader, PacketHeader, Status, delimited};
+use xfer::fault::Fault;
 use xfer::front::Front;
 use xfer::read::{
-    CopyTarget, Extent, Fault, Given, Late, Limits, Next, Outcome, Plan, Range, Receiver, Sender, Stored, Wanted,
+    CopyTarget, Extent, Given, Late, Limits, Next, Outcome, Plan, Range, Receiver, Sender, Stored, Wanted,
     copy_request, request,
 };
 

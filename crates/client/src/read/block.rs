@@ -2,9 +2,10 @@
 //! verified, is [`Receiver`]'s.
 
 use crate::client::Client;
-use crate::datanode::{Fault, Link, addr_of};
+use crate::datanode::Link;
 use hdfs::proto;
 use std::time::Duration;
+use xfer::fault::Fault;
 use xfer::read::{self, Given, Receiver};
 
 /// What to read of one block. Offsets are those of the block.
@@ -49,7 +50,7 @@ impl BlockReader {
         stall: Duration,
     ) -> Result<Self, Fault> {
         // An idle connection may have been closed by the other side just now; that is no fault of the replica.
-        if let Some(link) = client.inner.sockets.take(&addr_of(node)) {
+        if let Some(link) = client.inner.sockets.take(&node.id.xfer_addr()) {
             match Self::start(client, link, located, node, range, stall).await {
                 Err(Fault::Broken(_)) => {}
                 done => return done,
@@ -105,7 +106,7 @@ impl BlockReader {
                 }
                 Ok(Given::Nothing) => self.link.bring(&mut self.receiver, dest).await.err(),
                 Ok(Given::All) => break,
-                Err(fault) => Some(fault.into()),
+                Err(fault) => Some(fault),
             };
             if fault.is_some() {
                 return (done, fault);

@@ -90,7 +90,7 @@ async fn visible_len(client: &Client, block: &proto::LocatedBlockProto) -> Resul
     let mut failed = None;
     let mut missing = 0;
     for node in &block.locs {
-        let addr = format!("{}:{}", node.id.ip_addr, node.id.ipc_port);
+        let addr = node.id.ipc_addr();
         let (user, protocol) = (client.user().to_owned(), hdfs::protocol::CLIENT_DATANODE);
         let options = rpc::ClientOptions { frame_len_max: VISIBLE_ANSWER_LEN_MAX, ..rpc::ClientOptions::default() };
         let datanode = rpc::Client::with_options(addr.clone(), user, protocol, options);

@@ -13,7 +13,7 @@ mod block;
 mod blocks;
 
 use crate::client::Client;
-use crate::datanode::{Fault, addr_of, tried};
+use crate::datanode::tried;
 use crate::error::{Error, Result};
 use crate::namespace::LEN_ALL;
 use crate::options::READ_ROUNDS;
@@ -22,6 +22,7 @@ use blocks::Blocks;
 use hdfs::proto;
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
+use xfer::fault::Fault;
 
 /// A file open for reading. [`Reader::read`] goes on where it ended; [`Reader::read_at`] may be called by many at once.
 #[derive(Debug)]
@@ -148,7 +149,7 @@ impl Reader {
                     let stall = stall.unwrap_or(self.client.options().timeout);
                     match BlockReader::open(&self.client, &block.located, &node, range, stall).await {
                         Ok(reader) => *current = Some(reader),
-                        Err(fault) => self.blame(&mut attempt, addr_of(&node), fault),
+                        Err(fault) => self.blame(&mut attempt, node.id.xfer_addr(), fault),
                     }
                 }
                 None => self.refetch(&block.located, &mut attempt).await?,
@@ -177,7 +178,7 @@ impl Reader {
         *good = got;
         let Some(fault) = fault else { return Ok(()) };
         self.report(located, &node, &fault).await;
-        self.blame(attempt, addr_of(&node), fault);
+        self.blame(attempt, node.id.xfer_addr(), fault);
         Err(Ok(()))
     }
 
@@ -220,7 +221,7 @@ impl Reader {
                 return done;
             }
             let mut tried = attempt.this_round.clone();
-            tried.insert(addr_of(node));
+            tried.insert(node.id.xfer_addr());
             let Some(Choice { node: other, .. }) = self.choose_but(located, &tried) else { return first.await };
             if !self.client.inner.pace.take_spare() {
                 return first.await;
@@ -246,8 +247,8 @@ impl Reader {
                 },
             }
         }
-        tracing::debug!(path = self.path, node = addr_of(node), "slower than usual; another replica was faster");
-        self.client.inner.pace.note_slow(&addr_of(node));
+        tracing::debug!(path = self.path, node = node.id.xfer_addr(), "slower than usual; another replica was faster");
+        self.client.inner.pace.note_slow(&node.id.xfer_addr());
         dest.copy_from_slice(&beside);
         (len, None)
     }
@@ -255,7 +256,7 @@ impl Reader {
     /// The sequential reader failed.
     async fn note(&self, reader: &BlockReader, attempt: &mut Attempt, fault: Fault) {
         self.report(&reader.located, &reader.node, &fault).await;
-        self.blame(attempt, addr_of(&reader.node), fault);
+        self.blame(attempt, reader.node.id.xfer_addr(), fault);
     }
 
     /// The first node that has not failed in this round; slow ones come later, and those that failed this reader last.
@@ -266,7 +267,8 @@ impl Reader {
     fn choose_but(&self, located: &proto::LocatedBlockProto, tried: &HashSet<String>) -> Option<Choice> {
         let bad = self.bad.lock().unwrap_or_else(PoisonError::into_inner);
         let rank = |addr: &String| (bad.contains(addr), self.client.inner.pace.is_slow(addr));
-        let untried = located.locs.iter().map(|node| (node, addr_of(node))).filter(|(_, addr)| !tried.contains(addr));
+        let untried =
+            located.locs.iter().map(|node| (node, node.id.xfer_addr())).filter(|(_, addr)| !tried.contains(addr));
         let mut ranked: Vec<_> = untried.map(|(node, addr)| (rank(&addr), node)).collect();
         ranked.sort_by_key(|(rank, _)| *rank); // stable: among equals the server's order, the nearest first
         let others = ranked.get(1).is_some_and(|(rank, _)| *rank == (false, false));
@@ -290,7 +292,7 @@ impl Reader {
         if !matches!(fault, Fault::Corrupt { .. }) {
             return;
         }
-        let place = located.locs.iter().position(|other| addr_of(other) == addr_of(node));
+        let place = located.locs.iter().position(|other| other.id.xfer_addr() == node.id.xfer_addr());
         let mut only = located.clone();
         only.locs = vec![node.clone()];
         only.is_cached = Vec::new();

@@ -17,7 +17,7 @@
 mod put;
 mod stock;
 
-pub(crate) use put::{Whole, Wish};
+pub(crate) use put::Wish;
 use stock::Stock;
 pub(crate) use stock::sure_until;
 

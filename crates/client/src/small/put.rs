@@ -4,19 +4,10 @@ use super::stock::{self, Lease, Stock};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::write::Create;
-use bytes::Bytes;
-use types::ChecksumSpec;
 use wire::client::{CLIENT_PROTOCOL, PUT_FILE, PutBlock, PutFileRequest, PutFileResponse};
 use wire::small::SmallWrite;
 use xfer::small::{ATTEMPT_COUNT_MAX, Question, Verdict};
-
-/// A whole file: its bytes, and their checksums in front of them.
-#[derive(Clone, Debug)]
-pub(crate) struct Whole {
-    pub(crate) body: Bytes,
-    pub(crate) data_len: u32,
-    pub(crate) spec: ChecksumSpec,
-}
+use xfer::writer::Whole;
 
 /// How the file is to be.
 #[derive(Clone, Copy, Debug)]

@@ -34,7 +34,7 @@ pub(super) async fn add_block(client: Client, mut new: NewBlock) -> Result<(Bloc
         match Block::create(&client, &new.path, located, new.spec).await {
             Ok(block) => return Ok((block, new.excluded)),
             Err((node, fault)) => {
-                let addr = crate::datanode::addr_of(&node);
+                let addr = node.id.xfer_addr();
                 tracing::info!(path = new.path, node = addr, %fault, "a block's chain could not be set up; asking for another");
                 client.inner.small.avoid(&node);
                 new.excluded.push(node);

@@ -134,7 +134,7 @@ async fn join(client: &Client, ask: &Ask, located: proto::LocatedBlockProto) -> 
         Ok(block) => Some(block),
         Err((node, fault)) => {
             client.inner.small.avoid(&node);
-            let node = crate::datanode::addr_of(&node);
+            let node = node.id.xfer_addr();
             tracing::info!(path = ask.path, node, %fault, "the next block's chain could not be set up ahead of time");
             client.inner.small.give_back(id);
             None

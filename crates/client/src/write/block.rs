@@ -6,7 +6,6 @@
 
 use super::ahead::ended;
 use super::chain::Chain;
-use super::packer::whole_len_max;
 use crate::client::Client;
 use crate::datanode::tried;
 use crate::error::{Error, Result};
@@ -15,7 +14,10 @@ use hdfs::proto;
 use std::sync::Arc;
 use types::{ChecksumSpec, Generation};
 use wire::Abilities;
-use xfer::writer::{Break, Fault, Identity, Manner, Member, Packet, Patience, RECOVERIES_MAX, Shape, Step, Update};
+use xfer::fault::Fault;
+use xfer::writer::{
+    Break, Identity, Manner, Member, Packet, Patience, RECOVERIES_MAX, Shape, Step, Update, whole_len_max,
+};
 
 #[derive(Debug)]
 pub(super) struct Block {

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use xfer::writer::{Break, Fault, Opening, Outgoing, Packet, Patience, Rest, SetUp, Stream};
+use xfer::fault::Fault;
+use xfer::writer::{Break, Opening, Outgoing, Packet, Patience, Rest, SetUp, Stream};
 
 /// Room for the acks of one read, or for an answer.
 const READ_LEN: usize = 2048;

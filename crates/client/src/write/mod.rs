@@ -21,7 +21,6 @@ mod ahead;
 mod block;
 mod chain;
 mod open;
-mod packer;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
@@ -34,10 +33,10 @@ use ahead::{Ahead, Ask, Closed, Closing, ended, register};
 use block::Block;
 use hdfs::proto;
 use open::complete;
-use packer::{Packer, Plan};
 use std::time::Duration;
 use types::ChecksumSpec;
 use wire::Abilities;
+use xfer::writer::{Packer, Plan};
 
 pub use open::OpenFile;
 

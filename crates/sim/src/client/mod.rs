@@ -19,7 +19,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use types::{FsPath, NodeId};
-use xfer::read::{Extent, Fault};
+use xfer::fault::Fault;
+use xfer::read::Extent;
 
 pub(crate) use block::Shape;
 pub(crate) use writer::Writer;

@@ -1,8 +1,8 @@
 //! The packets of one range as they come: heads are held against what is awaited, data against its checksums.
 
-use super::fault::Fault;
 use super::range::{Extent, Range, Room};
 use super::verdict;
+use crate::fault::Fault;
 use crate::front::Front;
 use types::ChecksumSpec;
 use types::mutation::{self, Mutation};

@@ -11,16 +11,16 @@
 //! so. A machine is one range of one replica on a connection. Several of them on one stream are several machines, which
 //! hand the [`Front`](crate::front::Front) on: each range has an answer and a last packet of its own.
 
-mod fault;
 mod incoming;
+mod late;
 mod plan;
 mod range;
 mod receiver;
 mod sender;
 mod verdict;
 
-pub use fault::{Fault, Late};
 pub use incoming::Given;
+pub use late::Late;
 pub use plan::{Plan, Stored, Unserved, Wanted};
 pub use range::{Extent, Range, Room};
 pub use receiver::{Receiver, request};

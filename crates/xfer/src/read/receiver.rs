@@ -12,10 +12,10 @@
 //! bytes that came along with the answer. The machine holds one chunk, the checksums of one packet and what came ahead,
 //! which the longest packet bounds.
 
-use super::fault::Fault;
 use super::incoming::{Given, Incoming};
 use super::range::{Extent, Range, Room};
 use crate::answer::Awaiting;
+use crate::fault::Fault;
 use crate::front::Front;
 use crate::request::encode;
 use hdfs::proto;
@@ -118,7 +118,7 @@ impl Receiver {
     /// So many bytes came into the room; none: the node closed the connection.
     pub fn on_received(&mut self, len: usize) -> Result<(), Fault> {
         if len == 0 {
-            return Err(Fault::Closed);
+            return Err(Fault::closed());
         }
         self.waits_since = None;
         let direct_len = match &mut self.state {

@@ -9,7 +9,7 @@
 //! Promise: the checksums that go out are those that were stored, and no data byte passes the machine. It holds a window
 //! of checksums and one packet's head ([`Plan::memory_len`]). A copy is done when the other node says so.
 
-use super::fault::Late;
+use super::late::Late;
 use super::plan::{Plan, Stored};
 use super::verdict;
 use crate::answer::{Awaiting, Refused, success};

@@ -17,11 +17,12 @@
 //!
 //! Ends: each attempt drops a node, or is counted against the packet that was the first not to get through.
 
-use super::fault::{Break, Fault};
+use super::fault::Break;
 use super::nodes::{Member, Nodes};
 use super::opening::{Identity, Joining, Manner, Opening};
 use super::packet::Packet;
 use super::window::Rest;
+use crate::fault::Fault;
 use hdfs::proto::{self, op_write_block_proto::BlockConstructionStage as Stage};
 use std::collections::VecDeque;
 use std::sync::Arc;

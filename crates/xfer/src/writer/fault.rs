@@ -1,34 +1,12 @@
-//! What ends a stream, and which nodes are to blame for it.
+//! What ends a stream: the nodes to blame for it.
 
-use wire::{Status, WireError};
+use crate::fault::Fault;
+use wire::Status;
 
-/// Why a node does not take a block, or takes no more of it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    #[error("no connection: {0}")]
-    NoConnection(String),
-    #[error("it answered: {message}")]
-    Refused { status: i32, message: String },
-    #[error("the connection broke: {0}")]
-    Broken(String),
-    #[error("no answer in time")]
-    Silent,
-    #[error("not understood: {0}")]
-    Protocol(String),
-}
-
-impl From<WireError> for Fault {
-    fn from(error: WireError) -> Self {
-        Self::Protocol(error.to_string())
-    }
-}
-
-impl Fault {
-    /// What a bad reply in an ack says of its node.
-    pub(super) fn of_reply(status: Status) -> Self {
-        let message = if status == Status::OOB_RESTART { "it restarts" } else { "it did not take a packet" };
-        Self::Refused { status: status.0.into(), message: message.into() }
-    }
+/// What a bad reply in an ack says of its node.
+pub(super) fn of_reply(status: Status) -> Fault {
+    let message = if status == Status::OOB_RESTART { "it restarts" } else { "it did not take a packet" };
+    Fault::Refused { status: status.0.into(), message: message.into() }
 }
 
 /// Why a stream is of no more use.

@@ -6,6 +6,8 @@
 //!          └─ Stream  one connection that carries packets: window, acks, silence, heartbeats
 //! ```
 //!
+//! Before them a [`Packer`] cuts bytes into packets.
+//!
 //! A chain is one form of a tree, and a stream writes to its first node whatever the form is. A driver owns the socket
 //! and the calls to the metadata server. It carries bytes and outcomes, and takes no decision.
 //!
@@ -16,15 +18,17 @@ mod block;
 mod fault;
 mod nodes;
 mod opening;
+mod packer;
 mod packet;
 mod set_up;
 mod stream;
 mod window;
 
 pub use block::{Block, RECOVERIES_MAX, Resend, Step, Update};
-pub use fault::{Break, Fault};
+pub use fault::Break;
 pub use nodes::{Member, Shape};
 pub use opening::{Identity, Manner, Opening};
+pub use packer::{Packer, Plan, Whole, whole_len_max};
 pub use packet::Packet;
 pub use set_up::{Patience, SetUp, TIMEOUT_PER_NODE};
 pub use stream::{BLAME_WAIT_MAX, Stream};

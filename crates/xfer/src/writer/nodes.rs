@@ -1,6 +1,7 @@
 //! The nodes that get a block: their order, which belongs to the routing table, and those that were dropped.
 
-use super::fault::{Break, Fault};
+use super::fault::Break;
+use crate::fault::Fault;
 use hdfs::proto::DatanodeInfoProto;
 use wire::Routing;
 
@@ -16,7 +17,7 @@ pub struct Member {
 impl Member {
     /// `ip:port` of data transfer, which is also how the nodes of a chain name each other.
     pub fn addr(&self) -> String {
-        format!("{}:{}", self.info.id.ip_addr, self.info.id.xfer_port)
+        self.info.id.xfer_addr()
     }
 }
 

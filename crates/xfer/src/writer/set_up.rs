@@ -1,9 +1,10 @@
 //! Setting up a stream: the connection to the first node, the request, and the answer for all nodes.
 
-use super::fault::{Break, Fault};
+use super::fault::Break;
 use super::opening::Opening;
 use super::stream::{Stream, Terms};
 use crate::answer::{Awaiting, Refused};
+use crate::fault::Fault;
 use hdfs::proto::BlockOpResponseProto;
 use std::time::Duration;
 use wire::{Abilities, Op};

@@ -9,9 +9,10 @@
 //! another one. A sender may give up wherever it waits: a packet is in the window before a byte of it is written, and
 //! the window knows how many of its bytes the socket has taken.
 
-use super::fault::{Break, Fault};
+use super::fault::{Break, of_reply};
 use super::packet::Packet;
 use super::window::{Outgoing, Rest, Window};
+use crate::fault::Fault;
 use std::sync::Arc;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
@@ -338,6 +339,6 @@ fn blamed(replies: &[Status], branches: bool) -> Break {
     let mut bad = (0..replies.len()).filter(|node| is_bad(replies[*node]));
     let nodes: Vec<usize> = if branches { bad.collect() } else { bad.next_back().into_iter().collect() };
     let wrong = usize::from(mutation::is(Mutation::BlameNodeAbove));
-    let nodes = nodes.into_iter().map(|node| (node.saturating_sub(wrong), Fault::of_reply(replies[node])));
+    let nodes = nodes.into_iter().map(|node| (node.saturating_sub(wrong), of_reply(replies[node])));
     Break { nodes: nodes.collect() }
 }

@@ -5,7 +5,8 @@ use hdfs::proto::op_write_block_proto::BlockConstructionStage as Stage;
 use hdfs::proto::{DatanodeIdProto, DatanodeInfoProto, TokenProto};
 use std::collections::VecDeque;
 use types::{BlockId, ChecksumSpec, Generation};
-use xfer::writer::{Block, Break, Fault, Identity, Manner, Member, Rest, Shape, Step};
+use xfer::fault::Fault;
+use xfer::writer::{Block, Break, Identity, Manner, Member, Rest, Shape, Step};
 
 pub(crate) fn members(racks: &[&str]) -> Vec<Member> {
     let member = |(number, rack): (usize, &&str)| {

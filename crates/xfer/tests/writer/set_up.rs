@@ -4,7 +4,8 @@ use super::{PATIENCE, ack, answer, millis, opening, packet};
 use hdfs::proto::BlockOpResponseProto;
 use std::time::Duration;
 use wire::{Op, OpHeader, Routing, Status};
-use xfer::writer::{Fault, Opening, SetUp};
+use xfer::fault::Fault;
+use xfer::writer::{Opening, SetUp};
 
 fn says(status: Status, first_bad_link: &str) -> Vec<u8> {
     let message = Some("no room".into()).filter(|_| !first_bad_link.is_empty());

@@ -18,7 +18,8 @@ use types::mutation::{self, Mutation};
 use types::random::{Random, Seeded};
 use wire::packet::{PacketFrame, Parsed};
 use wire::{Abilities, OpHeader, PipelineAck, Status, delimited};
-use xfer::writer::{Block, Break, Fault, RECOVERIES_MAX, SetUp, Shape, Step, Stream};
+use xfer::fault::Fault;
+use xfer::writer::{Block, Break, RECOVERIES_MAX, SetUp, Shape, Step, Stream};
 
 const NODE_COUNT: usize = 4;
 const PACKET_COUNT: i64 = 12;

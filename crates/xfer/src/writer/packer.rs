@@ -9,17 +9,16 @@
 //! packet:          ╰ head ╯╰── sums (just before the data) ╯╰ data ╯      sent in one piece
 //! ```
 
-use crate::small::Whole;
+use super::packet::Packet;
 use bytes::Bytes;
 use std::sync::Arc;
 use types::ChecksumSpec;
 use wire::{PacketHeader, PacketPrefix};
-use xfer::writer::Packet;
 
 /// How packets of one file are cut.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
-    pub(super) spec: ChecksumSpec,
+pub struct Plan {
+    pub spec: ChecksumSpec,
     /// Data bytes of a full packet: whole chunks.
     packet_len: usize,
     block_len: u64,
@@ -27,7 +26,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// `packet_len` is rounded down to whole chunks, but one chunk always fits.
-    pub(super) fn new(spec: ChecksumSpec, packet_len: u32, block_len: u64) -> Self {
+    pub fn new(spec: ChecksumSpec, packet_len: u32, block_len: u64) -> Self {
         let chunk_len = spec.chunk_len as usize;
         Self { spec, packet_len: (packet_len as usize / chunk_len).max(1) * chunk_len, block_len }
     }
@@ -48,13 +47,21 @@ impl Plan {
 const HEAD_LEN_MAX: usize = PacketPrefix::LEN + PacketHeader::LEN_WITH_SYNC;
 
 /// Bytes of the longest packet, all of it, if `packet_len` bytes of data are wanted.
-pub(super) fn whole_len_max(spec: ChecksumSpec, packet_len: u32) -> u32 {
+pub fn whole_len_max(spec: ChecksumSpec, packet_len: u32) -> u32 {
     let plan = Plan::new(spec, packet_len, 0);
     (plan.data_at() + plan.packet_len) as u32
 }
 
+/// A whole file: its bytes, and their checksums in front of them.
+#[derive(Clone, Debug)]
+pub struct Whole {
+    pub body: Bytes,
+    pub data_len: u32,
+    pub spec: ChecksumSpec,
+}
+
 #[derive(Debug)]
-pub(super) struct Packer {
+pub struct Packer {
     plan: Plan,
     buffer: Vec<u8>,
     /// Where in the block the packet in the making begins, and how many bytes it has.
@@ -65,24 +72,24 @@ pub(super) struct Packer {
 }
 
 impl Packer {
-    pub(super) fn new(plan: Plan) -> Self {
+    pub fn new(plan: Plan) -> Self {
         Self { plan, buffer: Vec::new(), offset: 0, len: 0, spare: Vec::new() }
     }
 
     /// Bytes of the current block so far.
-    pub(super) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.offset + self.len as u64
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.len == self.plan.room(self.offset)
     }
 
-    pub(super) fn space(&mut self) -> &mut [u8] {
+    pub fn space(&mut self) -> &mut [u8] {
         let at = self.plan.data_at();
         if self.buffer.is_empty() {
             self.buffer = self.spare.pop().unwrap_or_else(|| vec![0; at + self.plan.packet_len]);
@@ -91,13 +98,13 @@ impl Packer {
         &mut self.buffer[at + self.len..at + room]
     }
 
-    pub(super) fn filled(&mut self, len: usize) {
+    pub fn filled(&mut self, len: usize) {
         self.len += len;
         assert!(self.len <= self.plan.room(self.offset), "more bytes than the packet has room for");
     }
 
     /// Makes a packet of what is there, which may be nothing if only `sync` is wanted.
-    pub(super) fn pack(&mut self, seqno: i64, sync: bool) -> Arc<Packet> {
+    pub fn pack(&mut self, seqno: i64, sync: bool) -> Arc<Packet> {
         self.space();
         let mut buffer = std::mem::take(&mut self.buffer);
         let data_at = self.plan.data_at();
@@ -117,7 +124,7 @@ impl Packer {
     }
 
     /// All bytes so far, with their checksums in front of them, when none were sent yet.
-    pub(super) fn take_whole(&mut self) -> Whole {
+    pub fn take_whole(&mut self) -> Whole {
         assert!(self.offset == 0, "a part of the block was sent");
         let data_len = self.len as u32;
         let packet = Arc::into_inner(self.pack(0, false)).expect("nobody else has seen it");
@@ -129,18 +136,18 @@ impl Packer {
     }
 
     /// The empty packet that ends the block.
-    pub(super) fn end(&self, seqno: i64, sync: bool) -> Arc<Packet> {
+    pub fn end(&self, seqno: i64, sync: bool) -> Arc<Packet> {
         assert!(self.len == 0, "the block ends before its bytes");
         let header = PacketHeader { offset: self.offset as i64, seqno, last: true, data_len: 0, sync };
         Arc::new(Packet::empty(header))
     }
 
-    pub(super) fn start_block(&mut self) {
+    pub fn start_block(&mut self) {
         self.offset = 0;
     }
 
     /// Takes back the buffer of a packet that nobody holds any more.
-    pub(super) fn recycle(&mut self, spent: &mut Vec<Arc<Packet>>) {
+    pub fn recycle(&mut self, spent: &mut Vec<Arc<Packet>>) {
         let whole = self.plan.data_at() + self.plan.packet_len;
         let free = spent.drain(..).filter_map(Arc::into_inner).map(|packet| packet.into_parts().0);
         self.spare.extend(free.filter(|buffer| buffer.len() == whole));
