@@ -264,8 +264,8 @@ fn what_a_reader_makes_of_what_comes() {
     check("0: it answered: no such block", &answer(Status::ERROR, "no such block"));
     check("0: it answered: the block's token is not valid", &answer(Status::ERROR_ACCESS_TOKEN, ""));
     check("0: not understood: no checksum in its answer", &answer(Status::SUCCESS, ""));
-    check("1000: it closed the connection", &[&begin[..], &first, &second[..99]].concat());
-    check("2000: it closed the connection", &[&begin[..], &first, &second].concat());
+    check("1000: the connection broke: it was closed", &[&begin[..], &first, &second[..99]].concat());
+    check("2000: the connection broke: it was closed", &[&begin[..], &first, &second].concat());
     check("1000: not understood: it ends at 1000, asked for 2000", &{
         let mut early = Vec::new();
         PacketHeader { offset: 1000, seqno: 1, last: true, data_len: 0, sync: false }.put(0, &mut early);
@@ -303,7 +303,7 @@ fn an_answer_that_no_checksum_fits_is_refused() {
         &checksum_type(2, u32::MAX, 0),
     );
     check("0: not understood: it begins at 1, asked for 0", &checksum_type(2, 512, 1));
-    check("0: it closed the connection", &checksum_type(2, 512, 0));
+    check("0: the connection broke: it was closed", &checksum_type(2, 512, 0));
 }
 
 #[test]
