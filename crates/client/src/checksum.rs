@@ -1,13 +1,13 @@
 //! The checksum of a whole file, from what its datanodes have stored: no byte of the file travels.
 
+use crate::calls::LEN_ALL;
 use crate::client::Client;
-use crate::datanode::{Link, tried};
 use crate::error::{Error, Result};
-use crate::namespace::LEN_ALL;
-use hdfs::proto;
+use crate::located::{Located, Node};
+use crate::retry::told;
+use hdfs::proto::ChecksumTypeProto;
 use md5::{Digest, Md5};
 use std::fmt;
-use wire::Op;
 use xfer::fault::Fault;
 
 /// As `hdfs dfs -checksum` and distcp have it: an MD5 of the blocks' MD5s of their chunks' CRCs. Equal bytes have equal
@@ -50,13 +50,17 @@ struct BlockSum {
 
 impl Client {
     pub async fn checksum(&self, path: &str) -> Result<FileChecksum> {
+        self.run(self.checksum_of(path)).await
+    }
+
+    async fn checksum_of(&self, path: &str) -> Result<FileChecksum> {
         let located = self.located(path, 0, LEN_ALL).await?;
-        if located.blocks.iter().any(|block| block.block_indices.is_some()) {
+        if located.blocks.iter().any(|block| block.is_striped) {
             return Err(Error::Unsupported("the checksum of an erasure coded file"));
         }
         let mut sums: Vec<BlockSum> = Vec::with_capacity(located.blocks.len().min(1024));
         for block in &located.blocks {
-            let len = block.b.num_bytes.unwrap_or(0).min(located.file_length.saturating_sub(block.offset));
+            let len = block.len.min(located.file_len.saturating_sub(block.offset));
             if len > 0 {
                 sums.push(self.block_sum(block, len).await?);
             }
@@ -77,41 +81,29 @@ impl Client {
     }
 
     /// From whichever node answers.
-    async fn block_sum(&self, block: &proto::LocatedBlockProto, len: u64) -> Result<BlockSum> {
+    async fn block_sum(&self, block: &Located, len: u64) -> Result<BlockSum> {
         let mut faults = Vec::new();
-        for node in &block.locs {
+        for node in block.nodes.iter() {
             match self.block_sum_of(block, node, len).await {
                 Ok(sum) => return Ok(sum),
-                Err(fault) => faults.push((node.id.xfer_addr(), fault)),
+                Err(fault) => faults.push((&node.addr, fault)),
             }
         }
-        Err(Error::NoReplica { block: block.b.block_id, tried: tried(&faults) })
+        Err(Error::NoReplica { block: block.identity.block.0, tried: told(&faults) })
     }
 
-    async fn block_sum_of(
-        &self,
-        block: &proto::LocatedBlockProto,
-        node: &proto::DatanodeInfoProto,
-        len: u64,
-    ) -> Result<BlockSum, Fault> {
-        let mut link = match self.inner.sockets.take(&node.id.xfer_addr()) {
-            Some(link) => link,
-            None => Link::connect(node, self.options()).await?,
+    async fn block_sum_of(&self, block: &Located, node: &Node, len: u64) -> Result<BlockSum, Fault> {
+        let store = &self.session.store;
+        let mut connection = match store.take_idle(node) {
+            Some(connection) => connection,
+            None => store.connect(node).await?,
         };
-        let request = proto::OpBlockChecksumProto {
-            header: proto::BaseHeaderProto {
-                block: proto::ExtendedBlockProto { num_bytes: Some(len), ..block.b.clone() },
-                token: Some(block.block_token.clone()),
-                trace_info: None,
-            },
-            block_checksum_options: None,
-        };
-        link.send_op(Op::BlockChecksum, &request).await?;
-        let answer = link.receive_answer().await?;
+        connection.send(&block.checksum_request(len)).await?;
+        let answer = connection.receive_answer().await?;
         let sum = answer.checksum_response.ok_or_else(|| Fault::Protocol("no checksum in its answer".into()))?;
         let md5 = <[u8; 16]>::try_from(&sum.block_checksum[..]).map_err(|_| Fault::Protocol("no MD5".into()))?;
-        self.inner.sockets.put(link);
-        let kind = sum.crc_type.unwrap_or(proto::ChecksumTypeProto::ChecksumCrc32 as i32);
+        store.put_idle(connection);
+        let kind = sum.crc_type.unwrap_or(ChecksumTypeProto::ChecksumCrc32 as i32);
         Ok(BlockSum { bytes_per_crc: sum.bytes_per_crc, crc_per_block: sum.crc_per_block, kind, md5 })
     }
 }

@@ -1,42 +1,51 @@
-//! A connection to one store, as one user.
+//! One user of a store.
 
 use crate::error::{Error, Result};
-use crate::lease::Leases;
+use crate::leases::{Lease, Leases};
 use crate::options::Options;
-use crate::pace::Pace;
-use crate::small::Small;
-use crate::sockets::Sockets;
-use crate::status::ServerDefaults;
+use crate::scope::Task;
+use crate::stock::Stock;
+use crate::store::Store;
 use crate::url::Url;
-use hdfs::proto;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use tokio::sync::Mutex;
+use std::sync::{Arc, Weak};
 
-/// A store, as one user sees it. Clones share one connection, one set of leases and one cache of idle sockets.
+/// A store, as one user sees it: a session. Clones are the same session. Each has a connection to the metadata server,
+/// a name under which it holds leases, and blocks on lease for small files; all else it shares with the other clients
+/// of its [`Store`].
 #[derive(Clone, Debug)]
 pub struct Client {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) session: Arc<Session>,
 }
 
-pub(crate) struct Inner {
-    pub(crate) url: Url,
-    pub(crate) user: String,
-    /// Who holds our leases. Different for every client, so that one never ends what another writes.
+pub(crate) struct Session {
+    pub(crate) store: Store,
+    pub(crate) user: Arc<str>,
+    /// Who holds our leases. Different for every session, so that one never ends what another writes.
     pub(crate) holder: String,
-    pub(crate) options: Options,
-    pub(crate) sockets: Sockets,
-    pub(crate) pace: Pace,
-    pub(crate) leases: Leases,
-    pub(crate) small: Small,
-    rpc: rpc::Servers,
-    /// By address of the metadata server: after a failover it may be one of another version.
-    defaults: Mutex<BTreeMap<String, ServerDefaults>>,
+    pub(crate) stock: Stock,
+    pub(crate) rpc: Arc<rpc::Servers>,
+    leases: Arc<Leases>,
 }
 
-impl std::fmt::Debug for Inner {
+impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("url", &self.url).field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("Session").field("store", &self.store).field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// The store as this user sees it. The connection is made by the first call.
+    pub fn client(&self, user: &str) -> Client {
+        let mut random = io::OsRandom::new();
+        let session = Session {
+            store: self.clone(),
+            user: user.into(),
+            holder: format!("levada_{:016x}", types::Random::next_u64(&mut random)),
+            stock: Stock::new(Arc::clone(&self.options().clock)),
+            rpc: self.servers(user, hdfs::protocol::CLIENT),
+            leases: Arc::default(),
+        };
+        Client { session: Arc::new(session) }
     }
 }
 
@@ -46,72 +55,46 @@ impl Client {
         Self::with_options(url, user, Options::default())
     }
 
+    /// The only client of a store of its own. A process with several users has one [`Store`] for them all.
     pub fn with_options(url: &Url, user: &str, options: Options) -> Self {
-        let mut random = io::OsRandom::new();
-        let holder = format!("levada_{:016x}", types::Random::next_u64(&mut random));
-        let rpc = rpc::Servers::new(&url.authority, user, hdfs::protocol::CLIENT);
-        let connect_timeout = options.connect_timeout;
-        let inner = Inner {
-            url: url.with_path(""),
-            user: user.to_owned(),
-            holder,
-            options,
-            sockets: Sockets::default(),
-            pace: Pace::default(),
-            leases: Leases::default(),
-            small: Small::new(connect_timeout),
-            rpc,
-            defaults: Mutex::default(),
-        };
-        Self { inner: Arc::new(inner) }
+        Store::new(url, options).client(user)
+    }
+
+    /// What it shares with other clients. [`Store::close`] ends them all.
+    pub fn store(&self) -> &Store {
+        &self.session.store
     }
 
     /// The store's address, without a path.
     pub fn url(&self) -> &Url {
-        &self.inner.url
+        self.session.store.url()
     }
 
     pub fn user(&self) -> &str {
-        &self.inner.user
+        &self.session.user
     }
 
     /// Where relative names of this user begin, as HDFS has it.
     pub fn home(&self) -> String {
-        format!("/user/{}", self.inner.user)
+        format!("/user/{}", self.session.user)
     }
 
     pub(crate) fn options(&self) -> &Options {
-        &self.inner.options
+        self.session.store.options()
     }
 
-    /// What the server that leads proposes to writers and can do; asked once of each server.
-    pub async fn defaults(&self) -> Result<ServerDefaults> {
-        let mut known = self.inner.defaults.lock().await;
-        if let Some(defaults) = known.get(self.inner.rpc.addr()) {
-            return Ok(*defaults);
-        }
-        let defaults = self.fetch_defaults().await?;
-        // The call may have found another server than the one that led last. There are as many as the URL names.
-        known.insert(self.inner.rpc.addr().to_owned(), defaults);
-        Ok(defaults)
+    /// Does this on the store's runtime, until the store is closed.
+    pub(crate) fn run<T>(&self, work: impl Future<Output = Result<T>>) -> impl Future<Output = Result<T>> {
+        self.session.store.scope().run(work)
     }
 
-    async fn fetch_defaults(&self) -> Result<ServerDefaults> {
-        let request = proto::GetServerDefaultsRequestProto::default();
-        let answer: proto::GetServerDefaultsResponseProto = self.call("getServerDefaults", &request).await?;
-        let defaults = answer.server_defaults;
-        if defaults.encrypt_data_transfer.unwrap_or(false) {
-            return Err(Error::Unsupported("a store that demands encrypted data transfer"));
-        }
-        let kind = types::ChecksumKind::from_number(defaults.checksum_type.unwrap_or(1));
-        let checksum = kind.and_then(|kind| types::ChecksumSpec::new(kind, defaults.bytes_per_checksum));
-        Ok(ServerDefaults {
-            block_len: defaults.block_size,
-            replication: defaults.replication.min(u32::from(types::limits::REPLICATION_MAX)) as u16,
-            checksum: checksum.unwrap_or(types::ChecksumSpec::DEFAULT),
-            trash: defaults.trash_interval.unwrap_or(0) > 0,
-            abilities: wire::Abilities::of(defaults.abilities),
-        })
+    /// A task that ends with the store, or with what is returned.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Task<T> {
+        self.session.store.scope().spawn(name, work)
     }
 
     pub(crate) async fn call<Q, A>(&self, method: &str, request: &Q) -> Result<A>
@@ -128,8 +111,35 @@ impl Client {
         Q: prost::Message,
         A: prost::Message + Default,
     {
-        let rpc = &self.inner.rpc;
-        let answer = rpc.call_in(protocol, method, request).await;
-        answer.map_err(|error| Error::of_call(rpc.addr(), error))
+        let rpc = &self.session.rpc;
+        let call = async {
+            let answer = rpc.call_in(protocol, method, request).await;
+            answer.map_err(|error| Error::of_call(rpc.addr(), error))
+        };
+        self.run(call).await
+    }
+
+    /// The metadata server says what it should not.
+    pub(crate) fn not_understood(&self, reason: impl Into<String>) -> Error {
+        Error::Protocol { addr: self.url().authority.clone(), reason: reason.into() }
+    }
+
+    /// One more file is open for writing, until this is dropped.
+    pub(crate) fn hold_lease(&self) -> Lease {
+        // Weak: a client that nobody uses any more need not renew.
+        let renew = || self.spawn("lease renewal", renew(Arc::downgrade(&self.session)));
+        self.session.leases.hold(renew)
+    }
+}
+
+async fn renew(session: Weak<Session>) {
+    loop {
+        let Some(every) = session.upgrade().map(|session| session.store.options().renew_every) else { return };
+        tokio::time::sleep(every).await;
+        let Some(session) = session.upgrade() else { return };
+        if let Err(error) = (Client { session }).renew_leases().await {
+            // The lease outlives one lost renewal; the writer finds out at its next call if it does not.
+            tracing::warn!(%error, "the leases of open files could not be renewed; trying again");
+        }
     }
 }

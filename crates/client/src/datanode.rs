@@ -1,44 +1,45 @@
 //! One connection to a datanode, and the bytes that have come on it but were not asked for yet.
 
+use crate::located::Node;
 use crate::options::Options;
-use hdfs::proto;
+use crate::socket::Socket;
 use io::Clock;
 use std::io::{self as std_io, ErrorKind, IoSliceMut};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpStream;
-use wire::Op;
-use xfer::answer::Awaiting;
+use xfer::answer::{Answered, Awaiting};
 use xfer::fault::Fault;
 use xfer::front::Front;
 use xfer::read::{Extent, Range, Receiver};
-use xfer::request;
 
 /// Bytes asked of the kernel with an answer.
 const FRONT_LEN: usize = 8 << 10;
 
-pub(crate) struct Link {
-    pub(crate) stream: TcpStream,
+pub(crate) struct Connection {
+    socket: Socket,
     /// What came behind the last message. While a [`Receiver`] reads, it has this.
     front: Front,
     timeout: Duration,
-    clock: io::SystemClock,
-    pub(crate) addr: String,
+    clock: Arc<dyn Clock>,
+    addr: Arc<str>,
 }
 
-impl std::fmt::Debug for Link {
+impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Link to {}", self.addr)
+        write!(f, "Connection to {}", self.addr)
     }
 }
 
-impl Link {
-    pub(crate) async fn connect(node: &proto::DatanodeInfoProto, options: &Options) -> Result<Self, Fault> {
-        let addr = node.id.xfer_addr();
-        let place = (node.id.ip_addr.as_str(), node.id.xfer_port as u16);
-        let connecting = tokio::time::timeout(options.connect_timeout, TcpStream::connect(place)).await;
-        let stream = connecting.map_err(|_| Fault::Silent)?.map_err(no_connection)?;
-        io::socket::apply(&stream, &io::socket::SocketOptions::default()).map_err(no_connection)?;
-        Ok(Self { stream, front: Front::default(), timeout: options.timeout, clock: io::SystemClock::new(), addr })
+impl Connection {
+    pub(crate) async fn connect(node: &Node, options: &Options) -> Result<Self, Fault> {
+        let connecting = tokio::time::timeout(options.connect_timeout, Socket::connect(node)).await;
+        let socket = connecting.map_err(|_| Fault::Silent)?.map_err(|error| Fault::NoConnection(error.to_string()))?;
+        let (clock, addr) = (Arc::clone(&options.clock), Arc::clone(&node.addr));
+        Ok(Self { socket, front: Front::default(), timeout: options.timeout, clock, addr })
+    }
+
+    pub(crate) fn addr(&self) -> &Arc<str> {
+        &self.addr
     }
 
     /// How long the node may be silent from now on.
@@ -46,13 +47,8 @@ impl Link {
         self.timeout = silence;
     }
 
-    /// Sends the op in one piece.
-    pub(crate) async fn send_op(&mut self, op: Op, message: &impl prost::Message) -> Result<(), Fault> {
-        self.send(&request::encode(op, message)).await
-    }
-
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        tokio::time::timeout(self.timeout, send_all(&self.stream, bytes))
+        tokio::time::timeout(self.timeout, send_all(&self.socket, bytes))
             .await
             .map_err(|_| Fault::Silent)?
             .map_err(broken)
@@ -60,7 +56,7 @@ impl Link {
 
     /// The answer that every op gets first. What comes behind it stays in front of later reads. A node of ours that is
     /// still at it says so any number of times: whoever announced that he understands this sets a limit to all of it.
-    pub(crate) async fn receive_answer(&mut self) -> Result<proto::BlockOpResponseProto, Fault> {
+    pub(crate) async fn receive_answer(&mut self) -> Result<Answered, Fault> {
         let mut awaiting = Awaiting::default();
         loop {
             let (consumed, answer) = awaiting.on_bytes(self.front.bytes())?;
@@ -68,10 +64,10 @@ impl Link {
             if let Some(answer) = answer {
                 return Ok(answer?);
             }
-            match try_read(&self.stream, &mut [], self.front.room(FRONT_LEN))? {
+            match try_read(&self.socket, &mut [], self.front.room(FRONT_LEN))? {
                 Some(0) => return Err(Fault::closed()),
                 Some(len) => self.front.received(len),
-                None => match tokio::time::timeout(self.timeout, self.stream.readable()).await {
+                None => match tokio::time::timeout(self.timeout, self.socket.readable()).await {
                     Err(_) => return Err(Fault::Silent),
                     Ok(ready) => ready.map_err(broken)?,
                 },
@@ -93,13 +89,13 @@ impl Link {
     pub(crate) async fn bring(&self, receiver: &mut Receiver, dest: &mut [u8]) -> Result<(), Fault> {
         loop {
             let room = receiver.room(dest);
-            if let Some(len) = try_read(&self.stream, room.dest, room.ahead)? {
+            if let Some(len) = try_read(&self.socket, room.dest, room.ahead)? {
                 return receiver.on_received(len);
             }
             let now = self.clock.monotonic();
             receiver.on_blocked(now);
             let limit = receiver.poll_timeout().unwrap_or(Duration::MAX);
-            match tokio::time::timeout(limit.saturating_sub(now), self.stream.readable()).await {
+            match tokio::time::timeout(limit.saturating_sub(now), self.socket.readable()).await {
                 Ok(ready) => ready.map_err(broken)?,
                 Err(_) => receiver.handle_timeout(limit)?,
             }
@@ -110,17 +106,17 @@ impl Link {
     pub(crate) fn is_quiet(&self) -> bool {
         let mut byte = [0];
         let nothing = |error: std_io::Error| error.kind() == ErrorKind::WouldBlock;
-        self.front.is_empty() && self.stream.try_read(&mut byte).is_err_and(nothing)
+        self.front.is_empty() && self.socket.try_read(&mut byte).is_err_and(nothing)
     }
 }
 
 /// One read of the socket: `dest` first, then `ahead`. `None`: there is nothing now; 0: it ended.
 ///
 /// Reading a packet's data and the head of the next one with one call saves a call a packet.
-fn try_read(stream: &TcpStream, dest: &mut [u8], ahead: &mut [u8]) -> Result<Option<usize>, Fault> {
+fn try_read(socket: &Socket, dest: &mut [u8], ahead: &mut [u8]) -> Result<Option<usize>, Fault> {
     let mut parts = [IoSliceMut::new(dest), IoSliceMut::new(ahead)];
     loop {
-        match stream.try_read_vectored(&mut parts) {
+        match socket.try_read_vectored(&mut parts) {
             Ok(len) => return Ok(Some(len)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -129,13 +125,13 @@ fn try_read(stream: &TcpStream, dest: &mut [u8], ahead: &mut [u8]) -> Result<Opt
     }
 }
 
-/// Writes all of `bytes`. On an error, or when dropped half-way, the stream is torn and of no more use.
-async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std_io::Result<()> {
+/// Writes all of `bytes`. On an error, or when dropped half-way, the connection is torn and of no more use.
+async fn send_all(socket: &Socket, mut bytes: &[u8]) -> std_io::Result<()> {
     while !bytes.is_empty() {
-        match stream.try_write(bytes) {
+        match socket.try_write(bytes) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(sent) => bytes = &bytes[sent..],
-            Err(error) if error.kind() == ErrorKind::WouldBlock => stream.writable().await?,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => socket.writable().await?,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -143,19 +139,6 @@ async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std_io::Result<()> {
     Ok(())
 }
 
-fn no_connection(error: std_io::Error) -> Fault {
-    Fault::NoConnection(error.to_string())
-}
-
 fn broken(error: std_io::Error) -> Fault {
     Fault::Broken(error.to_string())
-}
-
-/// What was tried, in one line for an error.
-pub(crate) fn tried<F: std::fmt::Display>(faults: &[(String, F)]) -> String {
-    if faults.is_empty() {
-        return "the metadata server names no node that has it".into();
-    }
-    let lines: Vec<String> = faults.iter().map(|(addr, fault)| format!("{addr}: {fault}")).collect();
-    lines.join("; ")
 }

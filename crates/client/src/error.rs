@@ -58,6 +58,12 @@ pub enum Error {
     NotComplete,
     #[error("{0} is not supported")]
     Unsupported(&'static str),
+    #[error("the store was closed")]
+    Closed,
+    #[error("this process was forked from the one that opened the store; open it again here")]
+    Forked,
+    #[error("internal error: {0}; see the log")]
+    Internal(String),
 }
 
 /// A refusal, with what the server says of it.
@@ -125,6 +131,12 @@ pub enum ErrorKind {
     NoNodeLeft,
     NotComplete,
     Unsupported,
+    /// [`Store::close`](crate::Store::close) was called.
+    Closed,
+    /// The store was opened by the process that this one was forked from.
+    Forked,
+    /// A fault of this library.
+    Internal,
 }
 
 impl Error {
@@ -149,6 +161,9 @@ impl Error {
             Self::NoNodeLeft { .. } => ErrorKind::NoNodeLeft,
             Self::NotComplete => ErrorKind::NotComplete,
             Self::Unsupported(_) => ErrorKind::Unsupported,
+            Self::Closed => ErrorKind::Closed,
+            Self::Forked => ErrorKind::Forked,
+            Self::Internal(_) => ErrorKind::Internal,
         }
     }
 

@@ -28,6 +28,10 @@ impl Client {
     /// Every metadata server and every live datanode; those that do not answer are left out. `None` if the store is not
     /// one of Levada, so that its servers have no such thing to tell.
     pub async fn meters(&self) -> Result<Option<Vec<Meter>>> {
+        self.run(self.meters_of_all()).await
+    }
+
+    async fn meters_of_all(&self) -> Result<Option<Vec<Meter>>> {
         let mut meters = Vec::new();
         for addr in self.url().authority.split(',') {
             match self.meter(addr.to_owned()).await {

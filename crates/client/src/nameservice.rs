@@ -2,7 +2,6 @@
 //! `dfs.namenode.rpc-address.NAME.SERVER` of `$HADOOP_CONF_DIR/hdfs-site.xml`, and the usual store, `fs.defaultFS` of
 //! `core-site.xml`.
 
-use crate::url::Url;
 use std::path::PathBuf;
 
 /// The addresses of a nameservice, with commas between them; `None` if the configuration does not know the name.
@@ -10,8 +9,8 @@ pub(crate) fn addrs_of(name: &str) -> Option<String> {
     addrs_in(&file("hdfs-site.xml")?, name)
 }
 
-/// The store that Hadoop's tools use when nobody names one, if it is one of HDFS.
-pub fn default_fs() -> Option<String> {
+/// The file system that Hadoop's tools use when nobody names one.
+pub(crate) fn default_fs() -> Option<String> {
     default_in(&file("core-site.xml")?)
 }
 
@@ -22,8 +21,7 @@ fn file(name: &str) -> Option<String> {
 
 fn default_in(text: &str) -> Option<String> {
     // The older name is still read by Hadoop.
-    let url = property(text, "fs.defaultFS").or_else(|| property(text, "fs.default.name"))?;
-    url.starts_with(Url::SCHEME).then(|| url.to_owned())
+    property(text, "fs.defaultFS").or_else(|| property(text, "fs.default.name")).map(str::to_owned)
 }
 
 fn addrs_in(text: &str, name: &str) -> Option<String> {
@@ -69,11 +67,11 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_store_is_one_of_hdfs() {
+    fn the_usual_store_is_named() {
         let of =
             |url: &str| format!("<configuration><property><name>fs.defaultFS</name><value>{url}</value></property>");
         assert_eq!(default_in(&of("hdfs://h:1/")).as_deref(), Some("hdfs://h:1/"));
-        assert_eq!(default_in(&of("file:///")), None);
+        assert_eq!(default_in(&of("file:///")).as_deref(), Some("file:///"));
         assert_eq!(default_in("<configuration/>"), None);
     }
 }

@@ -1,15 +1,14 @@
 //! Calls about names: everything a client asks that moves no bytes of files.
 
+use crate::calls::{LEN_ALL, permission};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::listing::Listing;
+use crate::located::Located;
 use crate::status::{BlockLocation, FsStats, Status, Summary};
 use hdfs::proto;
 use types::Millis;
-use types::limits::MODE_MASK;
 
-/// "All of it", where a length is asked. Java's largest number: one above would be negative to a Java server.
-pub(crate) const LEN_ALL: u64 = i64::MAX as u64;
 /// How Java's −1 travels: no quota, leave alone.
 const NONE: u64 = u64::MAX;
 
@@ -140,7 +139,7 @@ impl Client {
 
     /// Takes a file away from whoever writes it. True if it is closed; otherwise its recovery has begun.
     pub async fn recover_lease(&self, path: &str) -> Result<bool> {
-        let request = proto::RecoverLeaseRequestProto { src: path.into(), client_name: self.inner.holder.clone() };
+        let request = proto::RecoverLeaseRequestProto { src: path.into(), client_name: self.session.holder.clone() };
         let answer: proto::RecoverLeaseResponseProto = self.call("recoverLease", &request).await?;
         Ok(answer.result)
     }
@@ -155,24 +154,14 @@ impl Client {
     /// Where the blocks of a file are.
     pub async fn locations(&self, path: &str) -> Result<Vec<BlockLocation>> {
         let located = self.located(path, 0, LEN_ALL).await?;
-        let place = |block: proto::LocatedBlockProto| BlockLocation {
+        let place = |block: Located| BlockLocation {
             offset: block.offset,
-            len: block.b.num_bytes.unwrap_or(0),
-            hosts: block.locs.iter().map(|node| node.id.host_name.clone()).collect(),
-            addrs: block.locs.iter().map(|node| node.id.xfer_addr()).collect(),
+            len: block.identity.len,
+            hosts: block.nodes.iter().map(|node| node.host.clone()).collect(),
+            addrs: block.nodes.iter().map(|node| node.addr.to_string()).collect(),
         };
         Ok(located.blocks.into_iter().map(place).collect())
     }
-
-    pub(crate) async fn located(&self, path: &str, offset: u64, len: u64) -> Result<proto::LocatedBlocksProto> {
-        let request = proto::GetBlockLocationsRequestProto { src: path.into(), offset, length: len };
-        let answer: proto::GetBlockLocationsResponseProto = self.call("getBlockLocations", &request).await?;
-        answer.locations.ok_or(Error::NotFound)
-    }
-}
-
-pub(crate) fn permission(mode: u16) -> proto::FsPermissionProto {
-    proto::FsPermissionProto { perm: u32::from(mode & MODE_MASK) }
 }
 
 fn refuse_unless(done: bool, message: &'static str) -> Result<()> {

@@ -1,9 +1,18 @@
 //! What a client may be told to do differently. The defaults are those of HDFS's own client unless a line says why not.
 
+use io::Clock;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// By which latencies, leases and idle connections are measured. Waits are timers of the runtime.
+    pub clock: Arc<dyn Clock>,
+    /// Where tasks, timers and sockets live. A program with a runtime of its own for this client, as one in Python has,
+    /// may then await its futures wherever it likes. `None`: the runtime on which each call is made; a store that is
+    /// used from several runtimes, one after the other, loses its idle connections with each.
+    pub runtime: Option<Handle>,
     /// Silence of a datanode after which it counts as failed: `dfs.client.socket-timeout`.
     pub timeout: Duration,
     /// How long to wait for a connection to a datanode. Shorter than HDFS's minute: there is another replica to try.
@@ -51,6 +60,8 @@ pub enum Routing {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            clock: Arc::new(io::SystemClock::new()),
+            runtime: None,
             timeout: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(10),
             stalled: Duration::from_secs(2),
@@ -66,6 +77,3 @@ impl Default for Options {
         }
     }
 }
-
-/// Rounds over all replicas before a read gives up: `dfs.client.max.block.acquire.failures`.
-pub(crate) const READ_ROUNDS: u32 = 3;

@@ -1,8 +1,7 @@
 //! Idle connections to datanodes, kept for a moment: most programs that read a little here will read a little there.
 
-use crate::datanode::Link;
-use io::Clock;
-use std::sync::{Mutex, PoisonError};
+use crate::datanode::Connection;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// `dfs.client.socketcache.expiryMsec`: a server closes idle connections at 4 s, so we stop using them at 3.
@@ -12,31 +11,37 @@ const COUNT_MAX: usize = 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
-    clock: io::SystemClock,
     /// Oldest first.
-    idle: Mutex<Vec<(Duration, Link)>>,
+    idle: Mutex<Vec<(Duration, Connection)>>,
 }
 
 impl Sockets {
     /// The youngest idle connection to `addr` that still stands.
-    pub(crate) fn take(&self, addr: &str) -> Option<Link> {
-        let now = self.clock.monotonic();
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn take(&self, now: Duration, addr: &str) -> Option<Connection> {
+        let mut idle = self.idle();
         idle.retain(|(since, _)| now.saturating_sub(*since) < IDLE_MAX);
-        while let Some(place) = idle.iter().rposition(|(_, link)| link.addr == addr) {
-            let (_, link) = idle.remove(place);
-            if link.is_quiet() {
-                return Some(link);
+        while let Some(place) = idle.iter().rposition(|(_, connection)| &**connection.addr() == addr) {
+            let (_, connection) = idle.remove(place);
+            if connection.is_quiet() {
+                return Some(connection);
             }
         }
         None
     }
 
-    pub(crate) fn put(&self, link: Link) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn put(&self, now: Duration, connection: Connection) {
+        let mut idle = self.idle();
         if idle.len() >= COUNT_MAX {
             idle.remove(0);
         }
-        idle.push((self.clock.monotonic(), link));
+        idle.push((now, connection));
+    }
+
+    pub(crate) fn clear(&self) {
+        self.idle().clear();
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<(Duration, Connection)>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,7 @@
 //! `hdfs://host:port/path`: which store, and what in it.
 
 use crate::error::{Error, Result};
+use crate::nameservice;
 use std::fmt;
 
 /// The port of a metadata server when the URL names none.
@@ -27,7 +28,7 @@ impl Url {
         if authority.is_empty() {
             return Err(wrong("it names no host; write hdfs://host:port/path"));
         }
-        let known = if authority.contains([':', ',']) { None } else { crate::nameservice::addrs_of(authority) };
+        let known = if authority.contains([':', ',']) { None } else { nameservice::addrs_of(authority) };
         let authority = known.as_deref().unwrap_or(authority);
         let addrs = authority.split(',').map(addr_of).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
         Ok(Self { authority: addrs.join(","), path: path.into() })
@@ -37,6 +38,15 @@ impl Url {
     pub fn with_path(&self, path: &str) -> Self {
         Self { authority: self.authority.clone(), path: path.into() }
     }
+}
+
+/// The store that Hadoop's tools use when nobody names one, if it is one of HDFS.
+pub fn default_fs() -> Option<String> {
+    of_hdfs(nameservice::default_fs()?)
+}
+
+fn of_hdfs(url: String) -> Option<String> {
+    url.starts_with(Url::SCHEME).then_some(url)
 }
 
 /// `host:port` of what may lack its port.
@@ -65,6 +75,12 @@ impl fmt::Display for Url {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_usual_store_is_one_of_hdfs() {
+        assert_eq!(of_hdfs("hdfs://h:1/".into()).as_deref(), Some("hdfs://h:1/"));
+        assert_eq!(of_hdfs("file:///".into()), None);
+    }
 
     #[test]
     fn a_url_names_store_and_path() {

@@ -120,6 +120,11 @@ where
         }
     }
 
+    /// Ends all connections, once nobody waits for an answer on them. The next question makes a new one.
+    pub fn disconnect(&self) {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// The connection, and whether it was just made. Those who come meanwhile wait for it.
     async fn link(&self, addr: &str) -> Result<(Arc<Link<A>>, bool), AskError> {
         let place = self.place(addr);

@@ -140,6 +140,14 @@ impl Client {
         self.attempt(self.name_call(), method, request).await
     }
 
+    /// Ends the connection, and the calls that wait on it. The next call makes another one. What is being connected at
+    /// this moment goes on.
+    pub fn disconnect(&self) {
+        if let Some(link) = self.shared.link.try_lock().ok().and_then(|mut place| place.take()) {
+            link.close("it was closed here");
+        }
+    }
+
     /// A name for a call that may have to be made more than once; see [`Client::attempt`].
     pub fn name_call(&self) -> Attempt {
         let call_id = self.shared.next_call_id.fetch_add(1, Ordering::Relaxed) & i32::MAX;

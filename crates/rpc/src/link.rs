@@ -67,6 +67,11 @@ impl Link {
         !self.task.is_finished() && self.waiting.is_open()
     }
 
+    pub(crate) fn close(&self, reason: &str) {
+        self.waiting.close(reason.to_owned(), broken);
+        self.task.abort();
+    }
+
     /// Sends a call and waits for its response. Dropping the future forgets the call; if it waited for `time_max` and
     /// the server said nothing at all meanwhile, the connection is taken for dead.
     pub(crate) async fn ask(&self, call_id: i32, call: Bytes, time_max: Duration) -> Outcome {
@@ -81,8 +86,7 @@ impl Link {
         };
         tokio::time::timeout(time_max, answer).await.unwrap_or_else(|_elapsed| {
             if self.waiting.heard_len.load(Ordering::Relaxed) == heard {
-                self.waiting.close("the server has not said anything for too long".to_owned(), broken);
-                self.task.abort();
+                self.close("the server has not said anything for too long");
             }
             Err(CallError::TimedOut)
         })

@@ -58,6 +58,11 @@ impl Servers {
         self.client(self.current.load(Ordering::Relaxed)).addr()
     }
 
+    /// Ends the connections, and the calls that wait on them. The next call makes new ones.
+    pub fn disconnect(&self) {
+        self.clients.iter().for_each(Client::disconnect);
+    }
+
     fn client(&self, number: usize) -> &Client {
         &self.clients[number % self.clients.len()]
     }

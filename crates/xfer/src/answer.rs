@@ -14,6 +14,9 @@ use wire::{Status, WireError, delimited};
 /// An answer is a few hundred bytes; an error text may be longer. A guess, far above both.
 pub const LEN_MAX: usize = 64 << 10;
 
+/// What an operation brings that is done.
+pub type Answered = BlockOpResponseProto;
+
 /// The node does not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it answered: {message}")]

@@ -41,30 +41,29 @@ pub struct Member {
 impl Admin {
     /// Asks every server, also those that only another one knows of.
     pub async fn members(&self) -> Result<Group> {
+        let scope = self.store.scope();
+        scope.check()?;
         let (mut answers, mut asked, mut failure) = (Vec::new(), BTreeSet::new(), None);
-        let mut addrs: Vec<String> = self.addrs.split(',').map(str::to_owned).collect();
+        let mut addrs: Vec<String> = self.store.url().authority.split(',').map(str::to_owned).collect();
         while !addrs.is_empty() {
             let news = addrs.into_iter().filter(|addr| asked.len() < ASKED_COUNT_MAX && asked.insert(addr.clone()));
-            let mut asking = tokio::task::JoinSet::new();
-            for addr in news {
-                asking.spawn(list(addr, self.user.clone()));
-            }
+            let asking: Vec<_> =
+                news.map(|addr| scope.spawn("list of members", list(addr, self.user.clone()))).collect();
             addrs = Vec::new();
-            while let Some(answer) = asking.join_next().await {
-                match answer {
-                    Ok(Ok(answer)) => {
+            for asked in asking {
+                match asked.await.flatten() {
+                    Ok(answer) => {
                         addrs.extend(answer.members.iter().map(|member| member.addr.clone()));
                         answers.push(answer);
                     }
-                    Ok(Err(error)) => failure = Some(error),
-                    Err(panic) => tracing::error!(%panic, "asking a metadata server failed"),
+                    Err(error) => failure = Some(error),
                 }
             }
         }
         let up: BTreeSet<u64> = answers.iter().map(|answer| answer.id).collect();
         let best = answers.into_iter().max_by_key(|answer| (answer.leads, answer.term, answer.last));
         let Some(best) = best else {
-            return Err(failure.unwrap_or_else(|| Error::TimedOut { addr: self.addrs.clone() }));
+            return Err(failure.unwrap_or_else(|| Error::TimedOut { addr: self.store.url().authority.clone() }));
         };
         let role = |member: &wire::admin::meta::Member| match member.role() {
             MemberRole::Leader if best.leads => "leader",

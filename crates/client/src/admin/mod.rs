@@ -8,21 +8,22 @@ pub use meta::{Group, Member};
 
 use crate::client::Client;
 use crate::error::{Error, Result};
+use crate::store::Store;
+use std::sync::Arc;
 
 /// A connection of its own for administration; see [`Client::admin`].
 #[derive(Clone, Debug)]
 pub struct Admin {
-    rpc: rpc::Servers,
-    /// host:port, with commas between them.
-    addrs: String,
+    store: Store,
+    rpc: Arc<rpc::Servers>,
     user: String,
 }
 
 impl Client {
     /// Administration of this client's store, as its user.
     pub fn admin(&self) -> Admin {
-        let (addrs, user) = (self.url().authority.clone(), self.user().to_owned());
-        Admin { rpc: rpc::Servers::new(&addrs, &user, wire::admin::ADMIN_PROTOCOL), addrs, user }
+        let (store, user) = (self.store().clone(), self.user().to_owned());
+        Admin { rpc: store.servers(&user, wire::admin::ADMIN_PROTOCOL), store, user }
     }
 }
 
@@ -32,7 +33,18 @@ impl Admin {
         Q: prost::Message,
         A: prost::Message + Default,
     {
-        let answer = self.rpc.call_in(wire::admin::ADMIN_PROTOCOL, method, request).await;
-        answer.map_err(|error| Error::of_call(self.rpc.addr(), error))
+        self.call_in(wire::admin::ADMIN_PROTOCOL, method, request).await
+    }
+
+    async fn call_in<Q, A>(&self, protocol: &str, method: &str, request: &Q) -> Result<A>
+    where
+        Q: prost::Message,
+        A: prost::Message + Default,
+    {
+        let call = async {
+            let answer = self.rpc.call_in(protocol, method, request).await;
+            answer.map_err(|error| Error::of_call(self.rpc.addr(), error))
+        };
+        self.store.scope().run(call).await
     }
 }

@@ -1,7 +1,7 @@
 //! Safe mode, by HDFS's own call.
 
 use super::Admin;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use hdfs::proto::{SafeModeActionProto, SetSafeModeRequestProto, SetSafeModeResponseProto};
 
 impl Admin {
@@ -19,8 +19,7 @@ impl Admin {
     /// `checked`: only the server that leads shall answer.
     async fn order_safe_mode(&self, action: SafeModeActionProto) -> Result<bool> {
         let request = SetSafeModeRequestProto { action: action.into(), checked: Some(true) };
-        let answer = self.rpc.call_in(hdfs::protocol::CLIENT, "setSafeMode", &request).await;
-        let SetSafeModeResponseProto { result } = answer.map_err(|error| Error::of_call(self.rpc.addr(), error))?;
-        Ok(result)
+        let answer: SetSafeModeResponseProto = self.call_in(hdfs::protocol::CLIENT, "setSafeMode", &request).await?;
+        Ok(answer.result)
     }
 }

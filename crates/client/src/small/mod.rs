@@ -14,57 +14,7 @@
 //! few the file is streamed; what the server says about the *file* (it exists, it may not be written) ends the attempt.
 //! Only a server that states the ability (`wire::abilities`) is asked.
 
+mod lease;
 mod put;
-mod stock;
 
 pub(crate) use put::Wish;
-use stock::Stock;
-pub(crate) use stock::sure_until;
-
-use hdfs::proto;
-use io::asking::{AskOptions, Links, Waiter};
-use std::time::Duration;
-use wire::small::SmallAnswer;
-use xfer::small::{Caller, CallerLimits};
-
-/// Connections for small writes: one to a datanode, shared by all who write small blocks there, and kept.
-type SmallLinks = Links<Caller<Waiter<SmallAnswer>>>;
-
-/// What one client keeps for small files.
-#[derive(Debug)]
-pub(crate) struct Small {
-    stock: Stock,
-    links: SmallLinks,
-}
-
-impl Small {
-    pub(crate) fn new(connect_time_max: Duration) -> Self {
-        let options = AskOptions { connect_time_max, ..AskOptions::default() };
-        Self { stock: Stock::default(), links: SmallLinks::new(options, CallerLimits::default()) }
-    }
-
-    /// This node failed: for a while it is to get no more blocks of ours.
-    pub(crate) fn avoid(&self, node: &proto::DatanodeInfoProto) {
-        self.stock.exclude(&node.id.datanode_uuid);
-    }
-
-    /// Ids of the nodes that failed lately.
-    pub(crate) fn avoided(&self) -> Vec<String> {
-        self.stock.excluded()
-    }
-
-    /// The time by which leases are measured.
-    pub(crate) fn now(&self) -> Duration {
-        self.stock.now()
-    }
-
-    /// A block on lease is not wanted any more.
-    pub(crate) fn give_back(&self, block: u64) {
-        self.stock.give_back(block);
-    }
-
-    /// What the next request for leases gives back.
-    pub(crate) fn take_returned(&self) -> Vec<u64> {
-        self.stock.take_returned()
-    }
-}

@@ -1,9 +1,10 @@
 //! One small file on its way.
 
-use super::stock::{self, Lease, Stock};
+use super::lease;
 use crate::client::Client;
+use crate::create::Create;
 use crate::error::{Error, Result};
-use crate::write::Create;
+use crate::stock::{Lease, Stock};
 use wire::client::{CLIENT_PROTOCOL, PUT_FILE, PutBlock, PutFileRequest, PutFileResponse};
 use wire::small::SmallWrite;
 use xfer::small::{ATTEMPT_COUNT_MAX, Question, Verdict};
@@ -38,8 +39,8 @@ impl Client {
             return self.put_file(wish, None, false).await.map(|put| put.is_some());
         }
         for _ in 0..ATTEMPT_COUNT_MAX {
-            let Some(lease) = stock::take(self, wish.replication, wish.block_len).await else { return Ok(false) };
-            let mut held = Held { stock: &self.inner.small.stock, block: Some(lease.block) };
+            let Some(lease) = lease::take(self, wish.replication, wish.block_len).await else { return Ok(false) };
+            let mut held = Held { stock: &self.session.stock, block: Some(lease.block) };
             let Some(have_count) = self.write_small(&lease, whole).await else { continue };
             let short = have_count < lease.batch.nodes.len();
             let len = u64::from(whole.data_len);
@@ -50,7 +51,7 @@ impl Client {
                 // We were silent for too long, or the server forgot: what else we hold is worth no more.
                 Err(Error::LeaseLost(why)) => {
                     tracing::info!(path = wish.path, why, "a lease of blocks has ended; taking another");
-                    self.inner.small.stock.forget_all();
+                    self.session.stock.forget_all();
                 }
                 put => return put.map(|put| put.is_some()),
             }
@@ -62,7 +63,7 @@ impl Client {
     async fn put_file(&self, wish: Wish<'_>, block: Option<PutBlock>, short: bool) -> Result<Option<u64>> {
         let request = PutFileRequest {
             path: wish.path.to_owned(),
-            holder: self.inner.holder.clone(),
+            holder: self.session.holder.clone(),
             mode: wish.create.mode.into(),
             overwrite: wish.create.overwrite,
             create_parent: wish.create.parents,
@@ -74,7 +75,7 @@ impl Client {
         };
         let answer: Result<PutFileResponse> = self.call_in(CLIENT_PROTOCOL, PUT_FILE, &request).await;
         match answer {
-            Err(error) if stock::is_unknown(&error) => Ok(None),
+            Err(error) if lease::is_unknown(&error) => Ok(None),
             answer => answer.map(|answer| Some(answer.file)),
         }
     }
@@ -95,9 +96,9 @@ impl Client {
             targets: others.iter().map(|node| node.addr.clone()).collect(),
             synced: self.options().sync_blocks,
         };
-        let stock = &self.inner.small.stock;
+        let stock = &self.session.stock;
         let question = Question { header, body: whole.body.clone() };
-        let answer = self.inner.small.links.ask(&first.addr, question).await;
+        let answer = self.session.store.small_links().ask(&first.addr, question).await;
         let why = match &answer {
             Ok(answer) => answer.refusal.clone(),
             Err(error) => error.to_string(),

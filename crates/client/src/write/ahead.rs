@@ -12,15 +12,18 @@
 
 use super::block::Block;
 use crate::client::Client;
-use crate::error::{Error, Result};
-use crate::small::sure_until;
-use hdfs::proto;
+use crate::error::Result;
+use crate::located::{Located, Node, Token};
+use crate::scope::Task;
+use crate::stock::sure_until;
+use std::sync::Arc;
 use std::time::Duration;
-use types::ChecksumSpec;
+use types::{BlockId, ChecksumSpec, Generation};
 use wire::client::{
     ADD_LEASED, AddLeasedRequest, AddLeasedResponse, BlockNode, CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksRequest,
     LeaseBlocksResponse, PreviousBlock,
 };
+use xfer::writer::Identity;
 
 /// What the next block is to be.
 #[derive(Clone, Debug)]
@@ -41,7 +44,7 @@ pub(super) struct Ask {
 pub(super) struct Ahead {
     client: Client,
     ask: Ask,
-    ready: io::task::Owned<Option<Ready>>,
+    ready: Task<Option<Ready>>,
 }
 
 /// Ours for sure until `until`.
@@ -53,13 +56,13 @@ struct Ready {
 
 #[derive(Debug)]
 enum Next {
-    Named(Box<proto::LocatedBlockProto>),
+    Named(Box<Located>),
     Joined(Box<Block>),
 }
 
 impl Ahead {
     pub(super) fn begin(client: &Client, ask: Ask) -> Self {
-        let ready = io::task::spawn_owned("next block", prepare(client.clone(), ask.clone()));
+        let ready = client.spawn("next block", prepare(client.clone(), ask.clone()));
         Self { client: client.clone(), ask, ready }
     }
 
@@ -71,21 +74,21 @@ impl Ahead {
             let (client, ask) = (self.client.clone(), self.ask.clone());
             // A slow writer may come for it so late that a new leader knows nothing of the lease and believes nobody
             // any more.
-            let sure = client.inner.small.now() < until;
+            let sure = client.session.stock.now() < until;
             match next {
                 // While it waited it may have lost a node, or another block did and told us.
-                Next::Joined(block) if sure && !block.is_broken() && are_well(&client, block.nodes()) => {
+                Next::Joined(block) if sure && !block.is_broken() && are_well(&client, block.node_ids()) => {
                     return Some(*block);
                 }
-                Next::Joined(block) => return pass_over(&client, block.id().block_id),
-                Next::Named(located) if sure && are_well(&client, located.locs.iter()) => {
+                Next::Joined(block) => return pass_over(&client, block.id().block.0),
+                Next::Named(located) if sure && are_well(&client, located.nodes.iter().map(|node| &*node.id)) => {
                     let join = async move {
-                        let block = join(&client, &ask, *located).await?;
+                        let block = join(&client, &ask, &located).await?;
                         Some(Ready { until, next: Next::Joined(Box::new(block)) })
                     };
-                    self.ready = io::task::spawn_owned("next block", join);
+                    self.ready = self.client.spawn("next block", join);
                 }
-                Next::Named(located) => return pass_over(&client, located.b.block_id),
+                Next::Named(located) => return pass_over(&client, located.identity.block.0),
             }
         }
     }
@@ -96,28 +99,28 @@ impl Ahead {
             return; // what it may bring ends with our lease
         }
         let block = match self.ready.await.ok().flatten().map(|ready| ready.next) {
-            Some(Next::Named(located)) => located.b.block_id,
-            Some(Next::Joined(block)) => block.id().block_id,
+            Some(Next::Named(located)) => located.identity.block.0,
+            Some(Next::Joined(block)) => block.id().block.0,
             None => return,
         };
-        self.client.inner.small.give_back(block);
+        self.client.session.stock.give_back(block);
     }
 }
 
-fn are_well<'a>(client: &Client, mut nodes: impl Iterator<Item = &'a proto::DatanodeInfoProto>) -> bool {
-    let avoided = client.inner.small.avoided();
-    nodes.all(|node| !avoided.contains(&node.id.datanode_uuid))
+fn are_well<'a>(client: &Client, mut node_ids: impl Iterator<Item = &'a str>) -> bool {
+    let avoided = client.session.stock.excluded();
+    node_ids.all(|id| !avoided.iter().any(|avoided| avoided == id))
 }
 
 fn pass_over(client: &Client, block: u64) -> Option<Block> {
-    client.inner.small.give_back(block);
+    client.session.stock.give_back(block);
     None
 }
 
 async fn prepare(client: Client, ask: Ask) -> Option<Ready> {
     match lease(&client, &ask).await {
         Ok(Some((located, until))) if ask.sure => {
-            let next = Next::Joined(Box::new(join(&client, &ask, located).await?));
+            let next = Next::Joined(Box::new(join(&client, &ask, &located).await?));
             Some(Ready { until, next })
         }
         Ok(leased) => leased.map(|(located, until)| Ready { until, next: Next::Named(Box::new(located)) }),
@@ -128,86 +131,72 @@ async fn prepare(client: Client, ask: Ask) -> Option<Ready> {
     }
 }
 
-async fn join(client: &Client, ask: &Ask, located: proto::LocatedBlockProto) -> Option<Block> {
-    let id = located.b.block_id;
+async fn join(client: &Client, ask: &Ask, located: &Located) -> Option<Block> {
     match Block::create(client, &ask.path, located, ask.spec).await {
         Ok(block) => Some(block),
         Err((node, fault)) => {
-            client.inner.small.avoid(&node);
-            let node = node.id.xfer_addr();
-            tracing::info!(path = ask.path, node, %fault, "the next block's chain could not be set up ahead of time");
-            client.inner.small.give_back(id);
-            None
+            client.session.stock.exclude(&node.id);
+            let node = &node.addr;
+            tracing::info!(path = ask.path, %node, %fault, "the next block's chain could not be set up ahead of time");
+            pass_over(client, located.identity.block.0)
         }
     }
 }
 
 /// A block, and until when it is ours. `None`: the server gives blocks for new files only.
-async fn lease(client: &Client, ask: &Ask) -> Result<Option<(proto::LocatedBlockProto, Duration)>> {
-    let asked = client.inner.small.now();
+async fn lease(client: &Client, ask: &Ask) -> Result<Option<(Located, Duration)>> {
+    let asked = client.session.stock.now();
     let request = LeaseBlocksRequest {
-        holder: client.inner.holder.clone(),
+        holder: client.session.holder.clone(),
         replication: ask.replication.into(),
         block_len: ask.block_len,
         count: 1,
-        excluded: ask.excluded.iter().cloned().chain(client.inner.small.avoided()).collect(),
-        returned: client.inner.small.take_returned(),
+        excluded: ask.excluded.iter().cloned().chain(client.session.stock.excluded()).collect(),
+        returned: client.session.stock.take_returned(),
         file: ask.file,
     };
     let answer: LeaseBlocksResponse = client.call_in(CLIENT_PROTOCOL, LEASE_BLOCKS, &request).await?;
     let Some(leased) = answer.blocks.first().filter(|leased| leased.file == ask.file) else {
-        answer.blocks.iter().for_each(|leased| client.inner.small.give_back(leased.block));
+        answer.blocks.iter().for_each(|leased| client.session.stock.give_back(leased.block));
         return Ok(None);
     };
     let until = sure_until(asked, answer.limit_ms);
-    let locs: Option<Vec<_>> = answer.nodes.into_iter().map(info).collect();
-    let located = locs.filter(|locs| !locs.is_empty()).map(|locs| proto::LocatedBlockProto {
-        b: proto::ExtendedBlockProto {
-            pool_id: answer.pool,
-            block_id: leased.block,
-            generation_stamp: answer.generation,
-            num_bytes: Some(0),
-        },
-        locs,
-        block_token: proto::TokenProto { identifier: leased.token.clone(), ..Default::default() },
-        ..Default::default()
-    });
-    Ok(located.map(|located| (located, until)))
+    let nodes: Option<Arc<[Node]>> = answer.nodes.into_iter().map(node_of).collect();
+    let generation = Generation(answer.generation);
+    let identity = Identity { pool: answer.pool, block: BlockId(leased.block), generation, len: 0 };
+    let token = Token { identifier: leased.token.clone(), ..Token::default() };
+    let located = |nodes| Located { offset: 0, len: 0, identity, token, nodes, is_striped: false };
+    Ok(nodes.filter(|nodes| !nodes.is_empty()).map(|nodes| (located(nodes), until)))
 }
 
-fn info(node: BlockNode) -> Option<proto::DatanodeInfoProto> {
+fn node_of(node: BlockNode) -> Option<Node> {
     let (ip, port) = node.addr.rsplit_once(':')?;
-    let id = proto::DatanodeIdProto {
-        ip_addr: ip.trim_matches(['[', ']']).to_owned(),
+    Some(Node {
+        id: node.id,
+        ip: ip.trim_matches(['[', ']']).to_owned(),
         xfer_port: port.parse().ok()?,
-        datanode_uuid: node.id,
-        ..Default::default()
-    };
-    Some(proto::DatanodeInfoProto { id, location: Some(node.rack), ..Default::default() })
+        addr: node.addr.as_str().into(),
+        rack: Some(node.rack),
+        ..Node::default()
+    })
 }
 
 /// Says that a leased block is the file's, once the one before it is put.
-pub(super) async fn register(
-    client: Client,
-    path: String,
-    file: u64,
-    block: proto::ExtendedBlockProto,
-    before: Closed,
-) -> Result<()> {
+pub(super) async fn register(client: Client, path: String, file: u64, block: Identity, before: Closed) -> Result<()> {
     let previous = match before {
         Closed::Already(previous) => previous,
-        Closed::Soon(closing) => Some(ended(closing.await)?),
+        Closed::Soon(closing) => Some(closing.await.flatten()?),
     };
     let request = AddLeasedRequest {
         path,
-        holder: client.inner.holder.clone(),
+        holder: client.session.holder.clone(),
         file,
-        block: block.block_id,
-        generation: block.generation_stamp,
+        block: block.block.0,
+        generation: block.generation.0,
         previous: previous.map(|previous| PreviousBlock {
-            block: previous.block_id,
-            generation: previous.generation_stamp,
-            len: previous.num_bytes.unwrap_or(0),
+            block: previous.block.0,
+            generation: previous.generation.0,
+            len: previous.len,
         }),
     };
     let AddLeasedResponse {} = client.call_in(CLIENT_PROTOCOL, ADD_LEASED, &request).await?;
@@ -216,13 +205,8 @@ pub(super) async fn register(
 
 /// A block that is put, or about to be, as it ends up.
 pub(super) enum Closed {
-    Already(Option<proto::ExtendedBlockProto>),
+    Already(Option<Identity>),
     Soon(Closing),
 }
 
-pub(super) type Closing = io::task::Owned<Result<proto::ExtendedBlockProto>>;
-
-/// What a task of a writer brought.
-pub(super) fn ended<T>(joined: std::result::Result<Result<T>, io::task::Ended>) -> Result<T> {
-    joined.unwrap_or_else(|error| Err(Error::LeaseLost(format!("writing broke off: {error}"))))
-}
+pub(super) type Closing = Task<Result<Identity>>;

@@ -4,20 +4,18 @@
 //! A recovery whose future was dropped, or that failed, has ended nothing: the block stays broken, and whoever sends or
 //! drains next begins the recovery anew.
 
-use super::ahead::ended;
 use super::chain::Chain;
 use crate::client::Client;
-use crate::datanode::tried;
 use crate::error::{Error, Result};
+use crate::located::{Located, Node};
 use crate::options::{Options, Routing};
-use hdfs::proto;
+use crate::retry::told;
+use crate::scope::Task;
 use std::sync::Arc;
-use types::{ChecksumSpec, Generation};
+use types::ChecksumSpec;
 use wire::Abilities;
 use xfer::fault::Fault;
-use xfer::writer::{
-    Break, Identity, Manner, Member, Packet, Patience, RECOVERIES_MAX, Shape, Step, Update, whole_len_max,
-};
+use xfer::writer::{Break, Identity, Manner, Packet, Patience, RECOVERIES_MAX, Shape, Step, whole_len_max};
 
 #[derive(Debug)]
 pub(super) struct Block {
@@ -28,7 +26,7 @@ pub(super) struct Block {
     /// The server has written down that the block exists.
     pub(super) known_to_server: bool,
     /// Of a block that was on lease: the one before it is being put, and this one made the file's.
-    before: Option<io::task::Owned<Result<()>>>,
+    before: Option<Task<Result<()>>>,
     /// Faults of nodes that were logged already.
     noted_count: usize,
 }
@@ -38,16 +36,11 @@ impl Block {
     pub(super) async fn create(
         client: &Client,
         path: &str,
-        located: proto::LocatedBlockProto,
+        located: &Located,
         spec: ChecksumSpec,
-    ) -> Result<Self, (proto::DatanodeInfoProto, Fault)> {
-        let disk = proto::StorageTypeProto::Disk as i32;
-        let types = located.storage_types.iter().copied().chain(std::iter::repeat(disk));
-        let storages = located.storage_i_ds.iter().cloned().chain(std::iter::repeat(String::new()));
-        let nodes = located.locs.into_iter().zip(types.zip(storages));
-        let members = nodes.map(|(info, (storage_type, storage))| Member { info, storage_type, storage }).collect();
-        let manner = manner(client, spec);
-        let machine = xfer::writer::Block::new(manner, located.b.into(), located.block_token, members);
+    ) -> Result<Self, (Node, Fault)> {
+        let (identity, token) = (located.identity.clone(), located.token.clone().into());
+        let machine = xfer::writer::Block::new(manner(client, spec), identity, token, located.members());
         let mut block =
             Self { path: path.into(), machine, chain: None, known_to_server: false, before: None, noted_count: 0 };
         match block.open(client).await {
@@ -59,17 +52,17 @@ impl Block {
             Err(broken) => {
                 block.machine.on_open_failed(broken);
                 let (member, fault) = block.machine.faults().last().cloned().expect("a set-up fails by a node");
-                Err((member.info, fault))
+                Err((member.info.into(), fault))
             }
         }
     }
 
-    pub(super) fn id(&self) -> proto::ExtendedBlockProto {
-        self.machine.identity().message()
+    pub(super) fn id(&self) -> &Identity {
+        self.machine.identity()
     }
 
-    pub(super) fn nodes(&self) -> impl Iterator<Item = &proto::DatanodeInfoProto> {
-        self.machine.members().iter().map(|member| &member.info)
+    pub(super) fn node_ids(&self) -> impl Iterator<Item = &str> {
+        self.machine.members().iter().map(|member| member.info.id.datanode_uuid.as_str())
     }
 
     /// It lost a node, or the connection to the first.
@@ -78,14 +71,14 @@ impl Block {
     }
 
     /// The server is told of this block by `before`.
-    pub(super) fn set_before(&mut self, before: io::task::Owned<Result<()>>) {
+    pub(super) fn set_before(&mut self, before: Task<Result<()>>) {
         self.before = Some(before);
     }
 
     /// Returns when the block before is put and the server knows of this one.
     pub(super) async fn settle_before(&mut self) -> Result<()> {
         let Some(before) = &mut self.before else { return Ok(()) };
-        let done = ended(before.await);
+        let done = before.await.flatten();
         self.before = None;
         self.known_to_server |= done.is_ok();
         done
@@ -170,7 +163,7 @@ impl Block {
                     Err(broken) => self.machine.on_open_failed(broken),
                 },
                 Step::UpdatePipeline(update) => {
-                    self.update_pipeline(client, &update).await?;
+                    client.update_pipeline(&update, self.machine.members()).await?;
                     // From here to the chain in its place nothing is waited for.
                     let resend = self.machine.on_updated();
                     self.chain = opened.take().filter(|_| !self.machine.is_finished());
@@ -183,24 +176,8 @@ impl Block {
 
     async fn ask_generation(&mut self, client: &Client) -> Result<()> {
         self.settle_before().await?;
-        let request =
-            proto::UpdateBlockForPipelineRequestProto { block: self.id(), client_name: client.inner.holder.clone() };
-        let answer: proto::UpdateBlockForPipelineResponseProto =
-            client.call("updateBlockForPipeline", &request).await?;
-        self.machine.on_generation(Generation(answer.block.b.generation_stamp), answer.block.block_token);
-        Ok(())
-    }
-
-    async fn update_pipeline(&self, client: &Client, update: &Update) -> Result<()> {
-        let Update { old, new } = update;
-        let request = proto::UpdatePipelineRequestProto {
-            client_name: client.inner.holder.clone(),
-            old_block: Identity::message(old),
-            new_block: Identity::message(new),
-            new_nodes: self.machine.members().iter().map(|member| member.info.id.clone()).collect(),
-            storage_i_ds: self.machine.members().iter().map(|member| member.storage.clone()).collect(),
-        };
-        let _: proto::UpdatePipelineResponseProto = client.call("updatePipeline", &request).await?;
+        let (generation, token) = client.next_generation(self.machine.identity()).await?;
+        self.machine.on_generation(generation, token.into());
         Ok(())
     }
 
@@ -214,13 +191,13 @@ impl Block {
             stalled: options.stalled,
             in_flight_max: options.packets_in_flight_max,
         };
-        Chain::open(&self.machine.members()[0].info, &opening, patience).await
+        Chain::open(client, &self.machine.members()[0].info.clone().into(), &opening, patience).await
     }
 
     /// Other blocks are not to be begun on nodes that failed here.
     fn note_faults(&mut self, client: &Client) {
         for (member, fault) in &self.machine.faults()[self.noted_count..] {
-            client.inner.small.avoid(&member.info);
+            client.session.stock.exclude(&member.info.id.datanode_uuid);
             let (block, node) = (self.machine.identity().block.0, member.addr());
             tracing::info!(path = self.path, block, node, %fault, "a node of the chain failed; going on without it");
         }
@@ -229,7 +206,7 @@ impl Block {
 
     fn gone(&self) -> Error {
         let faults: Vec<_> = self.machine.faults().iter().map(|(member, fault)| (member.addr(), fault)).collect();
-        Error::NoNodeLeft { block: self.machine.identity().block.0, tried: tried(&faults) }
+        Error::NoNodeLeft { block: self.machine.identity().block.0, tried: told(&faults) }
     }
 }
 
@@ -241,7 +218,7 @@ fn manner(client: &Client, spec: ChecksumSpec) -> Manner {
         Routing::Star => Shape::Star { leader: options.leader.map(|ip| ip.to_string()) },
     };
     Manner {
-        holder: client.inner.holder.clone(),
+        holder: client.session.holder.clone(),
         spec,
         shape,
         packet_len: whole_len_max(spec, options.packet_len),

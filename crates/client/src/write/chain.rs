@@ -4,12 +4,14 @@
 //! Every future here may be dropped: the stream knows how many bytes the socket has taken, and whoever writes next
 //! goes on behind them.
 
-use ::io::{Clock, SystemClock};
-use hdfs::proto;
+use crate::client::Client;
+use crate::located::Node;
+use crate::scope::Task;
+use crate::socket::Socket;
+use ::io::Clock;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use xfer::fault::Fault;
 use xfer::writer::{Break, Opening, Outgoing, Packet, Patience, Rest, SetUp, Stream};
@@ -20,12 +22,12 @@ const READ_LEN: usize = 2048;
 #[derive(Debug)]
 pub(super) struct Chain {
     shared: Arc<Shared>,
-    _acks: ::io::task::Owned<()>,
+    _acks: Task<()>,
 }
 
 struct Shared {
-    socket: TcpStream,
-    clock: SystemClock,
+    socket: Socket,
+    clock: Arc<dyn Clock>,
     /// Held by whoever sends.
     turn: tokio::sync::Mutex<()>,
     stream: Mutex<Stream>,
@@ -44,15 +46,16 @@ impl std::fmt::Debug for Shared {
 impl Chain {
     /// Sets up a stream to `first` and the nodes behind it.
     pub(super) async fn open(
-        first: &proto::DatanodeInfoProto,
+        client: &Client,
+        first: &Node,
         opening: &Opening,
         patience: Patience,
     ) -> Result<Self, Break> {
-        let clock = SystemClock::new();
+        let clock = Arc::clone(&client.options().clock);
         let mut set_up = SetUp::new(clock.monotonic(), opening, patience);
-        let socket = connect(first, &mut set_up, &clock).await;
+        let socket = connect(first, &mut set_up, &*clock).await;
         if let Some(socket) = &socket {
-            ask(socket, &mut set_up, &clock).await;
+            ask(socket, &mut set_up, &*clock).await;
         }
         let stream = set_up.into_stream(clock.monotonic())?;
         let shared = Arc::new(Shared {
@@ -63,7 +66,7 @@ impl Chain {
             changed: Notify::new(),
             hurry: Notify::new(),
         });
-        let acks = ::io::task::spawn_owned("acks of a write chain", take_acks(Arc::clone(&shared)));
+        let acks = client.spawn("acks of a write chain", take_acks(Arc::clone(&shared)));
         Ok(Self { shared, _acks: acks })
     }
 
@@ -232,7 +235,7 @@ async fn take_acks(shared: Arc<Shared>) {
             ready = shared.socket.writable(), if turn.is_some() => if let Err(error) = ready {
                 shared.on_send_failed(&error);
             },
-            () = sleep_until(&shared.clock, until) => shared.stream().handle_timeout(shared.clock.monotonic()),
+            () = sleep_until(&*shared.clock, until) => shared.stream().handle_timeout(shared.clock.monotonic()),
             () = shared.hurry.notified() => {}
         }
     }
@@ -241,8 +244,8 @@ async fn take_acks(shared: Arc<Shared>) {
 }
 
 /// The connection, unless the set-up is over before there is one.
-async fn connect(first: &proto::DatanodeInfoProto, set_up: &mut SetUp, clock: &SystemClock) -> Option<TcpStream> {
-    let connecting = TcpStream::connect((first.id.ip_addr.as_str(), first.id.xfer_port as u16));
+async fn connect(first: &Node, set_up: &mut SetUp, clock: &dyn Clock) -> Option<Socket> {
+    let connecting = Socket::connect(first);
     tokio::pin!(connecting);
     while let Some(until) = set_up.poll_timeout() {
         let connected = tokio::select! {
@@ -253,11 +256,7 @@ async fn connect(first: &proto::DatanodeInfoProto, set_up: &mut SetUp, clock: &S
                 continue;
             }
         };
-        let applied = connected.and_then(|socket| {
-            ::io::socket::apply(&socket, &::io::socket::SocketOptions::default())?;
-            Ok(socket)
-        });
-        match applied {
+        match connected {
             Ok(socket) => {
                 set_up.on_connected(clock.monotonic());
                 return Some(socket);
@@ -269,7 +268,7 @@ async fn connect(first: &proto::DatanodeInfoProto, set_up: &mut SetUp, clock: &S
 }
 
 /// Sends the request, and takes the answer.
-async fn ask(socket: &TcpStream, set_up: &mut SetUp, clock: &SystemClock) {
+async fn ask(socket: &Socket, set_up: &mut SetUp, clock: &dyn Clock) {
     while let Some(until) = set_up.poll_timeout() {
         let has_unsent = !set_up.unsent().is_empty();
         let done = tokio::select! {
@@ -297,7 +296,7 @@ async fn ask(socket: &TcpStream, set_up: &mut SetUp, clock: &SystemClock) {
 }
 
 /// One read of the socket. Nothing may have come; the end is an error.
-fn read(socket: &TcpStream, take: impl FnOnce(&[u8])) -> std::io::Result<()> {
+fn read(socket: &Socket, take: impl FnOnce(&[u8])) -> std::io::Result<()> {
     let mut bytes = [0; READ_LEN];
     match socket.try_read(&mut bytes) {
         Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
@@ -314,6 +313,6 @@ fn is_nothing(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-async fn sleep_until(clock: &SystemClock, until: Duration) {
+async fn sleep_until(clock: &dyn Clock, until: Duration) {
     tokio::time::sleep(until.saturating_sub(clock.monotonic())).await;
 }

@@ -22,64 +22,23 @@ mod block;
 mod chain;
 mod open;
 
+use crate::calls::Appended;
 use crate::client::Client;
+use crate::create::Create;
 use crate::error::{Error, Result};
-use crate::lease::Lease;
-use crate::namespace::permission;
+use crate::leases::Lease;
+use crate::located::Node;
+use crate::scope::Task;
 use crate::small::Wish;
-use crate::status::unusable;
 use add::{Adding, NewBlock, add_block};
-use ahead::{Ahead, Ask, Closed, Closing, ended, register};
+use ahead::{Ahead, Ask, Closed, Closing, register};
 use block::Block;
-use hdfs::proto;
-use open::complete;
-use std::time::Duration;
+use open::{Made, NewFile, complete, make};
 use types::ChecksumSpec;
 use wire::Abilities;
-use xfer::writer::{Packer, Plan};
+use xfer::writer::{Identity, Packer, Plan};
 
 pub use open::OpenFile;
-
-/// How a new file is to be. The default is what the server proposes, and refuses to replace.
-#[derive(Clone, Debug)]
-pub struct Create {
-    /// Replace a file that is there.
-    pub overwrite: bool,
-    /// Make missing directories above.
-    pub parents: bool,
-    pub mode: u16,
-    pub replication: Option<u16>,
-    pub block_len: Option<u64>,
-    pub checksum: Option<ChecksumSpec>,
-    /// How long the file will be, if that is known: then each next block can be made ready in time. Nothing breaks if
-    /// it becomes another length.
-    pub len: Option<u64>,
-}
-
-impl Default for Create {
-    fn default() -> Self {
-        Self {
-            overwrite: false,
-            parents: true,
-            mode: MODE,
-            replication: None,
-            block_len: None,
-            checksum: None,
-            len: None,
-        }
-    }
-}
-
-/// What a file grants if nobody says otherwise, and what that is without the usual umask.
-const MODE: u16 = 0o644;
-const MODE_UNMASKED: u16 = 0o666;
-
-impl Create {
-    /// What the default access list of the directory may make of a mode that nobody chose.
-    pub(crate) fn unmasked(&self) -> Option<u16> {
-        (self.mode == MODE).then_some(MODE_UNMASKED)
-    }
-}
 
 /// A file open for writing. Dropped without [`Writer::close`] it stays open at the server until its lease runs out;
 /// what was flushed is kept. Of a file that is still small the server may know nothing before it is flushed or closed.
@@ -107,7 +66,7 @@ pub struct Writer {
     block_offset: u64,
     block: Option<Block>,
     /// The block before, with its final length: the server wants to hear of it with the next.
-    previous: Option<proto::ExtendedBlockProto>,
+    previous: Option<Identity>,
     /// The block before is being put; it becomes `previous`.
     closing: Option<Closing>,
     /// The server gives blocks on lease, and this one's next was not looked for yet.
@@ -120,7 +79,7 @@ pub struct Writer {
     len: Option<u64>,
     packer: Packer,
     /// Nodes that could not be reached; not to be given again.
-    excluded: Vec<proto::DatanodeInfoProto>,
+    excluded: Vec<Node>,
     failed: bool,
     /// Of an open file.
     lease: Option<Lease>,
@@ -129,35 +88,13 @@ pub struct Writer {
 
 #[derive(Debug)]
 enum Start {
-    /// The file as it shall be; not made yet, since it may be small.
-    Pending(Pending),
+    /// Not made yet, since it may be small.
+    Pending(NewFile),
     /// The server is asked to make it.
-    Making(io::task::Owned<Result<Made>>),
+    Making(Task<Result<Made>>),
     Made,
 }
 
-#[derive(Clone, Debug)]
-struct Pending {
-    create: Create,
-    replication: u16,
-}
-
-/// A file that the server has made.
-#[derive(Debug)]
-struct Made {
-    file: u64,
-    lease: Lease,
-}
-
-/// HDFS's flags of create and append.
-const FLAG_CREATE: u32 = 1;
-const FLAG_OVERWRITE: u32 = 2;
-const FLAG_APPEND: u32 = 4;
-const FLAG_NEW_BLOCK: u32 = 32;
-/// First pause before a call that the server was not ready for is made again, and how often it is: HDFS's client waits
-/// 400 ms at first, ours less, since our servers are ready almost at once.
-const PAUSE_FIRST: Duration = Duration::from_millis(25);
-const PAUSE_COUNT: u32 = 10;
 /// The next block is made ready when this part of a block is left: 32 MB of the usual 128, at 1 GB/s 30 ms.
 const AHEAD_SHARE: u64 = 4;
 
@@ -175,7 +112,7 @@ impl Client {
         let mut writer = self.writer(path, block_len, spec);
         (writer.replication, writer.len) = (replication, create.len);
         writer.may_look_ahead = defaults.abilities.has(Abilities::LEASED_BLOCKS);
-        writer.start = Start::Pending(Pending { create: create.clone(), replication });
+        writer.start = Start::Pending(NewFile { path: path.into(), create: create.clone(), replication, block_len });
         if self.options().small_len_max == 0 || !defaults.abilities.has(Abilities::SMALL_FILES) {
             writer.begin().await?;
         }
@@ -186,35 +123,15 @@ impl Client {
     /// touched.
     pub async fn append(&self, path: &str) -> Result<Writer> {
         let defaults = self.defaults().await?;
-        let request = proto::AppendRequestProto {
-            src: path.into(),
-            client_name: self.inner.holder.clone(),
-            flag: Some(FLAG_APPEND | FLAG_NEW_BLOCK),
-        };
-        let lease = Lease::hold(self);
-        let answer: proto::AppendResponseProto = self.call("append", &request).await?;
-        let status = match answer.stat {
-            Some(status) => status,
-            None => {
-                let request = proto::GetFileInfoRequestProto { src: path.into() };
-                let answer: proto::GetFileInfoResponseProto = self.call("getFileInfo", &request).await?;
-                answer.fs.ok_or(Error::NotFound)?
-            }
-        };
-        if unusable(&status).is_some() {
-            return Err(Error::Unsupported("appending to an erasure coded or encrypted file"));
-        }
-        let block_len = status.blocksize.filter(|len| *len > 0).unwrap_or(defaults.block_len);
-        let mut writer = self.writer(path, block_len, defaults.checksum);
-        (writer.file, writer.lease) = (status.file_id.unwrap_or(0), Some(lease));
-        writer.replication = status.block_replication.unwrap_or(0).try_into().unwrap_or(0);
-        writer.may_look_ahead = defaults.abilities.has(Abilities::LEASED_BLOCKS) && writer.replication > 0;
-        writer.block_offset = status.length;
+        let lease = self.hold_lease();
+        let Appended { file, len, block_len, replication, last } = self.append_file(path).await?;
+        let mut writer = self.writer(path, block_len.unwrap_or(defaults.block_len), defaults.checksum);
+        (writer.file, writer.lease) = (file, Some(lease));
+        writer.replication = replication;
+        writer.may_look_ahead = defaults.abilities.has(Abilities::LEASED_BLOCKS) && replication > 0;
+        writer.block_offset = len;
         // The last block is whole; the server wants it named before it gives the next.
-        writer.previous = match answer.block {
-            Some(last) => Some(last.b),
-            None => self.located(path, 0, 0).await?.last_block.map(|last| last.b),
-        };
+        writer.previous = last;
         Ok(writer)
     }
 
@@ -242,10 +159,6 @@ impl Client {
             start: Start::Made,
         }
     }
-
-    fn not_understood(&self, reason: &str) -> Error {
-        Error::Protocol { addr: self.url().authority.clone(), reason: reason.into() }
-    }
 }
 
 impl Writer {
@@ -264,9 +177,15 @@ impl Writer {
     pub async fn filled(&mut self, len: usize) -> Result<()> {
         self.guard()?;
         self.packer.filled(len);
-        if self.packer.is_full() || self.packer.position() > u64::from(self.client.options().small_len_max) {
-            self.begin().await?;
+        let is_small = self.packer.position() <= u64::from(self.client.options().small_len_max);
+        if !self.packer.is_full() && (is_small || matches!(self.start, Start::Made)) {
+            return Ok(());
         }
+        self.client.clone().run(self.send_full()).await
+    }
+
+    async fn send_full(&mut self) -> Result<()> {
+        self.begin().await?;
         if self.packer.is_full() {
             self.send(false).await?;
             if self.block.is_some() {
@@ -290,13 +209,13 @@ impl Writer {
 
     /// When this returns, new readers see all bytes so far, and they survive the loss of this process.
     pub async fn flush(&mut self) -> Result<()> {
-        self.flush_with(false).await
+        self.client.clone().run(self.flush_with(false)).await
     }
 
     /// As `flush`, and the bytes of the current block are on the disks of all its nodes. Blocks before it are as
     /// durable as the store makes every finished block.
     pub async fn sync(&mut self) -> Result<()> {
-        self.flush_with(true).await
+        self.client.clone().run(self.flush_with(true)).await
     }
 
     async fn flush_with(&mut self, sync: bool) -> Result<()> {
@@ -313,26 +232,19 @@ impl Writer {
         let is_known = block.known_to_server;
         self.settle(drained)?;
         if !is_known {
-            self.announce().await?;
+            let announced = self.client.announce(&self.path, self.file).await;
+            self.settle(announced)?;
             self.block.iter_mut().for_each(|block| block.known_to_server = true);
         }
         Ok(())
     }
 
-    /// Has the server write down that the block exists, so that a crash of this process does not lose it.
-    async fn announce(&mut self) -> Result<()> {
-        let request = proto::FsyncRequestProto {
-            src: self.path.clone(),
-            client: self.client.inner.holder.clone(),
-            last_block_length: None,
-            file_id: Some(self.file),
-        };
-        let answer: Result<proto::FsyncResponseProto> = self.client.call("fsync", &request).await;
-        self.settle(answer.map(|_| ()))
+    /// Ends the file: when this returns, it is complete and all its blocks are put.
+    pub async fn close(self) -> Result<()> {
+        self.client.clone().run(self.end()).await
     }
 
-    /// Ends the file: when this returns, it is complete and all its blocks are put.
-    pub async fn close(mut self) -> Result<()> {
+    async fn end(mut self) -> Result<()> {
         self.guard()?;
         if self.put_whole().await? {
             return Ok(());
@@ -348,15 +260,15 @@ impl Writer {
         if let Some(ahead) = self.ahead.take() {
             ahead.leave().await;
         }
-        complete(&self.client, &self.path, self.file, self.previous.clone()).await
+        complete(&self.client, &self.path, self.file, self.previous.as_ref()).await
     }
 
     /// Puts a file that is still small in one request. False: it is streamed, or was all the while.
     async fn put_whole(&mut self) -> Result<bool> {
-        let Start::Pending(Pending { create, replication }) = &self.start else { return Ok(false) };
+        let Start::Pending(NewFile { path, create, replication, block_len }) = &self.start else { return Ok(false) };
         let whole = self.packer.take_whole();
-        let (path, replication, block_len) = (&*self.path, *replication, self.block_len);
-        if self.client.put_small(Wish { path, create, replication, block_len }, &whole).await? {
+        let wish = Wish { path, create, replication: *replication, block_len: *block_len };
+        if self.client.put_small(wish, &whole).await? {
             return Ok(true);
         }
         self.begin().await?;
@@ -366,12 +278,12 @@ impl Writer {
 
     /// Makes the file at the server, if that was not done yet.
     async fn begin(&mut self) -> Result<()> {
-        if let Start::Pending(pending) = &self.start {
-            let make = make(self.client.clone(), self.path.clone(), self.block_len, pending.clone());
-            self.start = Start::Making(io::task::spawn_owned("making of a file", make));
+        if let Start::Pending(new) = &self.start {
+            let make = make(self.client.clone(), new.clone());
+            self.start = Start::Making(self.client.spawn("making of a file", make));
         }
         let Start::Making(making) = &mut self.start else { return Ok(()) };
-        let made = ended(making.await);
+        let made = making.await.flatten();
         self.start = Start::Made;
         let Made { file, lease } = self.settle(made)?;
         (self.file, self.lease) = (file, Some(lease));
@@ -405,9 +317,9 @@ impl Writer {
         assert!(self.closing.is_none(), "a block was begun before the one before it was put");
         let end = self.packer.end(block.next_seqno(), self.client.options().sync_blocks);
         let (client, len) = (self.client.clone(), self.packer.position());
-        self.closing = Some(io::task::spawn_owned("end of a block", async move {
+        self.closing = Some(self.client.spawn("end of a block", async move {
             block.finish(&client, end).await?;
-            Ok(proto::ExtendedBlockProto { num_bytes: Some(len), ..block.id() })
+            Ok(Identity { len, ..block.id().clone() })
         }));
         self.block_offset += len;
         self.packer.start_block();
@@ -416,7 +328,7 @@ impl Writer {
     /// Returns when the block before is put.
     async fn settle_closing(&mut self) -> Result<()> {
         if let Some(closing) = &mut self.closing {
-            let closed = ended(closing.await);
+            let closed = closing.await.flatten();
             self.closing = None;
             self.previous = Some(self.settle(closed)?);
         }
@@ -439,7 +351,7 @@ impl Writer {
             replication: self.replication,
             block_len: self.block_len,
             spec: self.spec,
-            excluded: self.excluded.iter().map(|node| node.id.datanode_uuid.clone()).collect(),
+            excluded: self.excluded.iter().map(|node| node.id.clone()).collect(),
             // A file of unknown length that has two blocks is likely to have more.
             sure: self.len.is_some() || self.block_offset > 0,
         };
@@ -469,9 +381,9 @@ impl Writer {
                 previous: self.previous.clone(),
                 excluded: self.excluded.clone(),
             };
-            io::task::spawn_owned("a new block", add_block(self.client.clone(), new))
+            self.client.spawn("a new block", add_block(self.client.clone(), new))
         });
-        let added = ended(adding.await);
+        let added = adding.await.flatten();
         self.adding = None;
         let (block, excluded) = self.settle(added)?;
         (self.block, self.excluded) = (Some(block), excluded);
@@ -484,9 +396,9 @@ impl Writer {
             Some(closing) => Closed::Soon(closing),
             None => Closed::Already(self.previous.clone()),
         };
-        let (client, path, id) = (self.client.clone(), self.path.clone(), block.id());
+        let (client, path, id) = (self.client.clone(), self.path.clone(), block.id().clone());
         let register = register(client, path, self.file, id, before);
-        block.set_before(io::task::spawn_owned("registration of a block", register));
+        block.set_before(self.client.spawn("registration of a block", register));
         self.block = Some(block);
     }
 
@@ -499,28 +411,4 @@ impl Writer {
     fn guard(&self) -> Result<()> {
         if self.failed { Err(Error::LeaseLost("an earlier write failed".into())) } else { Ok(()) }
     }
-}
-
-async fn make(client: Client, path: String, block_len: u64, pending: Pending) -> Result<Made> {
-    let Pending { create, replication } = pending;
-    let request = proto::CreateRequestProto {
-        src: path.clone(),
-        masked: permission(create.mode),
-        unmasked: create.unmasked().map(permission),
-        client_name: client.inner.holder.clone(),
-        create_flag: if create.overwrite { FLAG_CREATE | FLAG_OVERWRITE } else { FLAG_CREATE },
-        create_parent: create.parents,
-        replication: replication.into(),
-        block_size: block_len,
-        ..Default::default()
-    };
-    // Held first: were the renewals late, the lease could be lost between.
-    let lease = Lease::hold(&client);
-    let answer: proto::CreateResponseProto = client.call("create", &request).await?;
-    let status = answer.fs.ok_or_else(|| client.not_understood("create without a file status"))?;
-    if unusable(&status).is_some() {
-        let _ = client.delete(&path, false).await;
-        return Err(Error::Unsupported("writing into an erasure coded or encrypted directory"));
-    }
-    Ok(Made { file: status.file_id.unwrap_or(0), lease })
 }

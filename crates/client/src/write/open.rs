@@ -1,13 +1,14 @@
 //! A file that is open for writing and has no bytes under way: the metadata server's part of a write, call by call.
 
-use super::{Create, PAUSE_COUNT, PAUSE_FIRST, Pending, make};
 use crate::client::Client;
+use crate::create::Create;
 use crate::error::{Error, Result};
-use crate::lease::Lease;
-use hdfs::proto;
+use crate::leases::Lease;
+use crate::retry::Pauses;
+use xfer::writer::Identity;
 
 /// What a benchmark of the metadata server creates and completes without a datanode. Programs that write bytes use a
-/// [`Writer`](super::Writer).
+/// [`Writer`](crate::Writer).
 #[derive(Debug)]
 pub struct OpenFile {
     client: Client,
@@ -22,7 +23,8 @@ impl Client {
         let defaults = self.defaults().await?;
         let block_len = create.block_len.unwrap_or(defaults.block_len);
         let replication = create.replication.unwrap_or(defaults.replication);
-        let made = make(self.clone(), path.into(), block_len, Pending { create: create.clone(), replication }).await?;
+        let new = NewFile { path: path.into(), create: create.clone(), replication, block_len };
+        let made = make(self.clone(), new).await?;
         Ok(OpenFile { client: self.clone(), path: path.into(), file: made.file, _lease: made.lease })
     }
 }
@@ -30,17 +32,8 @@ impl Client {
 impl OpenFile {
     /// `addBlock` for the first block of the file; nobody writes it. Answers the block's id.
     pub async fn add_block(&self) -> Result<u64> {
-        let request = proto::AddBlockRequestProto {
-            src: self.path.clone(),
-            client_name: self.client.inner.holder.clone(),
-            file_id: Some(self.file),
-            ..Default::default()
-        };
-        let answer: proto::AddBlockResponseProto = self.client.call("addBlock", &request).await?;
-        if answer.block.locs.is_empty() {
-            return Err(self.client.not_understood("a new block without nodes"));
-        }
-        Ok(answer.block.b.block_id)
+        let block = self.client.add_block(&self.path, self.file, None, &[], Vec::new()).await?;
+        Ok(block.identity.block.0)
     }
 
     /// `complete`. The file must have no block that nobody wrote.
@@ -49,27 +42,35 @@ impl OpenFile {
     }
 }
 
+/// A file as it shall be.
+#[derive(Clone, Debug)]
+pub(super) struct NewFile {
+    pub(super) path: String,
+    pub(super) create: Create,
+    pub(super) replication: u16,
+    pub(super) block_len: u64,
+}
+
+/// A file that the server has made.
+#[derive(Debug)]
+pub(super) struct Made {
+    pub(super) file: u64,
+    pub(super) lease: Lease,
+}
+
+pub(super) async fn make(client: Client, new: NewFile) -> Result<Made> {
+    let NewFile { path, create, replication, block_len } = new;
+    // Held first: were the renewals late, the lease could be lost between.
+    let lease = client.hold_lease();
+    let file = client.create_file(&path, &create, replication, block_len).await?;
+    Ok(Made { file, lease })
+}
+
 /// Ends a file whose last block is `last`, as soon as that one has a replica that is put.
-pub(super) async fn complete(
-    client: &Client,
-    path: &str,
-    file: u64,
-    last: Option<proto::ExtendedBlockProto>,
-) -> Result<()> {
-    let request = proto::CompleteRequestProto {
-        src: path.into(),
-        client_name: client.inner.holder.clone(),
-        last,
-        file_id: Some(file),
-    };
-    let mut pause = PAUSE_FIRST;
-    for _ in 0..PAUSE_COUNT {
-        let answer: proto::CompleteResponseProto = client.call("complete", &request).await?;
-        if answer.result {
-            return Ok(());
-        }
-        tokio::time::sleep(pause).await;
-        pause *= 2;
+pub(super) async fn complete(client: &Client, path: &str, file: u64, last: Option<&Identity>) -> Result<()> {
+    let mut pauses = Pauses::until_ready();
+    while !client.complete_file(path, file, last).await? {
+        tokio::time::sleep(pauses.next().ok_or(Error::NotComplete)?).await;
     }
-    Err(Error::NotComplete)
+    Ok(())
 }

@@ -1,0 +1,109 @@
+//! When a second node is asked beside the first: pure. It follows how fast datanodes answer, so that one that takes
+//! unusually long is not waited for while others have the same block.
+//!
+//! Promise: whatever the store is like, it sees one read in twenty more than without this at most, and a few at the
+//! beginning. Who was slow is asked last for a while ([`crate::choice`]), so a client pays once.
+
+use std::time::Duration;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hedging {
+    /// The last answers' times, the oldest overwritten first.
+    recent: Vec<Duration>,
+    next: usize,
+    /// Of those; computed anew now and then.
+    p95: Option<Duration>,
+    /// Twentieths of reads that may be asked for a second time; what was taken is negative.
+    spare: i64,
+}
+
+/// Answers remembered: enough that twelve of them are above the 95th percentile.
+const RECENT_COUNT: usize = 256;
+/// As many answers there must be, and come between two computations.
+const COMPUTE_EACH: usize = 32;
+/// Asking another node costs a connection and a disk's seek; below this it saves nothing. A guess.
+const PATIENCE_MIN: Duration = Duration::from_millis(10);
+/// What is usual may come from the slow node alone, so it is not believed beyond this: what a disk's seek takes when
+/// others wait for it too. From farther away than this the second asking is in vain, which is why it is counted.
+const PATIENCE_MAX: Duration = Duration::from_millis(40);
+/// In mid-stream a node is given up, not raced, so it gets more time.
+const STALL_FACTOR: u32 = 4;
+const STALL_MIN: Duration = Duration::from_millis(60);
+const STALL_MAX: Duration = Duration::from_secs(2);
+/// Each so many reads one may be asked for twice, and so many from the beginning.
+const READS_PER_SPARE: i64 = 20;
+const SPARE_COUNT_MAX: i64 = 4;
+/// Bytes that a healthy node brings in a second, at the least: what an answer's length adds to its time.
+const BYTES_PER_S: u64 = 50_000_000;
+
+impl Hedging {
+    /// A node began to answer after this time.
+    pub(crate) fn took(&mut self, time: Duration) {
+        self.spare = (self.spare + 1).min(0);
+        match self.recent.get_mut(self.next) {
+            Some(oldest) => *oldest = time,
+            None => self.recent.push(time),
+        }
+        self.next = (self.next + 1) % RECENT_COUNT;
+        if self.next.is_multiple_of(COMPUTE_EACH) {
+            let mut sorted = self.recent.clone();
+            sorted.sort_unstable();
+            self.p95 = sorted.get(sorted.len() * 95 / 100).copied();
+        }
+    }
+
+    /// How long to wait for `len` bytes before another node is asked for them too.
+    pub(crate) fn patience(&self, len: u64) -> Duration {
+        let usual = self.p95.map_or(PATIENCE_MAX, |p95| p95.clamp(PATIENCE_MIN, PATIENCE_MAX));
+        usual + Duration::from_millis(len * 1000 / BYTES_PER_S)
+    }
+
+    /// How long a stream may bring nothing before another node goes on with it; `None`: this was done often enough.
+    pub(crate) fn stall(&self) -> Option<Duration> {
+        let usual = self.p95.map_or(STALL_MAX, |p95| (p95 * STALL_FACTOR).clamp(STALL_MIN, STALL_MAX));
+        self.has_spare().then_some(usual)
+    }
+
+    /// Whether one more read may be asked for twice. If so, it counts as asked.
+    pub(crate) fn take_spare(&mut self) -> bool {
+        let may = self.has_spare();
+        self.spare -= if may { READS_PER_SPARE } else { 0 };
+        may
+    }
+
+    fn has_spare(&self) -> bool {
+        self.spare > -SPARE_COUNT_MAX * READS_PER_SPARE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_follows_what_is_usual() {
+        let mut hedging = Hedging::default();
+        assert_eq!(hedging.patience(0), PATIENCE_MAX);
+        for number in 0..64 {
+            hedging.took(Duration::from_millis(if number % 32 == 0 { 900 } else { 20 }));
+        }
+        assert_eq!(hedging.patience(0), Duration::from_millis(20), "one slow answer in thirty-two changes nothing");
+        assert_eq!(hedging.patience(50_000_000), Duration::from_millis(1020));
+        assert_eq!(hedging.stall(), Some(Duration::from_millis(80)));
+        for _ in 0..RECENT_COUNT {
+            hedging.took(Duration::from_micros(100));
+        }
+        assert_eq!((hedging.patience(0), hedging.stall()), (PATIENCE_MIN, Some(STALL_MIN)));
+    }
+
+    #[test]
+    fn a_slow_store_is_not_asked_for_everything_twice() {
+        let mut hedging = Hedging::default();
+        let asked_twice = (0..2000).filter(|_| {
+            hedging.took(Duration::from_secs(1));
+            hedging.take_spare()
+        });
+        let most = SPARE_COUNT_MAX + 1 + 2000 / READS_PER_SPARE;
+        assert!((most - 5..=most).contains(&(asked_twice.count() as i64)));
+    }
+}

@@ -1,0 +1,206 @@
+//! Where the blocks of files are, as far as was asked: pure.
+//!
+//! [`FileBlocks`] is one file of one length; all who read it share it, so that what one of them finds out anew serves
+//! the others. [`LocationCache`] keeps those of files that were read, by their ids, for who opens them again.
+
+use crate::located::Located;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use types::Millis;
+
+#[derive(Debug, Default)]
+pub(crate) struct FileBlocks {
+    /// By offset in the file.
+    known: BTreeMap<u64, Arc<Located>>,
+    len: u64,
+}
+
+/// Blocks kept of one answer; those behind are asked for when the reader comes to them. Files of usual blocks have ten
+/// in an answer, those that were concatenated from small ones may have any number.
+const PAGE_COUNT_MAX: usize = 1000;
+
+impl FileBlocks {
+    /// A file of so many bytes, of which no block is known.
+    pub(crate) fn new(len: u64) -> Self {
+        Self { known: BTreeMap::new(), len }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(crate) fn at(&self, offset: u64) -> Option<Arc<Located>> {
+        let (_, block) = self.known.range(..=offset).next_back()?;
+        (offset - block.offset < block.len).then(|| Arc::clone(block))
+    }
+
+    pub(crate) fn add(&mut self, blocks: Vec<Located>) {
+        for mut block in blocks.into_iter().take(PAGE_COUNT_MAX) {
+            // What lies beyond the length is still being written, and is known by its own way.
+            if block.offset < self.len {
+                block.len = block.len.min(self.len - block.offset);
+                self.known.entry(block.offset).or_insert_with(|| Arc::new(block));
+            }
+        }
+    }
+
+    /// The last block, of which the datanodes show `len` bytes. They are the file's.
+    pub(crate) fn add_open(&mut self, last: Located, len: u64) {
+        self.len = last.offset.saturating_add(len);
+        self.known.insert(last.offset, Arc::new(Located { len, ..last }));
+    }
+
+    /// What is known of its readable length stays. False if it is another block: the file was replaced under its name,
+    /// and bytes of two files must not be mixed.
+    pub(crate) fn replace(&mut self, fresh: Located) -> bool {
+        match self.known.get_mut(&fresh.offset) {
+            Some(known) if known.identity.block == fresh.identity.block => {
+                *known = Arc::new(Located { len: known.len, ..fresh });
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Names what a file is at one time: other bytes have another id, length or time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) len: u64,
+    pub(crate) modified: Millis,
+}
+
+/// Blocks of files that are complete. `T` is what its readers share, [`FileBlocks`] behind a lock.
+#[derive(Debug)]
+pub(crate) struct LocationCache<T> {
+    /// By user and id: what one may read is not another's.
+    files: HashMap<(Arc<str>, u64), Entry<T>>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    version: Version,
+    since: Duration,
+    blocks: Arc<T>,
+}
+
+/// A guess: a data set of some hundred files, each of them with ten blocks or so.
+const FILE_COUNT_MAX: usize = 1024;
+/// How long it is believed where a file's blocks are: replicas move, and tokens expire. A guess, far below the life of
+/// a token.
+const AGE_MAX: Duration = Duration::from_secs(600);
+
+impl<T> Default for LocationCache<T> {
+    fn default() -> Self {
+        Self { files: HashMap::new() }
+    }
+}
+
+impl<T> LocationCache<T> {
+    pub(crate) fn get(&self, now: Duration, user: &Arc<str>, file: u64, version: Version) -> Option<Arc<T>> {
+        let entry = self.files.get(&(Arc::clone(user), file))?;
+        let is_valid = entry.version == version && is_young(now, entry.since);
+        is_valid.then(|| Arc::clone(&entry.blocks))
+    }
+
+    pub(crate) fn put(&mut self, now: Duration, user: &Arc<str>, file: u64, version: Version, blocks: Arc<T>) {
+        if self.files.len() >= FILE_COUNT_MAX {
+            self.files.retain(|_, entry| is_young(now, entry.since));
+        }
+        if self.files.len() >= FILE_COUNT_MAX
+            && let Some(oldest) = self.files.iter().min_by_key(|(_, entry)| entry.since).map(|(key, _)| key.clone())
+        {
+            self.files.remove(&oldest);
+        }
+        self.files.insert((Arc::clone(user), file), Entry { version, since: now, blocks });
+    }
+
+    /// The blocks of this file are not what they were.
+    pub(crate) fn forget(&mut self, blocks: &Arc<T>) {
+        self.files.retain(|_, entry| !Arc::ptr_eq(&entry.blocks, blocks));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.files.clear();
+    }
+}
+
+fn is_young(now: Duration, since: Duration) -> bool {
+    now.saturating_sub(since) < AGE_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::located::Token;
+    use types::{BlockId, Generation};
+    use xfer::writer::Identity;
+
+    fn located(block: u64, offset: u64, len: u64) -> Located {
+        let identity = Identity { pool: String::new(), block: BlockId(block), generation: Generation(1), len };
+        Located { offset, len, identity, token: Token::default(), nodes: Arc::new([]), is_striped: false }
+    }
+
+    /// Of a file of very many blocks a page is kept; the reader asks for the next one when it comes there.
+    #[test]
+    fn a_long_answer_is_kept_as_far_as_a_page_goes() {
+        let count = PAGE_COUNT_MAX as u64;
+        let mut blocks = FileBlocks::new(3 * count);
+        let from = |first: u64| (first..3 * count).map(|offset| located(offset, offset, 1)).collect::<Vec<_>>();
+        blocks.add(from(0));
+        assert_eq!(blocks.known.len(), PAGE_COUNT_MAX);
+        assert!(blocks.at(count - 1).is_some() && blocks.at(count).is_none());
+        blocks.add(from(count));
+        assert_eq!(blocks.at(count).map(|block| block.offset), Some(count));
+    }
+
+    #[test]
+    fn a_block_is_replaced_by_itself_alone() {
+        let mut blocks = FileBlocks::new(10);
+        blocks.add(vec![located(1, 0, 20)]);
+        assert_eq!(blocks.at(9).map(|block| block.len), Some(10), "a file ends where its length says");
+        assert!(blocks.replace(located(1, 0, 0)));
+        assert_eq!(blocks.at(9).map(|block| block.len), Some(10));
+        assert!(!blocks.replace(located(2, 0, 20)));
+        assert!(!blocks.replace(located(1, 5, 20)));
+    }
+
+    #[test]
+    fn the_bytes_of_an_open_block_are_those_that_its_nodes_show() {
+        let mut blocks = FileBlocks::new(4);
+        blocks.add(vec![located(1, 0, 4), located(2, 4, 0)]);
+        blocks.add_open(located(2, 4, 0), 3);
+        assert_eq!((blocks.len(), blocks.at(6).map(|block| block.len), blocks.at(7)), (7, Some(3), None));
+    }
+
+    #[test]
+    fn a_file_is_found_again_while_it_is_the_same_and_by_who_opened_it() {
+        let (mut cache, now) = (LocationCache::default(), Duration::from_secs(50));
+        let (ann, bob): (Arc<str>, Arc<str>) = ("ann".into(), "bob".into());
+        let version = Version { len: 5, modified: Millis(7) };
+        let blocks = Arc::new(());
+        cache.put(now, &ann, 1, version, Arc::clone(&blocks));
+        let has = |cache: &LocationCache<()>, now, user, version| cache.get(now, user, 1, version).is_some();
+        assert!(has(&cache, now, &ann, version));
+        assert!(!has(&cache, now, &bob, version), "what one user may read is not another's");
+        assert!(!has(&cache, now, &ann, Version { len: 6, ..version }));
+        assert!(!has(&cache, now, &ann, Version { modified: Millis(8), ..version }));
+        assert!(!has(&cache, now + AGE_MAX, &ann, version));
+        cache.forget(&blocks);
+        assert!(!has(&cache, now, &ann, version));
+    }
+
+    #[test]
+    fn the_oldest_makes_room() {
+        let mut cache = LocationCache::default();
+        let (user, version): (Arc<str>, _) = ("ann".into(), Version { len: 5, modified: Millis(7) });
+        let at = |file: u64| Duration::from_millis(file);
+        for file in 0..=FILE_COUNT_MAX as u64 {
+            cache.put(at(file), &user, file, version, Arc::new(()));
+        }
+        assert_eq!(cache.files.len(), FILE_COUNT_MAX);
+        let found = |file| cache.get(at(2000), &user, file, version).is_some();
+        assert!(!found(0) && found(1) && found(FILE_COUNT_MAX as u64));
+    }
+}

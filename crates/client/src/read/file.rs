@@ -1,0 +1,88 @@
+//! Where the bytes of one open file are: asked of the metadata server as far as somebody reads, and asked anew when
+//! every replica of a block has failed.
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::located::{FilePart, Located};
+use crate::locations::{FileBlocks, Version};
+use crate::status::Status;
+use crate::store::SharedBlocks;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+pub(super) struct File {
+    pub(super) client: Client,
+    pub(super) path: Arc<str>,
+    /// Of its opening.
+    pub(super) len: u64,
+    blocks: Arc<SharedBlocks>,
+}
+
+/// Locations are asked for this many bytes at a time: ten blocks of the usual length, as HDFS's client does.
+const PREFETCH_LEN: u64 = 10 * types::limits::BLOCK_LEN_DEFAULT;
+
+impl File {
+    pub(super) async fn open(client: &Client, path: &str) -> Result<Self> {
+        let part = client.located(path, 0, PREFETCH_LEN).await?;
+        Self::of_part(client, path, part).await
+    }
+
+    /// As `open`, of a file whose status is known: if its blocks are known, too, nobody is asked.
+    pub(super) async fn open_listed(client: &Client, path: &str, status: &Status) -> Result<Self> {
+        let (store, user, id) = (client.store(), &client.session.user, status.id);
+        let version = Version { len: status.len, modified: status.modified };
+        let known = store.locations().get(store.now(), user, id, version);
+        if let Some(blocks) = known {
+            return Ok(Self { client: client.clone(), path: path.into(), len: version.len, blocks });
+        }
+        let part = client.located(path, 0, PREFETCH_LEN).await?;
+        let is_complete = !part.is_open && part.file_len == version.len;
+        let file = Self::of_part(client, path, part).await?;
+        if is_complete {
+            store.locations().put(store.now(), user, id, version, Arc::clone(&file.blocks));
+        }
+        Ok(file)
+    }
+
+    async fn of_part(client: &Client, path: &str, part: FilePart) -> Result<Self> {
+        if part.blocks.iter().any(|block| block.is_striped) {
+            return Err(Error::Unsupported("reading an erasure coded file"));
+        }
+        let mut blocks = FileBlocks::new(part.file_len);
+        blocks.add(part.blocks);
+        if let Some(last) = part.last.filter(|_| part.is_open) {
+            // The file is being written: the metadata server does not know how far, the datanodes do.
+            let len = client.visible_len(&last).await?;
+            blocks.add_open(last, len);
+        }
+        let len = blocks.len();
+        Ok(Self { client: client.clone(), path: path.into(), len, blocks: Arc::new(SharedBlocks::new(blocks)) })
+    }
+
+    pub(super) async fn block_at(&self, offset: u64) -> Result<Arc<Located>> {
+        if let Some(block) = self.blocks.read().await.at(offset) {
+            return Ok(block);
+        }
+        let mut blocks = self.blocks.write().await;
+        // Another reader may have asked meanwhile.
+        if let Some(block) = blocks.at(offset) {
+            return Ok(block);
+        }
+        let part = self.client.located(&self.path, offset, PREFETCH_LEN).await?;
+        blocks.add(part.blocks);
+        let nothing = || self.client.not_understood(format!("it names no block of {} at offset {offset}", self.path));
+        blocks.at(offset).ok_or_else(nothing)
+    }
+
+    /// Every replica of this block has failed: asks anew where they are.
+    pub(super) async fn refetch(&self, block: &Located) -> Result<()> {
+        let mut blocks = self.blocks.write().await;
+        let part = self.client.located(&self.path, block.offset, 1).await?;
+        let fresh = part.blocks.into_iter().chain(part.last).find(|fresh| fresh.offset == block.offset);
+        if fresh.is_some_and(|fresh| blocks.replace(fresh)) {
+            return Ok(());
+        }
+        self.client.store().locations().forget(&self.blocks);
+        Err(Error::NotFound)
+    }
+}

@@ -1,0 +1,55 @@
+//! The one place that names a socket of data transfer. What goes over it is the business of machines in `xfer`.
+
+use crate::located::Node;
+use std::io::{self, IoSliceMut};
+use tokio::net::TcpStream;
+
+/// A connection to a datanode.
+///
+/// A process that was forked has the descriptors of its parent, the one through which the runtime waits among them. To
+/// take a socket out of that one would deafen the parent, so the child leaves all sockets as they are.
+pub(crate) struct Socket {
+    /// There until this is dropped.
+    stream: Option<TcpStream>,
+    process: u32,
+}
+
+impl Socket {
+    pub(crate) async fn connect(node: &Node) -> io::Result<Self> {
+        let stream = TcpStream::connect((node.ip.as_str(), node.xfer_port)).await?;
+        ::io::socket::apply(&stream, &::io::socket::SocketOptions::default())?;
+        Ok(Self { stream: Some(stream), process: std::process::id() })
+    }
+
+    fn stream(&self) -> &TcpStream {
+        self.stream.as_ref().expect("it is taken when this is dropped")
+    }
+
+    pub(crate) fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream().try_read(bytes)
+    }
+
+    pub(crate) fn try_read_vectored(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.stream().try_read_vectored(parts)
+    }
+
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream().try_write(bytes)
+    }
+
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        self.stream().readable().await
+    }
+
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        self.stream().writable().await
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            std::mem::forget(self.stream.take());
+        }
+    }
+}

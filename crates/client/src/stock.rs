@@ -1,0 +1,126 @@
+//! What one client holds on lease and has not used yet: which blocks, and which nodes are to get none, is in
+//! [`xfer::small::Stock`]. Who asks for more is in `small`.
+
+use io::Clock;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use wire::client::{BlockNode, LeaseBlocksRequest, LeaseBlocksResponse};
+use xfer::small::stock::{self, Leased, Wish};
+
+/// A block that is ours to write, once.
+#[derive(Clone, Debug)]
+pub(crate) struct Lease {
+    pub(crate) batch: Arc<Batch>,
+    pub(crate) block: u64,
+    pub(crate) file: u64,
+    pub(crate) token: bytes::Bytes,
+}
+
+/// What the blocks of one answer have in common.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) pool: String,
+    pub(crate) generation: u64,
+    pub(crate) nodes: Vec<BlockNode>,
+    until: Duration,
+}
+
+impl Leased for Lease {
+    type Node = String;
+
+    fn block(&self) -> u64 {
+        self.block
+    }
+
+    fn until(&self) -> Duration {
+        self.batch.until
+    }
+
+    fn is_on(&self, node: &String) -> bool {
+        self.batch.nodes.iter().any(|known| known.id == *node)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Stock {
+    clock: Arc<dyn Clock>,
+    state: Mutex<xfer::small::Stock<Lease>>,
+    /// Held by who asks; the others wait for what it brings.
+    pub(crate) asking: tokio::sync::Mutex<()>,
+}
+
+impl Stock {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, state: Mutex::default(), asking: tokio::sync::Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, xfer::small::Stock<Lease>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn pop(&self, replication: u16) -> (Option<Lease>, bool) {
+        let now = self.now();
+        self.state().pop(now, replication)
+    }
+
+    /// This node failed: for a while it is to get no more blocks of ours.
+    pub(crate) fn exclude(&self, node: &str) {
+        let now = self.now();
+        self.state().exclude(now, node.to_owned());
+    }
+
+    /// The time by which leases are measured.
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    /// Ids of the nodes that failed lately.
+    pub(crate) fn excluded(&self) -> Vec<String> {
+        let now = self.now();
+        self.state().excluded(now)
+    }
+
+    /// The block was not put and will not be.
+    pub(crate) fn give_back(&self, block: u64) {
+        self.state().give_back(block);
+    }
+
+    /// What the next request for leases gives back.
+    pub(crate) fn take_returned(&self) -> Vec<u64> {
+        self.state().take_returned()
+    }
+
+    /// The server does not honour our leases any more.
+    pub(crate) fn forget_all(&self) {
+        self.state().forget_all();
+    }
+
+    pub(crate) fn request(&self, holder: &str, replication: u16, block_len: u64) -> LeaseBlocksRequest {
+        let now = self.now();
+        let Wish { count, excluded, returned } = self.state().wish(now, replication);
+        let (holder, replication) = (holder.to_owned(), replication.into());
+        LeaseBlocksRequest { holder, replication, block_len, count, excluded, returned, file: 0 }
+    }
+
+    pub(crate) fn fill(&self, replication: u16, asked: Duration, answer: LeaseBlocksResponse) {
+        let LeaseBlocksResponse { pool, generation, blocks, nodes, limit_ms } = answer;
+        let until = sure_until(asked, limit_ms);
+        let batch = Arc::new(Batch { pool, generation, nodes, until });
+        let leases = blocks.into_iter().map(|leased| Lease {
+            batch: Arc::clone(&batch),
+            block: leased.block,
+            file: leased.file,
+            token: leased.token,
+        });
+        self.state().fill(replication, asked, leases.collect());
+    }
+
+    pub(crate) fn refilled(&self, replication: u16) {
+        self.state().refilled(replication);
+    }
+}
+
+/// Until when a lease that was asked for at `asked` is to be used.
+pub(crate) fn sure_until(asked: Duration, limit_ms: u64) -> Duration {
+    stock::sure_until(asked, Duration::from_millis(limit_ms))
+}

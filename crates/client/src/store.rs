@@ -1,0 +1,174 @@
+//! What all users of a store in one process share: connections, and what was learned of its servers.
+
+use crate::choice::SlowNodes;
+use crate::datanode::Connection;
+use crate::error::Result;
+use crate::hedge::Hedging;
+use crate::located::Node;
+use crate::locations::{FileBlocks, LocationCache};
+use crate::options::Options;
+use crate::scope::Scope;
+use crate::sockets::Sockets;
+use crate::status::ServerDefaults;
+use crate::url::Url;
+use io::asking::{AskOptions, Links, Waiter};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::RwLock;
+use wire::small::SmallAnswer;
+use xfer::fault::Fault;
+use xfer::small::{Caller, CallerLimits};
+
+/// One store, as one process uses it: make one, and a [`Client`](crate::Client) of it for each user. Clones are the
+/// same.
+///
+/// A process that was forked may not use it: every call fails with [`ErrorKind::Forked`](crate::ErrorKind::Forked), and
+/// what the parent has is left alone.
+#[derive(Clone, Debug)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    url: Url,
+    options: Options,
+    scope: Scope,
+    sockets: Sockets,
+    small_links: SmallLinks,
+    hedging: Mutex<Hedging>,
+    slow: Mutex<SlowNodes>,
+    locations: Mutex<LocationCache<SharedBlocks>>,
+    defaults: Defaults,
+    /// RPC of those who use the store.
+    servers: Mutex<Vec<Weak<rpc::Servers>>>,
+}
+
+/// By address of the metadata server: after a failover it may be one of another version.
+pub(crate) type Defaults = tokio::sync::Mutex<BTreeMap<String, ServerDefaults>>;
+/// Connections for small writes: one to a datanode, shared by all who write small blocks there, and kept.
+pub(crate) type SmallLinks = Links<Caller<Waiter<SmallAnswer>>>;
+/// The blocks of a file, for all who read it.
+pub(crate) type SharedBlocks = RwLock<FileBlocks>;
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Takes the address of a store. Connections are made by the first calls.
+    pub fn new(url: &Url, options: Options) -> Self {
+        let scope = Scope::new(options.runtime.clone());
+        Self::in_scope(url, options, scope)
+    }
+
+    fn in_scope(url: &Url, options: Options, scope: Scope) -> Self {
+        let asking = AskOptions { connect_time_max: options.connect_timeout, ..AskOptions::default() };
+        let shared = Shared {
+            url: url.with_path(""),
+            options,
+            scope,
+            sockets: Sockets::default(),
+            small_links: SmallLinks::new(asking, CallerLimits::default()),
+            hedging: Mutex::default(),
+            slow: Mutex::default(),
+            locations: Mutex::default(),
+            defaults: Defaults::default(),
+            servers: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Its address, without a path.
+    pub fn url(&self) -> &Url {
+        &self.shared.url
+    }
+
+    pub fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    /// Ends everything: renewal of leases, tasks, connections, and the futures that others wait for. When this returns,
+    /// no task of the store runs. Whatever is called afterwards, and whatever was going on, fails with
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed). A file that is open for writing stays open at the server until
+    /// its lease runs out: close writers first.
+    pub async fn close(&self) {
+        if self.shared.scope.is_forked() {
+            return;
+        }
+        self.shared.scope.close().await;
+        self.shared.sockets.clear();
+        self.shared.small_links.disconnect();
+        lock(&self.shared.locations).clear();
+        let servers = std::mem::take(&mut *lock(&self.shared.servers));
+        servers.iter().filter_map(Weak::upgrade).for_each(|servers| servers.disconnect());
+    }
+
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.shared.scope
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.shared.options.clock.monotonic()
+    }
+
+    pub(crate) fn defaults(&self) -> &Defaults {
+        &self.shared.defaults
+    }
+
+    pub(crate) fn small_links(&self) -> &SmallLinks {
+        &self.shared.small_links
+    }
+
+    /// Calls of this user to the metadata servers, until the store is closed.
+    pub(crate) fn servers(&self, user: &str, protocol: &'static str) -> Arc<rpc::Servers> {
+        let servers = Arc::new(rpc::Servers::new(&self.shared.url.authority, user, protocol));
+        let mut known = lock(&self.shared.servers);
+        known.retain(|servers| servers.strong_count() > 0);
+        known.push(Arc::downgrade(&servers));
+        servers
+    }
+
+    // ── datanodes ──
+
+    /// An idle connection to this node.
+    pub(crate) fn take_idle(&self, node: &Node) -> Option<Connection> {
+        self.shared.sockets.take(self.now(), &node.addr)
+    }
+
+    pub(crate) async fn connect(&self, node: &Node) -> Result<Connection, Fault> {
+        Connection::connect(node, self.options()).await
+    }
+
+    /// Nothing is under way on it.
+    pub(crate) fn put_idle(&self, connection: Connection) {
+        self.shared.sockets.put(self.now(), connection);
+    }
+
+    // ── what was learned ──
+
+    pub(crate) fn hedging(&self) -> MutexGuard<'_, Hedging> {
+        lock(&self.shared.hedging)
+    }
+
+    /// This node was slower than another one, or than is usual.
+    pub(crate) fn note_slow(&self, addr: &Arc<str>) {
+        lock(&self.shared.slow).note(self.now(), addr);
+    }
+
+    /// What is known of the nodes, for a choice between them.
+    pub(crate) fn with_slow<T>(&self, choose: impl FnOnce(&SlowNodes, Duration) -> T) -> T {
+        choose(&lock(&self.shared.slow), self.now())
+    }
+
+    pub(crate) fn locations(&self) -> MutexGuard<'_, LocationCache<SharedBlocks>> {
+        lock(&self.shared.locations)
+    }
+}
+
+/// Nothing is left half done while one of these is held.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
