@@ -92,8 +92,10 @@ fn uncapitalized(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// What an error is, without its facts: what programs and other languages decide by. Kinds may be added; none changes
-/// its meaning.
+/// What an error is, without its facts: what programs and other languages decide by.
+///
+/// Stable: kinds may be added, as the enum is not exhaustive, but none is removed or renamed, and none changes its
+/// meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -137,6 +139,41 @@ pub enum ErrorKind {
     Forked,
     /// A fault of this library.
     Internal,
+}
+
+impl ErrorKind {
+    /// All of them, for who maps them to what another language has.
+    pub const ALL: [Self; 29] = [
+        Self::NotFound,
+        Self::Exists,
+        Self::IsADirectory,
+        Self::NotADirectory,
+        Self::NotEmpty,
+        Self::Denied,
+        Self::Busy,
+        Self::LeaseLost,
+        Self::SafeMode,
+        Self::QuotaExceeded,
+        Self::Conflict,
+        Self::NoSpace,
+        Self::TryAgain,
+        Self::NoSuchDatanode,
+        Self::NoSuchJob,
+        Self::NotAMetadataServer,
+        Self::Refused,
+        Self::Invalid,
+        Self::Unreachable,
+        Self::TimedOut,
+        Self::Broken,
+        Self::Protocol,
+        Self::NoReplica,
+        Self::NoNodeLeft,
+        Self::NotComplete,
+        Self::Unsupported,
+        Self::Closed,
+        Self::Forked,
+        Self::Internal,
+    ];
 }
 
 impl Error {
@@ -305,6 +342,53 @@ mod tests {
                 assert_eq!(kind, wanted, "{class} {detail:?} {message:?}");
             }
         }
+    }
+
+    /// What each kind stands for. A kind that is added needs a line here, or this does not compile.
+    fn example(kind: ErrorKind) -> Error {
+        let refused = |detail| Error::of_exception(exception::IO.into(), "", Some(Box::new(Detail::of(detail))));
+        let of_class = |class: &str| Error::of_exception(class.into(), "", None);
+        let of_call = |error| Error::of_call("h:1", error);
+        match kind {
+            ErrorKind::NotFound => refused(Kind::NotFound),
+            ErrorKind::Exists => refused(Kind::AlreadyExists),
+            ErrorKind::IsADirectory => refused(Kind::IsADirectory),
+            ErrorKind::NotADirectory => refused(Kind::NotADirectory),
+            ErrorKind::NotEmpty => refused(Kind::NotEmpty),
+            ErrorKind::Denied => refused(Kind::PermissionDenied),
+            ErrorKind::Busy => refused(Kind::Busy),
+            ErrorKind::LeaseLost => refused(Kind::LeaseLost),
+            ErrorKind::SafeMode => refused(Kind::SafeModeOn),
+            ErrorKind::QuotaExceeded => refused(Kind::QuotaExceeded),
+            ErrorKind::Conflict => refused(Kind::Conflict),
+            ErrorKind::NoSpace => refused(Kind::NoSpace),
+            ErrorKind::TryAgain => refused(Kind::TryAgain),
+            ErrorKind::NoSuchDatanode => refused(Kind::NoSuchDatanode),
+            ErrorKind::NoSuchJob => refused(Kind::NoSuchJob),
+            ErrorKind::NotAMetadataServer => of_class(exception::RPC_NO_SUCH_PROTOCOL),
+            ErrorKind::Refused => of_class("a.class.that.nobody.Knows"),
+            ErrorKind::Invalid => refused(Kind::InvalidRequest),
+            ErrorKind::Unreachable => of_call(rpc::CallError::Connect(io::ErrorKind::ConnectionRefused.into())),
+            ErrorKind::TimedOut => of_call(rpc::CallError::TimedOut),
+            ErrorKind::Broken => of_call(rpc::CallError::Broken("it was closed".into())),
+            ErrorKind::Protocol => of_call(rpc::CallError::Decode("no message".into())),
+            ErrorKind::NoReplica => Error::NoReplica { block: 1, tried: String::new() },
+            ErrorKind::NoNodeLeft => Error::NoNodeLeft { block: 1, tried: String::new() },
+            ErrorKind::NotComplete => Error::NotComplete,
+            ErrorKind::Unsupported => Error::Unsupported("this"),
+            ErrorKind::Closed => Error::Closed,
+            ErrorKind::Forked => Error::Forked,
+            ErrorKind::Internal => Error::Internal("the task panicked".into()),
+        }
+    }
+
+    #[test]
+    fn each_kind_comes_from_what_it_stands_for() {
+        let kinds = ErrorKind::ALL;
+        assert!(kinds.iter().all(|kind| example(*kind).kind() == *kind));
+        // A text for people, that begins as one in the middle of a sentence does.
+        let told = kinds.map(|kind| example(kind).to_string());
+        assert!(told.iter().all(|text| text.chars().next().is_none_or(|first| !first.is_uppercase())), "{told:?}");
     }
 
     #[test]

@@ -161,34 +161,4 @@ mod tests {
         scope.close().await;
         assert_eq!(kind(scope.check()), ErrorKind::Forked, "what is told first does not change");
     }
-
-    /// A program without a runtime of its own, as one in Python: it polls, the scope's runtime has timers and tasks.
-    #[test]
-    fn work_runs_on_the_runtime_that_was_given() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let scope = Scope::new(Some(runtime.handle().clone()));
-        let slept = scope.run(async {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-            Ok(())
-        });
-        poll_without_runtime(slept).unwrap();
-        assert_eq!(poll_without_runtime(scope.spawn("counts", async { 7 })).unwrap(), 7);
-    }
-
-    fn poll_without_runtime<F: Future>(future: F) -> F::Output {
-        struct Unpark(std::thread::Thread);
-        impl std::task::Wake for Unpark {
-            fn wake(self: Arc<Self>) {
-                self.0.unpark();
-            }
-        }
-        let waker = Arc::new(Unpark(std::thread::current())).into();
-        let mut future = pin!(future);
-        loop {
-            match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(done) => return done,
-                Poll::Pending => std::thread::park(),
-            }
-        }
-    }
 }

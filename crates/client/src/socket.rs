@@ -53,3 +53,26 @@ impl Drop for Socket {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::io::AsyncReadExt;
+
+    /// What a child drops stays open for its parent.
+    #[tokio::test]
+    async fn a_socket_is_closed_by_the_process_that_made_it() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let xfer_port = listener.local_addr().unwrap().port();
+        let node = Node { ip: "127.0.0.1".into(), xfer_port, ..Node::default() };
+        for (distance, is_closed) in [(0, true), (1, false)] {
+            let mut socket = Socket::connect(&node).await.unwrap();
+            let (mut peer, _) = listener.accept().await.unwrap();
+            socket.process += distance;
+            drop(socket);
+            let ended = tokio::time::timeout(Duration::from_millis(50), peer.read(&mut [0])).await;
+            assert_eq!(ended.is_ok(), is_closed);
+        }
+    }
+}

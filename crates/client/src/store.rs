@@ -172,3 +172,23 @@ impl Store {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    /// As in a worker of a data loader that was forked: nothing is sent on what belongs to the parent.
+    #[tokio::test]
+    async fn a_forked_process_is_told_so() {
+        let url = Url::parse("hdfs://127.0.0.1:1/").unwrap();
+        let store = Store::in_scope(&url, Options::default(), Scope::of_process(std::process::id() + 1, None));
+        let client = store.client("me");
+        let forked = Some(ErrorKind::Forked);
+        assert_eq!(client.status("/f").await.err().map(|error| error.kind()), forked);
+        assert_eq!(client.open("/f").await.err().map(|error| error.kind()), forked);
+        assert_eq!(client.admin().members().await.err().map(|error| error.kind()), forked);
+        store.close().await;
+        assert_eq!(client.status("/f").await.err().map(|error| error.kind()), forked);
+    }
+}

@@ -2,5 +2,6 @@
 
 mod abilities;
 mod read;
+mod store;
 mod support;
 mod write;

@@ -47,6 +47,8 @@ pub(crate) struct Node {
     /// How long it takes to begin with a read.
     lag_ms: AtomicU64,
     pub(crate) connections: AtomicUsize,
+    /// Of those, how many have ended.
+    pub(crate) ended: AtomicUsize,
     pub(crate) heartbeats: AtomicUsize,
     pub(crate) syncs: AtomicUsize,
     /// Stages of the writes so far.
@@ -78,6 +80,7 @@ impl Node {
             tricks: Mutex::default(),
             lag_ms: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
             heartbeats: AtomicUsize::new(0),
             syncs: AtomicUsize::new(0),
             stages: Mutex::default(),
@@ -90,6 +93,7 @@ impl Node {
                 ::io::task::spawn("scripted session", async move {
                     let mut wire = Wire::new(&stream);
                     while node.op(&mut wire).await.is_ok() {}
+                    node.ended.fetch_add(1, Ordering::Relaxed);
                 });
             }
         });

@@ -20,6 +20,24 @@ pub(crate) struct Store {
     _server: rpc::Server,
 }
 
+/// Polls a future on a thread that has no runtime.
+pub(crate) fn poll_without_runtime<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+            std::task::Poll::Ready(done) => return done,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
 /// Bytes that differ from place to place, so that a shift shows.
 pub(crate) fn bytes(len: usize) -> Vec<u8> {
     let mut random = types::random::Seeded(len as u64);

@@ -1,0 +1,174 @@
+//! What the users of a store share, and what its end leaves.
+
+use crate::support::{Store, Trick, bytes, poll_without_runtime, quick};
+use client::{Create, ErrorKind, Kind, Options, Result, Status};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+use types::{ChecksumSpec, Millis};
+
+fn kind<T>(done: Result<T>) -> Option<ErrorKind> {
+    done.err().map(|error| error.kind())
+}
+
+fn listed(len: usize, modified: u64) -> Status {
+    Status {
+        kind: Kind::File,
+        name: "f".into(),
+        len: len as u64,
+        mode: 0o644,
+        owner: "ann".into(),
+        group: "users".into(),
+        modified: Millis(modified),
+        accessed: Millis(0),
+        replication: 3,
+        block_len: 1 << 20,
+        id: 16386,
+        child_count: 0,
+        unusable: None,
+    }
+}
+
+#[tokio::test]
+async fn users_of_a_store_share_its_connections() {
+    let store = Store::new(1).await;
+    let data = bytes(1000);
+    store.book.add_file("/f", &[&data]);
+    for user in ["ann", "bob"] {
+        let reader = store.client.store().client(user).open("/f").await.unwrap();
+        assert_eq!(reader.read_at(0, &mut [0; 500]).await.unwrap(), 500);
+    }
+    assert_eq!(store.nodes[0].connections.load(Ordering::Relaxed), 1);
+}
+
+/// Renewals, idle connections and whoever waits: all of it ends, and what is called later is told so.
+#[tokio::test]
+async fn closing_a_store_ends_everything() {
+    let store = Store::new(1).await;
+    let client = &store.client;
+    store.book.add_file("/f", &[&bytes(1000)]);
+    let mut reader = client.open("/f").await.unwrap();
+    assert_eq!(reader.read_at(0, &mut [0; 500]).await.unwrap(), 500);
+    let mut writer = client.create("/g", &Create::default()).await.unwrap();
+    writer.write(&[1; 100]).await.unwrap();
+    writer.flush().await.unwrap();
+    while store.book.count("renewLease") == 0 {
+        sleep(Duration::from_millis(5)).await;
+    }
+
+    store.nodes[0].set_lag(Duration::from_secs(60));
+    let (mut buffer, mut other) = ([0; 500], [0; 500]);
+    let waiting = reader.read_at(0, &mut buffer);
+    let closing = async {
+        sleep(Duration::from_millis(50)).await;
+        client.store().close().await;
+    };
+    let (waited, ()) = timeout(Duration::from_secs(5), async { tokio::join!(waiting, closing) }).await.unwrap();
+    assert_eq!(kind(waited), Some(ErrorKind::Closed));
+
+    let renewed = store.book.count("renewLease");
+    let closed = Some(ErrorKind::Closed);
+    assert_eq!(kind(reader.read(&mut other).await), closed);
+    assert_eq!(kind(writer.flush().await), closed);
+    assert_eq!(kind(writer.close().await), closed);
+    assert_eq!(kind(client.status("/f").await), closed);
+    assert_eq!(kind(client.open("/f").await), closed);
+    assert_eq!(kind(client.create("/h", &Create::default()).await), closed);
+    assert_eq!(kind(client.store().client("bob").list("/").await), closed);
+    assert_eq!(kind(client.admin().members().await), closed);
+    drop(reader);
+    sleep(Duration::from_millis(150)).await;
+    assert_eq!(
+        store.book.count("renewLease"),
+        renewed,
+        "leases are renewed every 50 ms, also of a store that was closed"
+    );
+    client.store().close().await;
+}
+
+/// A connection that waits for its next operation ends with the store, and not when it has been idle for long.
+#[tokio::test]
+async fn idle_connections_end_with_the_store() {
+    let store = Store::new(1).await;
+    store.book.add_file("/f", &[&bytes(1000)]);
+    let reader = store.client.open("/f").await.unwrap();
+    assert_eq!(reader.read_at(0, &mut [0; 500]).await.unwrap(), 500);
+    sleep(Duration::from_millis(50)).await;
+    let ended = || store.nodes[0].ended.load(Ordering::Relaxed);
+    assert_eq!(ended(), 0);
+    store.client.store().close().await;
+    let all = async {
+        while ended() == 0 {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(1), all).await.expect("the node sees the end of its connection");
+}
+
+/// A file of a listing is opened again without a call, by whoever opened it before, while it is the same.
+#[tokio::test]
+async fn a_listed_file_is_opened_again_without_a_call() {
+    let store = Store::new(1).await;
+    let data = bytes(1000);
+    store.book.add_file("/f", &[&data]);
+    let asked = || store.book.count("getBlockLocations");
+    let (ann, bob) = (store.client.clone(), store.client.store().client("bob"));
+    for (client, modified, count) in [(&ann, 1, 1), (&ann, 1, 1), (&bob, 1, 2), (&ann, 2, 3), (&ann, 2, 3)] {
+        let mut reader = client.open_listed("/f", &listed(1000, modified)).await.unwrap();
+        let mut read = vec![0; 1001];
+        assert_eq!(reader.read(&mut read).await.unwrap(), 1000);
+        assert!(read[..1000] == data);
+        assert_eq!(asked(), count);
+    }
+    // The status is older than the file: what is read is what the server names, and is not kept under that status.
+    for count in [4, 5] {
+        assert_eq!(ann.open_listed("/f", &listed(900, 1)).await.unwrap().len(), 1000);
+        assert_eq!(asked(), count);
+    }
+}
+
+/// Where a file's blocks are is asked anew once all replicas that are known have failed, and all readers learn it.
+#[tokio::test]
+async fn known_locations_that_fail_are_asked_anew() {
+    let store = Store::new(2).await;
+    let data = bytes(1000);
+    store.book.add_file("/f", &[&data]);
+    store.book.state().show.extend([vec![0], vec![1]]);
+    let status = listed(1000, 1);
+    let open = || store.client.open_listed("/f", &status);
+    let (first, second) = (open().await.unwrap(), open().await.unwrap());
+    assert_eq!(store.book.count("getBlockLocations"), 1);
+    store.nodes[0].script(vec![Trick::HangUp; 9]);
+    assert_eq!(first.read_at(0, &mut [0; 1000]).await.unwrap(), 1000);
+    assert_eq!(second.read_at(0, &mut [0; 1000]).await.unwrap(), 1000);
+    assert_eq!(store.book.count("getBlockLocations"), 2);
+
+    // Another file is there now: the bytes that were opened are gone, and the next one who opens it asks.
+    store.book.add_file("/f", &[&data]);
+    store.nodes[1].script(vec![Trick::HangUp; 9]);
+    assert_eq!(kind(first.read_at(0, &mut [0; 1000]).await), Some(ErrorKind::NotFound));
+    let asked = store.book.count("getBlockLocations");
+    open().await.unwrap();
+    assert_eq!(store.book.count("getBlockLocations"), asked + 1);
+}
+
+/// A program without a runtime, as one in Python: it polls, and the store's runtime has sockets, timers and tasks.
+#[test]
+fn a_store_with_a_runtime_of_its_own_is_used_from_anywhere() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let options = Options { runtime: Some(runtime.handle().clone()), ..quick() };
+    let store = runtime.block_on(Store::with(3, ChecksumSpec::DEFAULT, 64 << 10, options));
+    let data = bytes(300_000);
+    let written = poll_without_runtime(async {
+        let mut writer = store.client.create("/f", &Create::default()).await?;
+        writer.write(&data).await?;
+        writer.close().await?;
+        let mut reader = store.client.open("/f").await?;
+        let mut read = vec![0; data.len()];
+        reader.read_at(0, &mut read[..1000]).await?;
+        reader.read(&mut read).await?;
+        store.client.store().close().await;
+        Ok::<_, client::Error>(read)
+    });
+    assert!(written.unwrap() == data);
+}
