@@ -1,6 +1,6 @@
 //! The datanodes, where blocks are, and the work on both. Messages come as the server sends them.
 
-use super::Admin;
+use super::connection::Admin;
 use crate::error::Result;
 use wire::admin::datanodes::{DRAIN, DrainRequest, DrainResponse, LIST_DATANODES, ListDatanodesRequest};
 use wire::admin::jobs::{

@@ -1,6 +1,6 @@
 //! The group of metadata servers.
 
-use super::Admin;
+use super::connection::Admin;
 use crate::error::{Error, Result};
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,50 +1,9 @@
 //! What a superuser asks of a store beside its files. One file for each thing that is administered.
 
+mod connection;
 pub mod datanodes;
 mod meta;
 mod safe_mode;
 
+pub use connection::Admin;
 pub use meta::{Group, Member};
-
-use crate::client::Client;
-use crate::error::{Error, Result};
-use crate::store::Store;
-use std::sync::Arc;
-
-/// A connection of its own for administration; see [`Client::admin`].
-#[derive(Clone, Debug)]
-pub struct Admin {
-    store: Store,
-    rpc: Arc<rpc::Servers>,
-    user: String,
-}
-
-impl Client {
-    /// Administration of this client's store, as its user.
-    pub fn admin(&self) -> Admin {
-        let (store, user) = (self.store().clone(), self.user().to_owned());
-        Admin { rpc: store.servers(&user, wire::admin::ADMIN_PROTOCOL), store, user }
-    }
-}
-
-impl Admin {
-    async fn call<Q, A>(&self, method: &str, request: &Q) -> Result<A>
-    where
-        Q: prost::Message,
-        A: prost::Message + Default,
-    {
-        self.call_in(wire::admin::ADMIN_PROTOCOL, method, request).await
-    }
-
-    async fn call_in<Q, A>(&self, protocol: &str, method: &str, request: &Q) -> Result<A>
-    where
-        Q: prost::Message,
-        A: prost::Message + Default,
-    {
-        let call = async {
-            let answer = self.rpc.call_in(protocol, method, request).await;
-            answer.map_err(|error| Error::of_call(self.rpc.addr(), error))
-        };
-        self.store.scope().run(call).await
-    }
-}

@@ -1,6 +1,6 @@
 //! Safe mode, by HDFS's own call.
 
-use super::Admin;
+use super::connection::Admin;
 use crate::error::Result;
 use hdfs::proto::{SafeModeActionProto, SetSafeModeRequestProto, SetSafeModeResponseProto};
 
