@@ -21,12 +21,16 @@ pub struct Change<'s> {
     _held: Held,
 }
 
-impl<'s> Change<'s> {
-    pub(crate) fn new(store: &'s Store, alone: MutexGuard<'s, ()>) -> Self {
-        let held = Held::take(store.identity());
-        Self { store, view: store.view(), staged: Layer::default(), alone, _held: held }
+impl Store {
+    /// Begins a change. Waits for the change under way and, if too much is in memory, for a flush.
+    pub fn change(&self) -> Change<'_> {
+        let alone = self.begin_change();
+        let held = Held::take(self.identity());
+        Change { store: self, view: self.view(), staged: Layer::default(), alone, _held: held }
     }
+}
 
+impl Change<'_> {
     /// What it changes so far, ascending; `None` in place of a value: the row is deleted.
     pub fn staged(&self) -> impl Iterator<Item = (Table, &[u8], Option<&[u8]>)> {
         self.staged.iter().map(|(full, value)| (Table(full[0]), &full[1..], value))

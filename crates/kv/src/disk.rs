@@ -5,16 +5,17 @@
 //! value  [sum u32 big-endian][value]      sum = CRC-32C(value) xor CRC-32C(key) rotated left by one bit
 //! ```
 
+use crate::error::KvError;
 use crate::layer::{FULL_KEY_LEN_MAX, Layer};
+use crate::sum::{self, SUM_LEN, checked};
 use crate::tree::Range;
-use crate::{KvError, cold, pages};
+use crate::{cold, pages};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvOpenOptions, PutFlags, RoTxn, RwTxn, WithoutTls};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use types::ChecksumKind;
 
 pub(crate) struct Disk {
     // Dropped in this order: the lock goes when the map is gone.
@@ -35,7 +36,6 @@ const CHECKED_LEN_MAX: u64 = 256 << 20;
 const FILE: &str = "data.mdb";
 /// At the beginning of LMDB's file.
 const META_PAGE_COUNT: usize = 2;
-const SUM_LEN: usize = 4;
 pub(crate) const FORMAT_KEY: &[u8] = b"\0format";
 const FORMAT: &[u8] = &[1];
 
@@ -189,7 +189,7 @@ impl Disk {
 }
 
 fn put(rows: &Database<Bytes, Bytes>, write: &mut RwTxn<'_>, full: &[u8], value: &[u8]) -> heed::Result<()> {
-    let sum = sum(full, value).to_be_bytes();
+    let sum = sum::of(full, value).to_be_bytes();
     rows.put_reserved(write, full, SUM_LEN + value.len(), |space| {
         space.write_all(&sum)?;
         space.write_all(value)
@@ -206,7 +206,7 @@ impl Replacement<'_> {
     /// A row behind all before it.
     pub(crate) fn append(&mut self, full: &[u8], value: &[u8]) -> Result<(), KvError> {
         let mut stored = Vec::with_capacity(SUM_LEN + value.len());
-        stored.extend_from_slice(&sum(full, value).to_be_bytes());
+        stored.extend_from_slice(&sum::of(full, value).to_be_bytes());
         stored.extend_from_slice(value);
         let put = self.disk.rows.put_with_flags(&mut self.write, PutFlags::APPEND, full, &stored);
         put.map_err(self.disk.fault("writing"))
@@ -293,18 +293,5 @@ fn is_no_space(error: &std::io::Error, dir: &Path) -> bool {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => true,
         _ => Errno::from_io_error(error) == Some(Errno::IO) && is_cut_short(),
-    }
-}
-
-/// The key is covered too, so that a row found under a wrong key is noticed.
-fn sum(full: &[u8], value: &[u8]) -> u32 {
-    // Two sums joined by a rotation cost no copy; any single flipped bit changes one of them.
-    ChecksumKind::Crc32c.of(value) ^ ChecksumKind::Crc32c.of(full).rotate_left(1)
-}
-
-pub(crate) fn checked<'t>(full: &[u8], stored: &'t [u8]) -> Result<&'t [u8], KvError> {
-    match stored.split_first_chunk::<SUM_LEN>() {
-        Some((have, value)) if u32::from_be_bytes(*have) == sum(full, value) => Ok(value),
-        _ => Err(KvError::Damaged { table: full.first().copied().unwrap_or(0) }),
     }
 }

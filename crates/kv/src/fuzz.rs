@@ -1,6 +1,6 @@
 //! What this crate reads from its file and from other stores, as functions of bytes, for fuzz targets.
 
-use crate::export::{SUM_LEN, rows_of};
+use crate::chunk::{SUM_LEN, rows_of};
 use types::ChecksumKind;
 
 /// A chunk of another store's rows, as it is and with a checksum that fits. Whatever the bytes are, nothing panics.

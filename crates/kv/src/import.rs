@@ -9,8 +9,8 @@
 //! Promise: after a crash the store has all of the old rows or all of the new ones: they are replaced in one
 //! transaction.
 
-use crate::KvError;
-use crate::export::rows_of;
+use crate::chunk::rows_of;
+use crate::error::KvError;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Several sorted runs of rows read as one: the first run that has a key decides what it says.
 
-use crate::KvError;
+use crate::error::KvError;
 
 /// A row, or the word that it is gone.
 pub(crate) type Item<'a> = Result<(&'a [u8], Option<&'a [u8]>), KvError>;

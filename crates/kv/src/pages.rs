@@ -16,7 +16,7 @@
 //! a damaged key or branch makes rows look absent, and a damaged length makes the process read behind the map's end,
 //! which kills it.
 
-use crate::disk::checked;
+use crate::sum::checked;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 

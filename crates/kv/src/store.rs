@@ -1,17 +1,14 @@
 //! The store: its layers, and how they come to disk.
 
-use crate::KvError;
-use crate::change::Change;
 use crate::change_guard::Held;
 use crate::disk::Disk;
-use crate::export::Export;
+use crate::error::KvError;
 use crate::import::Import;
 use crate::layer::{Layer, full_key};
-use crate::view::View;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use types::rows::Table;
 
 #[derive(Clone, Copy, Debug)]
@@ -99,13 +96,8 @@ impl Store {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The rows as of now.
-    pub fn view(&self) -> View<'_> {
-        View::new(self)
-    }
-
-    /// Begins a change. Waits for the change under way and, if too much is in memory, for a flush.
-    pub fn change(&self) -> Change<'_> {
+    /// Waits for the change under way and, if too much is in memory, for a flush. Only the holder commits.
+    pub(crate) fn begin_change(&self) -> MutexGuard<'_, ()> {
         if self.overlay_len() > self.inner.overlay_len_max
             && let Err(error) = self.flush()
         {
@@ -113,7 +105,7 @@ impl Store {
             tracing::error!(%error, "changes in memory are over their limit and cannot be brought to disk");
         }
         Held::refuse(self.identity());
-        Change::new(self, self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner))
+        self.inner.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Brings every change that was committed before to disk. Views and changes go on meanwhile.
@@ -132,11 +124,6 @@ impl Store {
                 return Ok(());
             }
         }
-    }
-
-    /// A copy of all rows as of the last flush, to be read bit by bit.
-    pub fn export(&self) -> Result<Export, KvError> {
-        Export::begin(self)
     }
 
     /// Puts the rows of another store, and then `rows` (table, key, value), in the place of all that is here, also of

@@ -1,7 +1,7 @@
 //! The rows of one moment, for reading.
 
-use crate::KvError;
 use crate::disk::Disk;
+use crate::error::KvError;
 use crate::layer::{FULL_KEY_LEN_MAX, Layer, full_key};
 use crate::merge::{Merge, Run};
 use crate::store::{Layers, Store};
@@ -41,14 +41,17 @@ impl Drop for View<'_> {
     }
 }
 
-impl<'s> View<'s> {
-    pub(crate) fn new(store: &'s Store) -> Self {
-        store.at_this_moment(|layers| {
-            let below = Below { disk: store.disk(), read: store.disk().read() };
-            Self { store, below, layers: Arc::clone(layers) }
+impl Store {
+    /// The rows as of now.
+    pub fn view(&self) -> View<'_> {
+        self.at_this_moment(|layers| {
+            let below = Below { disk: self.disk(), read: self.disk().read() };
+            View { store: self, below, layers: Arc::clone(layers) }
         })
     }
+}
 
+impl<'s> View<'s> {
     fn stack(&self) -> Stack<'_, 's> {
         self.below_staged(None)
     }
