@@ -6,7 +6,7 @@
 
 use crate::budget::Charge;
 use crate::lane::{Held, Lane};
-use crate::server::ServerOptions;
+use crate::options::ServerOptions;
 use bytes::Bytes;
 use hdfs::frame::FrameError;
 use std::sync::Arc;

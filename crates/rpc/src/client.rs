@@ -1,80 +1,17 @@
 //! The client: calls over one connection, which is made at the first call and again after it broke.
 
-use crate::answers::AnswerRoom;
-use crate::link::{Link, Response};
-use crate::server::FRAME_LEN_MAX;
+use crate::call_error::CallError;
+use crate::client_options::ClientOptions;
+use crate::link::{Link, Response, request_header};
 use bytes::{Bytes, BytesMut};
-use hdfs::exception::Detail;
 use hdfs::frame;
-use hdfs::proto::{OperationProto, RequestHeaderProto, RpcKindProto, RpcRequestHeaderProto};
+use hdfs::proto::{RequestHeaderProto, RpcRequestHeaderProto};
 use prost::Message;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-
-/// Why a call brought no response. Two variants differ only if the caller acts differently.
-#[derive(Debug, thiserror::Error)]
-pub enum CallError {
-    /// The server answered so: class and detail say what to do, and the message is for people.
-    #[error("{class}: {message}")]
-    Remote { class: String, message: String, detail: Option<Box<Detail>> },
-    /// The call was certainly not sent: try another server, or again later.
-    #[error("no connection: {0}")]
-    Connect(#[source] std::io::Error),
-    /// The call may or may not have happened. The next one connects again.
-    #[error("the connection broke: {0}")]
-    Broken(String),
-    /// As [`CallError::Broken`], and an answer that comes late is thrown away.
-    #[error("no answer in time")]
-    TimedOut,
-    /// The server speaks another language: do not try again.
-    #[error("the answer cannot be read: {0}")]
-    Decode(String),
-}
-
-impl CallError {
-    /// True if a server refused with this class.
-    pub fn is_class(&self, wanted: &str) -> bool {
-        matches!(self, Self::Remote { class, .. } if class == wanted)
-    }
-}
-
-/// Limits of one client.
-#[derive(Clone, Debug)]
-pub struct ClientOptions {
-    pub connect_time_max: Duration,
-    /// For a call from its start to its answer. Hadoop's client: 120 s.
-    pub call_time_max: Duration,
-    /// Longest answer. Hadoop's `ipc.maximum.response.length`.
-    pub frame_len_max: u32,
-    /// Calls not yet written; further ones wait.
-    pub queue_count_max: usize,
-    /// `None`: answers are counted nowhere, for who calls a few servers that he trusts.
-    pub answers: Option<AnswerRoom>,
-}
-
-impl ClientOptions {
-    /// For calls between the nodes of a store: their answers are no longer than requests, and whoever says that he is a
-    /// node is asked.
-    pub fn of_nodes(answers: AnswerRoom) -> Self {
-        Self { frame_len_max: FRAME_LEN_MAX, answers: Some(answers), ..Self::default() }
-    }
-}
-
-impl Default for ClientOptions {
-    fn default() -> Self {
-        Self {
-            connect_time_max: Duration::from_secs(10),
-            call_time_max: Duration::from_secs(60),
-            frame_len_max: types::limits::RPC_FRAME_LEN_MAX,
-            queue_count_max: 256,
-            answers: None,
-        }
-    }
-}
 
 /// Names a call across retries: a server remembers, by it, what it did already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,16 +152,5 @@ fn what(protocol: &str, method: &str) -> RequestHeaderProto {
         method_name: method.to_owned(),
         declaring_class_protocol_name: protocol.to_owned(),
         client_protocol_version: hdfs::protocol::VERSION,
-    }
-}
-
-pub(crate) fn request_header(call_id: i32, client_id: &Bytes, retry_count: i32) -> RpcRequestHeaderProto {
-    RpcRequestHeaderProto {
-        rpc_kind: Some(RpcKindProto::RpcProtocolBuffer.into()),
-        rpc_op: Some(OperationProto::RpcFinalPacket.into()),
-        call_id,
-        client_id: client_id.clone(),
-        retry_count: Some(retry_count),
-        ..RpcRequestHeaderProto::default()
     }
 }

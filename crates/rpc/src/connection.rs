@@ -1,13 +1,13 @@
 //! One connection of a server: reads frames, starts calls, and sends their answers as they are done.
 
 use crate::budget::{Budget, Charge};
+use crate::call::{Call, Service, Untaken};
+use crate::host::{Host, Phase};
 use crate::lane::{Held, Lane, USUAL_LEN_MAX};
 use crate::link::take_frame;
 use crate::pace::Patience;
-use crate::server::{Host, Phase};
 use crate::session::{Event, Refusal, Request, Session};
 use crate::writer::{Outgoing, Room, write_all};
-use crate::{Call, Service, Untaken};
 use ::io::{Seat, Work};
 use bytes::{Bytes, BytesMut};
 use hdfs::exception::Exception;

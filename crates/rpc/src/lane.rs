@@ -12,8 +12,8 @@
 
 use crate::budget::{Budget, Charge};
 use crate::coming::Coming;
+use crate::options::ServerOptions;
 use crate::pace::{Pace, Patience};
-use crate::server::ServerOptions;
 use bytes::{BufMut, Bytes, BytesMut};
 use hdfs::fields::{self, FIELD_LEN};
 use hdfs::frame::{self, FrameError};

@@ -1,14 +1,18 @@
 //! One connection of a client: many calls at once, answers in any order.
 
 use crate::answers::{AnswerRoom, Place};
-use crate::client::{CallError, ClientOptions, request_header};
+use crate::call_error::CallError;
+use crate::client_options::ClientOptions;
 use ::io::socket::SocketOptions;
 use ::io::task::Owned;
 use bytes::{Bytes, BytesMut};
 use hdfs::call_id;
 use hdfs::frame::{self, Answer};
 use hdfs::opening::{Auth, Opening};
-use hdfs::proto::{IpcConnectionContextProto, RpcStatusProto, UserInformationProto};
+use hdfs::proto::{
+    IpcConnectionContextProto, OperationProto, RpcKindProto, RpcRequestHeaderProto, RpcStatusProto,
+    UserInformationProto,
+};
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -176,6 +180,17 @@ fn opening(user: &str, protocol: &str, client_id: &Bytes) -> Bytes {
     let context = IpcConnectionContextProto { user_info: Some(user_info), protocol: Some(protocol.to_owned()) };
     frame::put_frame(&[&request_header(call_id::CONTEXT, client_id, -1), &context], &mut bytes);
     bytes.freeze()
+}
+
+pub(crate) fn request_header(call_id: i32, client_id: &Bytes, retry_count: i32) -> RpcRequestHeaderProto {
+    RpcRequestHeaderProto {
+        rpc_kind: Some(RpcKindProto::RpcProtocolBuffer.into()),
+        rpc_op: Some(OperationProto::RpcFinalPacket.into()),
+        call_id,
+        client_id: client_id.clone(),
+        retry_count: Some(retry_count),
+        ..RpcRequestHeaderProto::default()
+    }
 }
 
 async fn run(

@@ -1,7 +1,7 @@
 //! Whether a client keeps up while memory is held for it: others wait for that memory.
 
 use crate::budget::Budget;
-use crate::server::ServerOptions;
+use crate::options::ServerOptions;
 use ::io::{Clock, SystemClock};
 use std::io;
 use std::sync::Arc;

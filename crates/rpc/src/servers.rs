@@ -7,7 +7,9 @@
 //!          the next, under the same client id and call id: what was done already is not done again
 //! ```
 
-use crate::client::{Attempt, CallError, Client, ClientOptions};
+use crate::call_error::CallError;
+use crate::client::{Attempt, Client};
+use crate::client_options::ClientOptions;
 use hdfs::exception::{RETRIABLE, STANDBY};
 use hdfs::proto::{HaServiceStateProto, HaServiceStateRequestProto, HaServiceStateResponseProto};
 use prost::Message;

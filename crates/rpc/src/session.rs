@@ -5,7 +5,7 @@
 //! auth NONE ──────────────────────┴─▶ context (once) ─▶ call, call, …      pings at any time
 //! ```
 
-use crate::Identity;
+use crate::call::Identity;
 use bytes::Bytes;
 use hdfs::call_id;
 use hdfs::exception::{ACCESS_CONTROL, Exception};

@@ -1,0 +1,39 @@
+//! Limits of a client.
+
+use crate::answers::AnswerRoom;
+use crate::options::FRAME_LEN_MAX;
+use std::time::Duration;
+
+/// Limits of one client.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    pub connect_time_max: Duration,
+    /// For a call from its start to its answer. Hadoop's client: 120 s.
+    pub call_time_max: Duration,
+    /// Longest answer. Hadoop's `ipc.maximum.response.length`.
+    pub frame_len_max: u32,
+    /// Calls not yet written; further ones wait.
+    pub queue_count_max: usize,
+    /// `None`: answers are counted nowhere, for who calls a few servers that he trusts.
+    pub answers: Option<AnswerRoom>,
+}
+
+impl ClientOptions {
+    /// For calls between the nodes of a store: their answers are no longer than requests, and whoever says that he is a
+    /// node is asked.
+    pub fn of_nodes(answers: AnswerRoom) -> Self {
+        Self { frame_len_max: FRAME_LEN_MAX, answers: Some(answers), ..Self::default() }
+    }
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            connect_time_max: Duration::from_secs(10),
+            call_time_max: Duration::from_secs(60),
+            frame_len_max: types::limits::RPC_FRAME_LEN_MAX,
+            queue_count_max: 256,
+            answers: None,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What the connections of a server share.
+
+use crate::budget::Budget;
+use crate::expected::ExpectedLens;
+use crate::lane::Lane;
+use crate::options::ServerOptions;
+use ::io::{Crowd, LogLimit};
+use std::sync::Arc;
+
+/// How the server stands to its connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Serving,
+    /// No further request is read; those under way are answered.
+    Draining,
+    Cutting,
+}
+
+/// What all connections of a server share.
+pub(crate) struct Host<S> {
+    pub(crate) service: Arc<S>,
+    pub(crate) options: ServerOptions,
+    pub(crate) usual: Lane,
+    /// For requests of the urgent protocol.
+    pub(crate) urgent: Lane,
+    /// For answers: those that are expected, and those that are not taken yet.
+    pub(crate) answers: Arc<Budget>,
+    pub(crate) expected: ExpectedLens,
+    pub(crate) crowd: Arc<Crowd>,
+    /// Connections that are refused.
+    pub(crate) refusals: LogLimit,
+}

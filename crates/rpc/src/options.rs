@@ -1,0 +1,74 @@
+//! Limits of a server.
+
+use std::time::Duration;
+
+/// Longest request of a server that says nothing else. Hadoop takes 128 MiB; a page of a node's catalogue, the longest
+/// we know, has about 100 KB. Messages between the servers of a group must stay below it.
+pub const FRAME_LEN_MAX: u32 = 4 << 20;
+
+/// Limits of one server. Every figure is a guess unless it says otherwise.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Longest request.
+    pub frame_len_max: u32,
+    /// Calls of one connection under way, their answers not yet taken. At the limit the connection is not read.
+    pub calls_per_connection_max: usize,
+    /// When there are more, the one whose client was waited for longest is closed, and a new one if all have calls
+    /// under way.
+    pub connections_max: usize,
+    /// Bytes of requests and answers of all connections. At the limit no further request is read, and no call started.
+    pub held_len_max: usize,
+    /// Connections that were opened for this protocol have memory of their own, `urgent_len_max` bytes: what the
+    /// servers of a group say to each other must not wait for clients' requests, or too much of these would cost them
+    /// their leader. They are accepted from those that [`Service::admit_urgent`] names, and calls of this protocol come
+    /// over them alone.
+    pub urgent_protocol: Option<&'static str>,
+    pub urgent_len_max: usize,
+    /// What long urgent requests may take together when they are decoded.
+    pub urgent_decoded_len_max: usize,
+    /// A long request that is not let in to be decoded for so long ends its connection: it holds memory meanwhile.
+    pub decoded_wait_max: Duration,
+    /// Bytes of answers that one connection has not taken, and of those its calls under way are expected to need. At
+    /// the limit no further call of it starts; one call may always be under way.
+    pub answers_len_per_connection_max: usize,
+    /// Until the context has come.
+    pub opening_time_max: Duration,
+    /// From a frame's length to its end, and for a client to take an answer; a second more for each
+    /// `len_per_second_min` bytes. Who is slower is cut off.
+    pub frame_time_max: Duration,
+    pub answer_time_max: Duration,
+    pub len_per_second_min: usize,
+    /// While memory is short, who moves fewer bytes than `len_per_second_min` for so long is cut off.
+    pub stall_time_max: Duration,
+    /// A silent connection is closed after this, if there are more than `idle_connections_max` of all kinds.
+    /// Hadoop: 20 s, and 4000.
+    pub idle_time_max: Duration,
+    pub idle_connections_max: usize,
+    /// For calls under way when the server shuts down.
+    pub drain_time_max: Duration,
+}
+
+/// Guesses where nothing else is said here or at the field.
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            frame_len_max: FRAME_LEN_MAX,
+            calls_per_connection_max: 100,
+            connections_max: 10_000,
+            held_len_max: 256 << 20,
+            urgent_protocol: None,
+            urgent_len_max: 16 << 20,
+            urgent_decoded_len_max: 64 << 20,
+            decoded_wait_max: Duration::from_secs(20),
+            answers_len_per_connection_max: 1 << 20,
+            opening_time_max: Duration::from_secs(20),
+            frame_time_max: Duration::from_secs(60),
+            answer_time_max: Duration::from_secs(60),
+            len_per_second_min: 64 << 10,
+            stall_time_max: Duration::from_secs(1),
+            idle_time_max: Duration::from_secs(20),
+            idle_connections_max: 4000,
+            drain_time_max: Duration::from_secs(3),
+        }
+    }
+}
