@@ -21,6 +21,10 @@
 //! server in one call (`small/`), where the store knows how to. Whatever is in the way is told by `close` then, not by
 //! `create`.
 //!
+//! What all users of a process share (sockets, latencies, locations) is in a [`Store`]; a [`Client`] is one user of it.
+//! Whatever waits does so in a scope (`scope`), which [`Store::close`] ends. HDFS's messages about blocks end in
+//! `messages` and `calls` (docs/adr/0018).
+//!
 //! Start reading at [`Client::connect`]; a read goes through `read/`, a write through `write/`.
 
 pub mod admin;

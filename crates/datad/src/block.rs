@@ -24,7 +24,7 @@ pub(crate) fn checksum_spec(checksum: &proto::ChecksumProto) -> Result<ChecksumS
 
 /// `ip:port` of a node, exactly as the client names it in its own list.
 pub(crate) fn link_text(node: &proto::DatanodeInfoProto) -> String {
-    format!("{}:{}", node.id.ip_addr, node.id.xfer_port)
+    node.id.xfer_addr()
 }
 
 pub(crate) fn node_addr(node: &proto::DatanodeInfoProto) -> Option<SocketAddr> {
