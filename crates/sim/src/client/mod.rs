@@ -4,7 +4,6 @@
 //! As the crate `client` does it; what was promised to its program is told to the oracle.
 
 mod block;
-mod chain;
 mod writer;
 
 use crate::executor::{Boxed, HostId, Sim};
@@ -156,7 +155,6 @@ impl Client {
     }
 
     pub(crate) async fn append(self: &Rc<Self>, path: &FsPath) -> Result<Option<Writer>> {
-        self.world.note_recoveries(); // those of the last block, before it is open again
         let (name, at) = (self.name.clone(), path.clone());
         let (last, status) = self.call(move |metad, key| Box::pin(metad.append(key, name.clone(), at.clone()))).await?;
         let Some(tag) = self.world.oracle.borrow().tag(status.id) else { return Ok(None) };
