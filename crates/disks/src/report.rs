@@ -5,6 +5,7 @@
 
 use crate::disks::Disks;
 use io::Clock;
+use types::DiskReport;
 
 /// Bytes of all disks that are not out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,24 +13,6 @@ pub struct Usage {
     pub capacity_len: u64,
     pub used_len: u64,
     pub free_len: u64,
-}
-
-/// One disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DiskReport {
-    /// The id of its volume, if that is known.
-    pub volume: String,
-    pub dir: String,
-    /// Why it takes no writes; empty for a sound one.
-    pub failure: String,
-    pub capacity_len: u64,
-    pub used_len: u64,
-    pub free_len: u64,
-    pub replica_count: u64,
-    /// Replicas that are being written.
-    pub stream_count: u64,
-    /// For how long the replica that waits longest for the scrub was not read; `None`: there is none.
-    pub unread_ms: Option<u64>,
 }
 
 impl Disks {

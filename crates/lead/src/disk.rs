@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::time::Duration;
+use types::DiskReport;
 
 /// Bytes of a text that is kept of what a node reports of a disk.
 const TEXT_LEN_MAX: usize = 300;
@@ -12,25 +13,6 @@ const TEXT_LEN_MAX: usize = 300;
 const LOGGED_COUNT_MAX: usize = 8;
 /// After failures of a node were logged, no further ones of it are for so long. A guess.
 const LOGGED_EACH: Duration = Duration::from_secs(60);
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Disk {
-    /// The volume's id, a UUID; empty if it was never known.
-    pub volume: String,
-    /// Where it lies on the node.
-    pub dir: String,
-    /// Why nothing is written there any more; empty for a sound one.
-    pub failure: String,
-    pub capacity_len: u64,
-    /// By replicas.
-    pub used_len: u64,
-    pub free_len: u64,
-    pub replica_count: u64,
-    /// Replicas that are being written there.
-    pub stream_count: u64,
-    /// For so long the replica was not read that waits longest for the background scrub.
-    pub unread_ms: Option<u64>,
-}
 
 /// What is kept of a text for as long as its node is known: no longer than people read, and in memory of its own.
 pub fn kept_text(text: &str) -> String {
@@ -40,7 +22,7 @@ pub fn kept_text(text: &str) -> String {
 /// Disks of which the failure is to be logged.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct FailedDisks {
-    pub shown: Vec<Disk>,
+    pub shown: Vec<DiskReport>,
     /// Failed as well, and are not named.
     pub more_count: usize,
 }
@@ -55,21 +37,21 @@ pub(crate) struct LoggedFailures {
 
 impl LoggedFailures {
     /// Of the disks that are reported now, those whose failure was not logged yet and is now.
-    pub(crate) fn take_news(&mut self, disks: &[Disk], now: Duration) -> FailedDisks {
+    pub(crate) fn take_news(&mut self, disks: &[DiskReport], now: Duration) -> FailedDisks {
         let failed = || disks.iter().filter(|disk| !disk.failure.is_empty());
         let failed_dirs: BTreeSet<&str> = failed().map(|disk| &*disk.dir).collect();
         self.dirs.retain(|dir| failed_dirs.contains(&**dir));
         if self.at.is_some_and(|at| now < at + LOGGED_EACH) {
             return FailedDisks::default();
         }
-        let news: Vec<&Disk> = failed().filter(|disk| !self.dirs.contains(&disk.dir)).collect();
+        let news: Vec<&DiskReport> = failed().filter(|disk| !self.dirs.contains(&disk.dir)).collect();
         if news.is_empty() {
             return FailedDisks::default();
         }
         self.at = Some(now);
         self.dirs.extend(news.iter().map(|disk| disk.dir.clone()));
         assert_eq!(self.dirs.len(), failed_dirs.len(), "each failed disk was logged or counted");
-        let shown: Vec<Disk> = news.iter().take(LOGGED_COUNT_MAX).map(|disk| Disk::clone(disk)).collect();
+        let shown: Vec<DiskReport> = news.iter().take(LOGGED_COUNT_MAX).map(|disk| DiskReport::clone(disk)).collect();
         FailedDisks { more_count: news.len() - shown.len(), shown }
     }
 
@@ -85,11 +67,12 @@ mod tests {
 
     #[test]
     fn a_failure_is_news_once() {
-        let disk = |dir: &str, failure: &str| Disk { dir: dir.into(), failure: failure.into(), ..Disk::default() };
+        let disk =
+            |dir: &str, failure: &str| DiskReport { dir: dir.into(), failure: failure.into(), ..DiskReport::default() };
         let before = [disk("/a", ""), disk("/b", "cannot sync")];
         let after = [disk("/a", "cannot read"), disk("/b", "cannot sync"), disk("/c", ""), disk("/d", "gone")];
         let mut logged = LoggedFailures::default();
-        let mut news = |disks: &[Disk], seconds| -> Vec<String> {
+        let mut news = |disks: &[DiskReport], seconds| -> Vec<String> {
             let news = logged.take_news(disks, Duration::from_secs(seconds));
             assert_eq!(news.more_count, 0);
             news.shown.into_iter().map(|disk| disk.dir).collect()
@@ -108,8 +91,11 @@ mod tests {
         let mut logged = LoggedFailures::default();
         let mut shown_count = 0;
         for beat in 0..60u64 {
-            let disk =
-                |number: u64| Disk { dir: format!("/{beat}/{number}"), failure: "gone".into(), ..Disk::default() };
+            let disk = |number: u64| DiskReport {
+                dir: format!("/{beat}/{number}"),
+                failure: "gone".into(),
+                ..DiskReport::default()
+            };
             let news = logged.take_news(&(0..200).map(disk).collect::<Vec<_>>(), Duration::from_secs(beat));
             assert_eq!(news.more_count, if beat == 0 { 200 - LOGGED_COUNT_MAX } else { 0 });
             shown_count += news.shown.len();

@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 use crate::complaints::Complaints;
 use crate::container_audit::ContainerAudit;
 use crate::container_sizes::ContainerSizes;
-use crate::disk::{Disk, FailedDisks, LoggedFailures};
+use crate::disk::{FailedDisks, LoggedFailures};
 use crate::doomed::Doomed;
 use crate::effects::{EffectHandler, Wakeups};
 use crate::hash_tree_queue::HashTreeQueue;
@@ -36,7 +36,7 @@ use namespace::Effects;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::rows::{Rows, RowsError};
-use types::{ContainerId, Millis, NodeId};
+use types::{ContainerId, DiskReport, Millis, NodeId};
 
 #[derive(Debug)]
 pub struct Leader {
@@ -77,7 +77,7 @@ pub struct Leader {
     pub(crate) lost: BTreeSet<NodeId>,
     /// Position in the search for removable containers.
     pub(crate) removal_after: Option<ContainerId>,
-    disks: BTreeMap<NodeId, Vec<Disk>>,
+    disks: BTreeMap<NodeId, Vec<DiskReport>>,
     /// Of nodes with a failed disk.
     logged_disk_failures: BTreeMap<NodeId, LoggedFailures>,
 }
@@ -184,12 +184,12 @@ impl Leader {
     }
 
     /// The disks of each node, as it reported them last.
-    pub fn disks(&self) -> &BTreeMap<NodeId, Vec<Disk>> {
+    pub fn disks(&self) -> &BTreeMap<NodeId, Vec<DiskReport>> {
         &self.disks
     }
 
     /// A node reports its disks. Answers whose failure is to be logged.
-    pub fn on_disks(&mut self, node: NodeId, disks: Vec<Disk>, now: Duration) -> FailedDisks {
+    pub fn on_disks(&mut self, node: NodeId, disks: Vec<DiskReport>, now: Duration) -> FailedDisks {
         let logged = self.logged_disk_failures.entry(node).or_default();
         let failed = logged.take_news(&disks, now);
         if logged.is_forgettable(now) {
@@ -351,7 +351,7 @@ pub(crate) mod tests {
     #[test]
     fn a_disk_that_fails_is_told_once() {
         let mut leader = leader();
-        let disk = |failure: &str| Disk { dir: "/a".into(), failure: failure.into(), ..Disk::default() };
+        let disk = |failure: &str| DiskReport { dir: "/a".into(), failure: failure.into(), ..DiskReport::default() };
         assert_eq!(leader.on_disks(node(1), vec![disk("")], NOW).shown, []);
         assert_eq!(leader.on_disks(node(1), vec![disk("cannot sync")], NOW).shown, [disk("cannot sync")]);
         assert_eq!(leader.on_disks(node(1), vec![disk("cannot sync")], NOW).shown, []);

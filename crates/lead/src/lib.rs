@@ -89,7 +89,7 @@ pub use comparison::{Compared, Comparison, Outcome};
 pub use complaints::{Complainant, Complaints};
 pub use container_sealing::Sealing;
 pub use container_sizes::ContainerSizes;
-pub use disk::{Disk, FailedDisks, kept_text};
+pub use disk::{FailedDisks, kept_text};
 pub use disk_balance::{DiskBalance, DiskBalanceReport, DiskBalanceTerms};
 pub use doomed::{Doomed, DoomedPage};
 pub use drain::{DrainPicture, LeftBehind};

@@ -54,7 +54,7 @@ pub(crate) fn status(leadership: &Leadership) -> Value {
     status
 }
 
-fn disk(disk: &lead::Disk) -> Value {
+fn disk(disk: &types::DiskReport) -> Value {
     json!({
         "dir": disk.dir, "volume": disk.volume, "failure": disk.failure, "capacity_len": disk.capacity_len,
         "used_len": disk.used_len, "free_len": disk.free_len, "replicas": disk.replica_count, "streams": disk.stream_count,

@@ -15,13 +15,13 @@ use hdfs::proto::{
     StorageTypeProto, TokenProto,
 };
 use io::OsRandom;
-use lead::{Cluster, Disk, Member, kept_text};
+use lead::{Cluster, Member, kept_text};
 use namespace::BlockRef;
 use namespace::{BlockView, FileBlocks, Kind, Status, StatusRow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::limits::{MODE_MASK, REPLICATION_MAX};
-use types::{ContainerId, FileId, Millis, NodeId};
+use types::{ContainerId, DiskReport, FileId, Millis, NodeId};
 use wire::BlockScope;
 
 /// −1 as Java's signed number travels: an offset that means nothing.
@@ -268,8 +268,8 @@ pub(crate) fn favored(cluster: &Cluster, hints: &[String]) -> Vec<NodeId> {
 }
 
 /// What is kept of a disk that a node reports.
-pub(crate) fn kept_disk(disk: &wire::node::Disk) -> Disk {
-    Disk {
+pub(crate) fn kept_disk(disk: &wire::node::Disk) -> DiskReport {
+    DiskReport {
         volume: kept_text(&disk.volume),
         dir: kept_text(&disk.dir),
         failure: kept_text(&disk.failure),
@@ -282,8 +282,8 @@ pub(crate) fn kept_disk(disk: &wire::node::Disk) -> Disk {
     }
 }
 
-pub(crate) fn disk(disk: &Disk) -> wire::node::Disk {
-    let Disk { volume, dir, failure, capacity_len, used_len, free_len, replica_count, stream_count, unread_ms } =
+pub(crate) fn disk(disk: &DiskReport) -> wire::node::Disk {
+    let DiskReport { volume, dir, failure, capacity_len, used_len, free_len, replica_count, stream_count, unread_ms } =
         disk.clone();
     wire::node::Disk { volume, dir, failure, capacity_len, used_len, free_len, replica_count, stream_count, unread_ms }
 }

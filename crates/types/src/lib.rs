@@ -4,6 +4,7 @@
 
 pub mod checksum;
 pub mod digest;
+mod disk;
 pub mod encoding;
 pub mod endpoint;
 pub mod id;
@@ -19,6 +20,7 @@ pub mod tree;
 
 pub use checksum::{ChecksumKind, ChecksumSpec};
 pub use digest::RowsDigest;
+pub use disk::DiskReport;
 pub use id::{BlockId, ContainerId, Epoch, FileId, Generation, InodeId, NodeId, PipelineId};
 pub use mutation::Mutation;
 pub use path::FsPath;

@@ -20,12 +20,11 @@ use crate::copier::Report;
 use crate::maintenance::Maintenance;
 use crate::replicas::{Replicas, report};
 use container::ReplicaInfo;
-use disks::DiskReport;
 use rpc::CallError;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use types::{BlockId, Generation, ReplicaState};
+use types::{BlockId, DiskReport, Generation, ReplicaState};
 use wire::node::{
     CATALOGUE, CatalogueRequest, DISK_COUNT_MAX, Deletion, Disk, HEARTBEAT, HeartbeatRequest, NODE_IN_USE,
     NODE_SUPERSEDED, Orders, PAGE_COUNT_MAX, REGISTER, RegisterResponse, Replica, Sender, Usage,

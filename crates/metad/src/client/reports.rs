@@ -9,11 +9,11 @@ use crate::to_hdfs::Locator;
 use hdfs::Exception;
 use hdfs::proto::datanode_info_proto::AdminState;
 use hdfs::proto::*;
-use lead::{Disk, Leader, Member};
+use lead::{Leader, Member};
 use namespace::read;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use types::{InodeId, NodeId};
+use types::{DiskReport, InodeId, NodeId};
 
 /// Corrupt files in one answer. HDFS: `dfs.corruptfilesreturned.max`.
 const CORRUPT_COUNT_MAX: usize = 500;
@@ -23,7 +23,7 @@ const OPEN_FILE_COUNT_MAX: usize = 1000;
 /// What is known of datanodes beside the picture of the cluster, at one moment.
 pub(super) struct Reporter<'a> {
     locator: Locator<'a>,
-    disks: BTreeMap<NodeId, Vec<Disk>>,
+    disks: BTreeMap<NodeId, Vec<DiskReport>>,
     versions: BTreeMap<NodeId, String>,
 }
 
@@ -68,18 +68,18 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    fn disks_of(&self, member: &Member) -> &[Disk] {
+    fn disks_of(&self, member: &Member) -> &[DiskReport] {
         self.disks.get(&member.node.id).map_or(&[], Vec::as_slice)
     }
 
     /// One for each disk. A node that has a single one calls it as in the locations of its blocks, which name no disk.
     fn storages(&self, member: &Member) -> Vec<StorageReportProto> {
         let disks = self.disks_of(member);
-        let whole = Disk {
+        let whole = DiskReport {
             capacity_len: member.usage.capacity_len,
             used_len: member.usage.used_len,
             free_len: member.usage.free_len,
-            ..Disk::default()
+            ..DiskReport::default()
         };
         match disks {
             [] | [_] => vec![storage(member.node.storage.clone(), disks.first().unwrap_or(&whole))],
@@ -88,7 +88,7 @@ impl<'a> Reporter<'a> {
     }
 }
 
-fn storage(storage_uuid: String, disk: &Disk) -> StorageReportProto {
+fn storage(storage_uuid: String, disk: &DiskReport) -> StorageReportProto {
     StorageReportProto {
         storage_uuid: storage_uuid.clone(),
         failed: Some(!disk.failure.is_empty()),
