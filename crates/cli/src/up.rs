@@ -19,7 +19,8 @@ pub(crate) struct Args {
     /// Where everything of this store lies [default: levada in the user's data directory]
     #[arg(long, value_name = "PATH")]
     dir: Option<PathBuf>,
-    /// First port; 0 takes free ones, and at the next start the same again [default: the ports of HDFS, 8020, 9870, 9866 and so on]
+    /// First port; 0 takes free ones, and at the next start the same again [default: the ports of HDFS, 8020, 9870,
+    /// 9866 and so on]
     #[arg(long, value_name = "N")]
     port_base: Option<u16>,
     /// How many metadata servers to run: 1, 3 or 5. Decided when the directory is new [default: as many as it has, or

@@ -1,4 +1,5 @@
-//! Where HDFS's messages about blocks and nodes end, and our own words begin. Fields that nobody here reads end here, too.
+//! Where HDFS's messages about blocks and nodes end, and our own words begin. Fields that nobody here reads end here,
+//! too.
 
 use crate::located::{FilePart, Located, Node, Token};
 use hdfs::proto;

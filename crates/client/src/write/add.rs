@@ -36,7 +36,8 @@ pub(super) async fn add_block(client: Client, mut new: NewBlock) -> Result<(Bloc
             Ok(block) => return Ok((block, new.excluded)),
             Err((node, fault)) => {
                 let addr = node.addr.clone();
-                tracing::info!(path = new.path, node = %addr, %fault, "a block's chain could not be set up; asking for another");
+                let path = &new.path;
+                tracing::info!(path, node = %addr, %fault, "a block's chain could not be set up; asking for another");
                 client.session.stock.exclude(&node.id);
                 new.excluded.push(node);
                 faults.push((addr, fault));

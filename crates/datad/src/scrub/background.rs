@@ -63,7 +63,8 @@ pub(crate) async fn run(
         match replicas.disks.for_disk(disk, move |_| Round::read(&path, now, period)).await {
             Ok(Ok(round)) => break round,
             Ok(Err(error)) => {
-                tracing::warn!(path = %replicas.disks.disks()[disk].dir().display(), %error, "the place of the background scrub does not read; a round begins");
+                let dir = replicas.disks.disks()[disk].dir().display();
+                tracing::warn!(%dir, %error, "the place of the background scrub does not read; a round begins");
                 break Round::new(now);
             }
             Err(_hangs) => tokio::time::sleep(PAUSE_AFTER_ERROR).await,

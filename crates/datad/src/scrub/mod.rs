@@ -2,8 +2,9 @@
 //! copy is.
 //!
 //! ```text
-//! the metadata server's order ──▶ a pass at the rate it names, told of with each heartbeat ──▶ damaged ones: Replicas::found_damaged
-//! nobody asks                 ──▶ each disk in rounds of three weeks ([`background`]), whose place survives restarts ([`round`])
+//! order of the metadata server ──▶ a pass at the rate it names, reported with each heartbeat
+//! no order                     ──▶ a pass over each disk within three weeks ([`background`]); restarts keep its place ([`round`])
+//!                                  damaged replicas: Replicas::found_damaged
 //! ```
 //!
 //! Promise: at most so many bytes a second are read; one pass at a time, and the background waits for one that was
