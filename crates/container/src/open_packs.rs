@@ -6,8 +6,9 @@
 
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::group_sync::GroupSync;
+use crate::options::Durability;
 use crate::pack::Pack;
-use crate::volume::{Durability, Inner, lock};
+use crate::volume::{Inner, lock};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;

@@ -18,9 +18,10 @@
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Kept, Stage, SumsHeader};
 use crate::open::{Disk, Files, OpenReplica, sums_place};
+use crate::options::Options;
 use crate::put::read_header;
 use crate::replica::Identity;
-use crate::volume::{Inner, Options};
+use crate::volume::Inner;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;

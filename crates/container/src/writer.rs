@@ -3,8 +3,9 @@
 use crate::error::Result;
 use crate::header::Stage;
 use crate::open::{Disk, OpenReplica, Packet, Phase};
+use crate::options::Durability;
 use crate::replica::Identity;
-use crate::volume::{Durability, Inner, Reserve};
+use crate::volume::{Inner, Reserve};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
