@@ -17,6 +17,9 @@
 //! The header lies within one sector, so a rewrite of it is whole or did not happen.
 
 use crate::replica::Identity;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
 use types::{BlockId, ChecksumKind, ChecksumSpec, ContainerId, FileId, Generation};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +99,21 @@ impl SumsHeader {
         let kept = Kept { len: be64(&bytes[48..]), tail: be32(&bytes[12..]) };
         Some(Self { stage, identity, kept })
     }
+}
+
+/// The header that a checksum file must have to be opened again.
+pub(crate) fn read_header(sums: &File) -> std::io::Result<Option<SumsHeader>> {
+    let mut bytes = [0; SumsHeader::LEN];
+    match sums.read_exact_at(&mut bytes, 0) {
+        Ok(()) => Ok(SumsHeader::decode(&bytes)),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Where the checksum of a chunk lies in the checksum file.
+pub(crate) fn sums_place(chunk: u64) -> u64 {
+    SumsHeader::LEN as u64 + chunk * ChecksumSpec::SUM_LEN as u64
 }
 
 fn seal(mut bytes: [u8; SumsHeader::LEN]) -> [u8; SumsHeader::LEN] {

@@ -1,9 +1,9 @@
 //! Finding a replica and opening it for reading, while it may be on its way from one place to another.
 
 use crate::error::{DiskOp, ReplicaError, Result};
-use crate::header::SumsHeader;
+use crate::header::{SumsHeader, sums_place};
 use crate::index::{self, Place, Row};
-use crate::open::{OpenReplica, Phase, State, sums_place};
+use crate::open::{OpenReplica, Phase, State};
 use crate::reader::{Hold, Reader};
 use crate::record::RecordHeader;
 use crate::replica::ReplicaInfo;

@@ -11,7 +11,7 @@
 //! fenced writes nothing more: fencing waits until no write is under way.
 
 use crate::error::{DiskOp, ReplicaError, Result};
-use crate::header::{Kept, Stage, SumsHeader};
+use crate::header::{Kept, Stage, SumsHeader, sums_place};
 use crate::replica::{Identity, ReplicaInfo};
 use crate::staging::{self, Slot};
 use std::fs::File;
@@ -567,11 +567,6 @@ impl OpenReplica {
         self.lock_state().identity = identity;
         Ok(())
     }
-}
-
-/// Where the checksum of a chunk lies in the checksum file.
-pub(crate) fn sums_place(chunk: u64) -> u64 {
-    SumsHeader::LEN as u64 + chunk * ChecksumSpec::SUM_LEN as u64
 }
 
 fn last_sum(sums: &[u8]) -> Option<u32> {

@@ -1,10 +1,9 @@
 //! Who owns a block: told with the first write, or later.
 
 use crate::error::{DiskOp, ReplicaError, Result};
-use crate::header::{Stage, SumsHeader};
+use crate::header::{Stage, SumsHeader, read_header};
 use crate::index::{self, Place, Row};
 use crate::open::Phase;
-use crate::put::read_header;
 use crate::replica::Identity;
 use crate::volume::Inner;
 use std::fs::OpenOptions;

@@ -13,9 +13,9 @@
 
 use crate::batch::SmallPut;
 use crate::error::{DiskOp, ReplicaError, Result};
-use crate::header::{Stage, SumsHeader};
+use crate::header::{Stage, sums_place};
 use crate::index::{self, Place, Row};
-use crate::open::{Disk, OpenReplica, Phase, State, sums_place};
+use crate::open::{Disk, OpenReplica, Phase, State};
 use crate::options::Durability;
 use crate::replica::Identity;
 use crate::volume::{Inner, lock, remove};
@@ -231,15 +231,5 @@ impl Inner {
         replica.set_visible(state.len);
         let _left = replica.leave(ticket);
         Ok(())
-    }
-}
-
-/// The header that a checksum file must have to be opened again.
-pub(crate) fn read_header(sums: &std::fs::File) -> std::io::Result<Option<SumsHeader>> {
-    let mut bytes = [0; SumsHeader::LEN];
-    match sums.read_exact_at(&mut bytes, 0) {
-        Ok(()) => Ok(SumsHeader::decode(&bytes)),
-        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(error),
     }
 }

@@ -1,12 +1,11 @@
 //! Opening a replica again: append, and the return of a writer after its chain broke.
 
 use crate::error::{DiskOp, ReplicaError, Result};
-use crate::header::{Kept, Stage};
+use crate::header::{Kept, Stage, read_header};
 use crate::index::{self, Place, Row};
 use crate::lookup::stored_tail;
 use crate::open::{End, Files, OpenReplica, Phase};
 use crate::options::Durability;
-use crate::put::read_header;
 use crate::replica::Identity;
 use crate::volume::{Inner, Volume, lock, remove};
 use crate::writer::Writer;

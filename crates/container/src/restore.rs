@@ -20,12 +20,11 @@
 //! it.
 
 use crate::error::{DiskOp, ReplicaError, Result};
-use crate::header::{Stage, SumsHeader};
+use crate::header::{Stage, SumsHeader, read_header, sums_place};
 use crate::index::{self, ContainerRow, Place, Row};
 use crate::layout::{Named, Pair, named, number};
-use crate::open::{End, Files, OpenReplica, Phase, sums_place};
+use crate::open::{End, Files, OpenReplica, Phase};
 use crate::pack::Pack;
-use crate::put::read_header;
 use crate::record::RecordHeader;
 use crate::volume::{Inner, lock, remove};
 use std::collections::BTreeSet;

@@ -16,10 +16,9 @@
 //! or a returning writer changes it.
 
 use crate::error::{DiskOp, ReplicaError, Result};
-use crate::header::{Kept, Stage, SumsHeader};
-use crate::open::{Disk, Files, OpenReplica, sums_place};
+use crate::header::{Kept, Stage, SumsHeader, read_header, sums_place};
+use crate::open::{Disk, Files, OpenReplica};
 use crate::options::Options;
-use crate::put::read_header;
 use crate::replica::Identity;
 use crate::volume::Inner;
 use std::fs::{File, OpenOptions};
