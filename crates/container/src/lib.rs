@@ -45,6 +45,7 @@ mod recovery;
 mod reopen;
 mod replica;
 mod restore;
+mod slots;
 mod staging;
 mod version;
 mod volume;

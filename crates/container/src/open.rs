@@ -13,7 +13,7 @@
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Kept, Stage, SumsHeader, sums_place};
 use crate::replica::{Identity, ReplicaInfo};
-use crate::staging::{self, Slot};
+use crate::slots::{self, Slot};
 use std::fs::File;
 use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
@@ -57,7 +57,7 @@ impl Files {
 
     /// Where the replica's first byte is.
     pub(crate) fn data_offset(&self) -> u64 {
-        if self.slot.is_some() { staging::DATA_OFFSET } else { 0 }
+        if self.slot.is_some() { slots::DATA_OFFSET } else { 0 }
     }
 
     pub(crate) fn write_data(&self, data: &[u8], offset: u64) -> std::io::Result<()> {

@@ -3,7 +3,7 @@
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::pack::RecordHold;
 use crate::replica::Identity;
-use crate::staging::Slot;
+use crate::slots::Slot;
 use metrics::Counter;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -22,7 +22,7 @@ use crate::put::Room;
 use crate::reader::Reader;
 use crate::record::PACK_LEN_MAX;
 use crate::replica::{Identity, ReplicaInfo};
-use crate::staging::Slots;
+use crate::slots::Slots;
 use crate::version::{Salt, VolumeIdentity, check_unused};
 use crate::writer::Writer;
 use kv::KvError;
