@@ -19,6 +19,7 @@
 mod batch;
 mod compact;
 mod delete;
+mod directories;
 mod errno;
 mod error;
 #[doc(hidden)]

@@ -4,6 +4,7 @@
 //! both come again when they are needed. Nobody has to say so: the directory is removed as an empty one, so whatever
 //! lies in it keeps it.
 
+use crate::directories::{open_dir, sync_names};
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::group_sync::GroupSync;
 use crate::options::Durability;
@@ -18,28 +19,11 @@ use types::ContainerId;
 /// Packs and directories kept at hand; above it, those that nobody uses go.
 const KEPT_COUNT: usize = 256;
 
-/// The syncs of directories that all containers share.
-#[derive(Debug, Default)]
-pub(crate) struct Directories {
-    open: GroupSync,
-    containers: GroupSync,
-}
-
 /// See [`Inner::open_shelf`].
 #[derive(Debug)]
 pub(crate) struct OpenShelf {
     dir: File,
     above: Option<File>,
-}
-
-fn open_dir(dir: &Path, container: ContainerId) -> Result<File> {
-    let io = |source| ReplicaError::Io { op: DiskOp::Open("a directory to be synced"), container, source };
-    File::open(dir).map_err(io)
-}
-
-fn sync_names(dir: &File, syncs: &GroupSync, container: ContainerId) -> Result<()> {
-    let io = |source| ReplicaError::Io { op: DiskOp::Sync("names in a directory"), container, source };
-    syncs.sync(|| io::file::sync_all(dir)).map_err(io)
 }
 
 impl Inner {

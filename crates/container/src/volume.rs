@@ -5,6 +5,7 @@
 //! moment only and never while another lock is waited for. Writers take no stripe, so a slow put holds up only its own
 //! block.
 
+use crate::directories::Directories;
 use crate::errno;
 use crate::error::{DiskOp, ReplicaError, Result, VolumeError};
 use crate::group_sync::GroupSync;
@@ -15,7 +16,6 @@ use crate::index_lag::Ahead;
 use crate::layout::Layout;
 use crate::meters::VolumeMeters;
 use crate::open::{End, Files, OpenReplica, Phase};
-use crate::open_packs::Directories;
 use crate::options::{Durability, Options};
 use crate::pack::Pack;
 use crate::put::Room;
