@@ -10,12 +10,13 @@
 
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::index::{self, ContainerRow, Place, Row};
+use crate::inner::Inner;
 use crate::options::Durability;
 use crate::pack::Pack;
 use crate::put::Room;
 use crate::record::Records;
 use crate::replica::Identity;
-use crate::volume::{Inner, Reserve, Volume};
+use crate::volume::{Reserve, Volume};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

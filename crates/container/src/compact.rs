@@ -15,9 +15,9 @@
 
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::index::{self, ContainerRow, Place, Row};
+use crate::inner::{Inner, lock};
 use crate::pack::{Pack, Stretch};
 use crate::record::{RecordHeader, Records};
-use crate::volume::{Inner, lock};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use types::BlockId;

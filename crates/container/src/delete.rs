@@ -2,9 +2,9 @@
 
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::index::{self, Place};
+use crate::inner::{Inner, lock, remove};
 use crate::open::Phase;
 use crate::pack::Pack;
-use crate::volume::{Inner, lock, remove};
 use std::sync::Arc;
 use types::{BlockId, Generation};
 

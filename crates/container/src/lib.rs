@@ -31,6 +31,7 @@ pub mod header;
 mod health;
 mod index;
 mod index_lag;
+mod inner;
 pub mod layout;
 mod lookup;
 mod meters;

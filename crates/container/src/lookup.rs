@@ -3,11 +3,11 @@
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{SumsHeader, sums_place};
 use crate::index::{self, Place, Row};
+use crate::inner::Inner;
 use crate::open::{OpenReplica, Phase, State};
 use crate::reader::{Hold, Reader};
 use crate::record::RecordHeader;
 use crate::replica::ReplicaInfo;
-use crate::volume::Inner;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;

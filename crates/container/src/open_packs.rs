@@ -7,9 +7,9 @@
 use crate::directories::{open_dir, sync_names};
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::group_sync::GroupSync;
+use crate::inner::{Inner, lock};
 use crate::options::Durability;
 use crate::pack::Pack;
-use crate::volume::{Inner, lock};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;

@@ -3,9 +3,9 @@
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Stage, SumsHeader, read_header};
 use crate::index::{self, Place, Row};
+use crate::inner::Inner;
 use crate::open::Phase;
 use crate::replica::Identity;
-use crate::volume::Inner;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use types::{BlockId, ContainerId, FileId};

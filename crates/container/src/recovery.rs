@@ -6,8 +6,9 @@
 
 use crate::error::{ReplicaError, Result};
 use crate::header::Stage;
+use crate::inner::{Inner, lock};
 use crate::replica::{Identity, ReplicaInfo};
-use crate::volume::{Inner, Volume, lock};
+use crate::volume::Volume;
 use types::{BlockId, Generation, ReplicaState};
 
 impl Volume {

@@ -3,11 +3,12 @@
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Kept, Stage, read_header};
 use crate::index::{self, Place, Row};
+use crate::inner::{Inner, lock, remove};
 use crate::lookup::stored_tail;
 use crate::open::{End, Files, OpenReplica, Phase};
 use crate::options::Durability;
 use crate::replica::Identity;
-use crate::volume::{Inner, Volume, lock, remove};
+use crate::volume::Volume;
 use crate::writer::Writer;
 use std::fs::OpenOptions;
 use std::sync::Arc;

@@ -22,11 +22,11 @@
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Stage, SumsHeader, read_header, sums_place};
 use crate::index::{self, ContainerRow, Place, Row};
+use crate::inner::{Inner, lock, remove};
 use crate::layout::{Named, Pair, named, number};
 use crate::open::{End, Files, OpenReplica, Phase};
 use crate::pack::Pack;
 use crate::record::RecordHeader;
-use crate::volume::{Inner, lock, remove};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{File, OpenOptions};

@@ -6,10 +6,10 @@
 
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::header::{Kept, Stage, SumsHeader, read_header, sums_place};
+use crate::inner::Inner;
 use crate::open::{Disk, Files, OpenReplica};
 use crate::replica::Identity;
 use crate::slots::{DATA_LEN_MAX, DATA_OFFSET, PREFIX};
-use crate::volume::Inner;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;

@@ -1,38 +1,28 @@
-//! A volume: one directory with the replicas of one disk.
-//!
-//! Locks, in the order they may be taken: a block's stripe (who creates, reopens, recovers, deletes it) → the replica's
-//! disk lock (who writes its files) → the index's change → a pack's tail. The maps and a replica's state are held for a
-//! moment only and never while another lock is waited for. Writers take no stripe, so a slow put holds up only its own
-//! block.
+//! A volume: one directory with the replicas of one disk. What its parts share is [`Inner`].
 
-use crate::directories::Directories;
 use crate::errno;
 use crate::error::{DiskOp, ReplicaError, Result, VolumeError};
-use crate::group_sync::GroupSync;
 use crate::header::{Kept, Stage, SumsHeader};
-use crate::health::Health;
 use crate::index::Index;
 use crate::index_lag::Ahead;
+use crate::inner::{Inner, lock};
 use crate::layout::Layout;
-use crate::meters::VolumeMeters;
 use crate::open::{End, Files, OpenReplica, Phase};
 use crate::options::{Durability, Options};
-use crate::pack::Pack;
 use crate::put::Room;
 use crate::reader::Reader;
 use crate::record::PACK_LEN_MAX;
 use crate::replica::{Identity, ReplicaInfo};
-use crate::slots::Slots;
-use crate::version::{Salt, VolumeIdentity, check_unused};
+use crate::version::{VolumeIdentity, check_unused};
 use crate::writer::Writer;
 use kv::KvError;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use types::rows::RowsError;
 use types::{BlockId, ContainerId, FileId, Generation, NodeId, ReplicaState};
@@ -52,34 +42,6 @@ pub struct Usage {
 pub struct Volume {
     inner: Arc<Inner>,
     _closer: Arc<Closer>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub layout: Layout,
-    pub options: Options,
-    pub index: Index,
-    pub ahead: Ahead,
-    pub slots: Arc<Slots>,
-    pub open: Mutex<BTreeMap<BlockId, Arc<OpenReplica>>>,
-    pub packs: Mutex<HashMap<ContainerId, Arc<Pack>>>,
-    /// Containers whose directories are there for sure, with the directory syncs that several puts share.
-    pub shelves: Mutex<HashMap<ContainerId, Arc<GroupSync>>>,
-    pub directories: Directories,
-    /// Blocks that a recovery has taken, and under which generation.
-    pub recovering: Mutex<HashMap<BlockId, Generation>>,
-    identity: Mutex<VolumeIdentity>,
-    stripes: [Mutex<()>; STRIPE_COUNT],
-    /// The last replica with files of its own had to be on disk when it was put, so the next ones' bytes go there
-    /// early: hdfs-native asks for that at the end of every block, and would wait for all of it then.
-    pub syncs_ends: AtomicBool,
-    /// Things that the start found and could not use.
-    pub fault_count: AtomicU64,
-    pub health: Health,
-    pub meters: VolumeMeters,
-    wake: Wake,
-    /// Locked for as long as the volume is open.
-    _lock: Arc<File>,
 }
 
 /// Why a volume was not loaded.
@@ -125,13 +87,6 @@ fn quarantine_index(layout: &Layout) -> std::io::Result<()> {
     std::fs::rename(layout.index(), to)
 }
 
-/// Tells the flushing thread to stop.
-#[derive(Debug, Default)]
-struct Wake {
-    closing: Mutex<bool>,
-    told: Condvar,
-}
-
 #[derive(Debug)]
 struct Closer {
     inner: Arc<Inner>,
@@ -154,9 +109,6 @@ const RESERVED_LEN_MAX: u64 = 1_000_000_000;
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 /// The thread of a volume that failed has nothing to write any more.
 const CLOSE_WAIT_OF_FAILED: Duration = Duration::from_millis(200);
-/// Blocks that share a lock. Enough that strangers rarely meet.
-const STRIPE_COUNT: usize = 64;
-
 impl Volume {
     /// Opens the volume in `dir`, or makes one there. What a crash left is put in order first.
     pub fn open(dir: &Path, options: Options) -> Result<Self, VolumeError> {
@@ -215,29 +167,7 @@ impl Volume {
             path: layout.ahead().display().to_string(),
             source,
         })?;
-        let slots = Arc::new(Slots::new(layout.open(), &options));
-        let health = Health::new(layout.dir.clone());
-        let meters = options.meters.of(&layout.dir);
-        let inner = Arc::new(Inner {
-            slots,
-            layout,
-            options,
-            index,
-            ahead,
-            open: Mutex::default(),
-            packs: Mutex::default(),
-            shelves: Mutex::default(),
-            directories: Directories::default(),
-            recovering: Mutex::default(),
-            identity: Mutex::new(identity),
-            stripes: [const { Mutex::new(()) }; STRIPE_COUNT],
-            syncs_ends: AtomicBool::new(false),
-            fault_count: AtomicU64::new(0),
-            health,
-            meters,
-            wake: Wake::default(),
-            _lock: Arc::clone(lock_file),
-        });
+        let inner = Arc::new(Inner::new(layout, options, index, ahead, identity, Arc::clone(lock_file)));
         match inner.restore(behind) {
             Ok(()) => Ok(inner),
             Err(ReplicaError::Index(error)) => Err(Unloaded::IndexDamaged(error.to_string())),
@@ -426,33 +356,6 @@ impl Volume {
 }
 
 impl Inner {
-    pub(crate) fn identity(&self) -> VolumeIdentity {
-        lock(&self.identity).clone()
-    }
-
-    pub(crate) fn salt(&self) -> Salt {
-        lock(&self.identity).salt
-    }
-
-    pub(crate) fn check_directory(&self) -> Result<()> {
-        let reason = match VolumeIdentity::read_from_disk(&self.layout) {
-            Ok(Some(there)) if there.volume == self.identity().volume => return Ok(()),
-            Ok(Some(_)) => "another volume is in its place".to_owned(),
-            Ok(None) => "its directory is empty, or gone".to_owned(),
-            Err(VolumeError::Io { source, .. }) if io::limit::is_reached(&source) => return Ok(()),
-            Err(error) => error.to_string(),
-        };
-        self.health.fail(reason.clone(), false);
-        Err(ReplicaError::VolumeFailed { reason })
-    }
-
-    /// Passes an outcome on once the volume's health has taken note of it.
-    pub(crate) fn note<T>(&self, outcome: Result<T>) -> Result<T> {
-        self.health.note(&outcome);
-        self.meters.note(&outcome);
-        outcome
-    }
-
     /// Bytes of the disk, and those left, when `share` of what is reserved is not for replicas.
     fn room(&self, container: ContainerId, share: Reserve) -> Result<(u64, u64)> {
         let space = io::file::space_of(&self.layout.dir);
@@ -475,22 +378,6 @@ impl Inner {
         let why = format!("the disk of {dir} is full, but for what is kept in reserve; delete files, or add a disk");
         let source = std::io::Error::new(std::io::ErrorKind::StorageFull, why);
         Err(ReplicaError::Io { op: DiskOp::Write("more to the disk"), container, source })
-    }
-
-    pub(crate) fn stripe(&self, block: BlockId) -> MutexGuard<'_, ()> {
-        // Neighbours are written at the same time: spread them by their low bits.
-        lock(&self.stripes[block.0 as usize % STRIPE_COUNT])
-    }
-
-    /// The stripes of several blocks. In the order of their numbers, so that two who want several do not wait for each
-    /// other.
-    pub(crate) fn stripes(&self, blocks: impl Iterator<Item = BlockId>) -> Vec<MutexGuard<'_, ()>> {
-        let numbers: BTreeSet<usize> = blocks.map(|block| block.0 as usize % STRIPE_COUNT).collect();
-        numbers.into_iter().map(|number| lock(&self.stripes[number])).collect()
-    }
-
-    pub(crate) fn find_open(&self, block: BlockId) -> Option<Arc<OpenReplica>> {
-        lock(&self.open).get(&block).filter(|replica| !replica.is_gone()).cloned()
     }
 
     fn create(self: &Arc<Self>, identity: Identity, phase: Phase, room: Room) -> Result<Writer> {
@@ -612,17 +499,4 @@ impl Drop for Closer {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// Removes a file that may be gone already.
-pub(crate) fn remove(path: &Path) -> std::io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// What our mutexes hold is changed in single steps, so a panic elsewhere does not spoil it.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

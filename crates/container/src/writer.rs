@@ -2,10 +2,11 @@
 
 use crate::error::Result;
 use crate::header::Stage;
+use crate::inner::Inner;
 use crate::open::{Disk, OpenReplica, Packet, Phase};
 use crate::options::Durability;
 use crate::replica::Identity;
-use crate::volume::{Inner, Reserve};
+use crate::volume::Reserve;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
