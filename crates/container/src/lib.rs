@@ -46,6 +46,7 @@ pub mod record;
 mod recovery;
 mod reopen;
 mod replica;
+mod reserve;
 mod restore;
 mod slots;
 mod staging;

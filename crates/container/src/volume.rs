@@ -13,6 +13,7 @@ use crate::put::Room;
 use crate::reader::Reader;
 use crate::record::PACK_LEN_MAX;
 use crate::replica::{Identity, ReplicaInfo};
+use crate::reserve::Reserve;
 use crate::version::{VolumeIdentity, check_unused};
 use crate::writer::Writer;
 use kv::KvError;
@@ -93,17 +94,6 @@ struct Closer {
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
-/// What of the disk's reserve stays untouched.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Reserve {
-    Whole,
-    /// For replicas that clients have begun: they can be sent to another node before that, with a word of what is full,
-    /// and hardly in its midst. A copy can be given up.
-    Half,
-}
-
-/// The most that is reserved of a disk unless somebody says more.
-const RESERVED_LEN_MAX: u64 = 1_000_000_000;
 /// A volume that is closed waits for its disk so long: what is written then are some seconds' changes of the index.
 /// What is not is looked up by the next start.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
@@ -356,30 +346,6 @@ impl Volume {
 }
 
 impl Inner {
-    /// Bytes of the disk, and those left, when `share` of what is reserved is not for replicas.
-    fn room(&self, container: ContainerId, share: Reserve) -> Result<(u64, u64)> {
-        let space = io::file::space_of(&self.layout.dir);
-        let op = DiskOp::Look("at the space of the disk");
-        let space = space.map_err(|source| ReplicaError::Io { op, container, source })?;
-        let all = self.options.reserved_len.unwrap_or((space.capacity / 10).min(RESERVED_LEN_MAX));
-        let reserved = match share {
-            Reserve::Whole => all,
-            Reserve::Half => all / 2,
-        };
-        Ok((space.capacity.saturating_sub(reserved), space.available.saturating_sub(reserved)))
-    }
-
-    /// Refuses when what is left of the disk is reserved.
-    pub(crate) fn check_room(&self, container: ContainerId, share: Reserve) -> Result<()> {
-        if self.room(container, share)?.1 > 0 {
-            return Ok(());
-        }
-        let dir = self.layout.dir.display();
-        let why = format!("the disk of {dir} is full, but for what is kept in reserve; delete files, or add a disk");
-        let source = std::io::Error::new(std::io::ErrorKind::StorageFull, why);
-        Err(ReplicaError::Io { op: DiskOp::Write("more to the disk"), container, source })
-    }
-
     fn create(self: &Arc<Self>, identity: Identity, phase: Phase, room: Room) -> Result<Writer> {
         self.health.check()?;
         let block = identity.block;

@@ -6,7 +6,7 @@ use crate::inner::Inner;
 use crate::open::{Disk, OpenReplica, Packet, Phase};
 use crate::options::Durability;
 use crate::replica::Identity;
-use crate::volume::Reserve;
+use crate::reserve::Reserve;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
