@@ -22,6 +22,7 @@ mod delete;
 mod directories;
 mod errno;
 mod error;
+mod flush;
 #[doc(hidden)]
 pub mod fuzz;
 #[cfg(test)]
