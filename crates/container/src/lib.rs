@@ -18,6 +18,7 @@
 
 mod batch;
 mod compact;
+mod create;
 mod delete;
 mod directories;
 mod errno;
@@ -49,6 +50,7 @@ mod reopen;
 mod replica;
 mod reserve;
 mod restore;
+mod room;
 mod slots;
 mod staging;
 mod version;

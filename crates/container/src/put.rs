@@ -18,21 +18,10 @@ use crate::index::{self, Place, Row};
 use crate::inner::{Inner, lock, remove};
 use crate::open::{Disk, OpenReplica, Phase, State};
 use crate::options::Durability;
-use crate::replica::Identity;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use types::{BlockId, Generation};
-
-/// Which replicas of the same block a new one may take the place of. One that was finalized stays until the new one is
-/// put.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
-    /// Those of earlier generations: they are stale.
-    ForNewer,
-    /// Also one of the same generation: it is damaged.
-    ForEqual,
-}
+use types::BlockId;
 
 impl Inner {
     /// Finalizes an open replica of exactly `len` bytes. `synced`: on disk even if the volume promises less.
@@ -159,37 +148,6 @@ impl Inner {
             Some(old) if old.place != row.place => self.remove_bytes(block, old.place),
             _ => Ok(()),
         }
-    }
-
-    /// A recovery shuts out writers up to its generation. A copy of that very generation is what it came to: where this
-    /// node could not take part in its end, since its own replica is damaged, that copy is what mends it.
-    pub(crate) fn check_fence(&self, identity: Identity, is_copy: bool) -> Result<()> {
-        let (block, new) = (identity.block, identity.generation);
-        let shut_out = |by: &&Generation| **by > new || **by == new && !is_copy;
-        match lock(&self.recovering).get(&block).filter(shut_out) {
-            Some(by) => Err(ReplicaError::Fenced { block, by: *by }),
-            None => Ok(()),
-        }
-    }
-
-    /// Open replicas of earlier generations go; one that is as new is in the way. Finalized ones stay until the new one
-    /// is put. The caller holds the stripe, and has asked [`Self::check_fence`].
-    pub(crate) fn make_room(&self, identity: Identity, room: Room) -> Result<()> {
-        let (block, new) = (identity.block, identity.generation);
-        let goes = |have| have < new || room == Room::ForEqual && have == new;
-        let free = |have| if goes(have) { Ok(()) } else { Err(ReplicaError::Exists { block, have }) };
-        if let Some(open) = self.find_open(block) {
-            let state = open.state();
-            free(state.identity.generation)?;
-            if room == Room::ForEqual && open.info().has_writer {
-                return Err(ReplicaError::Exists { block, have: state.identity.generation });
-            }
-            open.fence(new);
-            if !open.is_gone() {
-                self.discard(&open)?;
-            }
-        }
-        self.index.replica(block)?.map_or(Ok(()), |row| free(row.generation))
     }
 
     /// Removes an open replica that nobody writes. The caller holds the stripe.

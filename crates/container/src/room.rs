@@ -1,0 +1,49 @@
+//! Room for a new replica among those of the same block: which of them are in its way, and which of them go.
+
+use crate::error::{ReplicaError, Result};
+use crate::inner::{Inner, lock};
+use crate::replica::Identity;
+use types::Generation;
+
+/// Which replicas of the same block a new one may take the place of. One that was finalized stays until the new one is
+/// put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// Those of earlier generations: they are stale.
+    ForNewer,
+    /// Also one of the same generation: it is damaged.
+    ForEqual,
+}
+
+impl Inner {
+    /// A recovery shuts out writers up to its generation. A copy of that very generation is what it came to: where this
+    /// node could not take part in its end, since its own replica is damaged, that copy is what mends it.
+    pub(crate) fn check_fence(&self, identity: Identity, is_copy: bool) -> Result<()> {
+        let (block, new) = (identity.block, identity.generation);
+        let shut_out = |by: &&Generation| **by > new || **by == new && !is_copy;
+        match lock(&self.recovering).get(&block).filter(shut_out) {
+            Some(by) => Err(ReplicaError::Fenced { block, by: *by }),
+            None => Ok(()),
+        }
+    }
+
+    /// Open replicas of earlier generations go; one that is as new is in the way. Finalized ones stay until the new one
+    /// is put. The caller holds the stripe, and has asked [`Self::check_fence`].
+    pub(crate) fn make_room(&self, identity: Identity, room: Room) -> Result<()> {
+        let (block, new) = (identity.block, identity.generation);
+        let goes = |have| have < new || room == Room::ForEqual && have == new;
+        let free = |have| if goes(have) { Ok(()) } else { Err(ReplicaError::Exists { block, have }) };
+        if let Some(open) = self.find_open(block) {
+            let state = open.state();
+            free(state.identity.generation)?;
+            if room == Room::ForEqual && open.info().has_writer {
+                return Err(ReplicaError::Exists { block, have: state.identity.generation });
+            }
+            open.fence(new);
+            if !open.is_gone() {
+                self.discard(&open)?;
+            }
+        }
+        self.index.replica(block)?.map_or(Ok(()), |row| free(row.generation))
+    }
+}
