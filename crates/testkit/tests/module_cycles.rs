@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use testkit::source::{Source, Token};
 
-const CRATES: &[&str] = &["lead", "blocks", "namespace", "metad", "disks", "datad", "client", "rpc", "kv"];
+const CRATES: &[&str] =
+    &["lead", "blocks", "namespace", "metad", "disks", "datad", "client", "rpc", "kv", "container", "xfer"];
 
 /// A module by its names from the crate's root on, which has none.
 type Module = Vec<String>;
