@@ -152,6 +152,27 @@ async fn known_locations_that_fail_are_asked_anew() {
     assert_eq!(store.book.count("getBlockLocations"), asked + 1);
 }
 
+/// A file of more blocks than are kept of an answer, replaced under its name while it is read. Our servers say which
+/// file a block is of, HDFS's do not.
+#[tokio::test]
+async fn a_reader_mixes_no_bytes_of_two_files() {
+    for names_files in [true, false] {
+        let store = Store::new(1).await;
+        store.book.state().names_files = names_files;
+        let data = bytes(10);
+        let blocks = vec![&data[..]; 1001];
+        store.book.add_file("/f", &blocks);
+        let (whole, replaced) = (store.client.open("/f").await.unwrap(), store.client.open("/f").await.unwrap());
+        let mut last = [0; 10];
+        assert_eq!(whole.read_at(10_000, &mut last).await.unwrap(), 10);
+        assert!(last == data[..]);
+
+        assert_eq!(replaced.read_at(0, &mut last).await.unwrap(), 10);
+        store.book.add_file("/f", &blocks);
+        assert_eq!(kind(replaced.read_at(10_000, &mut last).await), Some(ErrorKind::NotFound), "{names_files}");
+    }
+}
+
 /// A program without a runtime, as one in Python: it polls, and the store's runtime has sockets, timers and tasks.
 #[test]
 fn a_store_with_a_runtime_of_its_own_is_used_from_anywhere() {

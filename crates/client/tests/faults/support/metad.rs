@@ -6,8 +6,8 @@ use prost::Message;
 use rpc::{Call, Exception, Service};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
-use types::{BlockId, Generation};
-use wire::Abilities;
+use types::{BlockId, ContainerId, Generation, InodeId};
+use wire::{Abilities, BlockScope};
 
 /// What the store knows. Tests look into it, and script it.
 #[derive(Default)]
@@ -32,6 +32,8 @@ pub(crate) struct State {
     pub(crate) open: bool,
     /// What it states in getServerDefaults.
     pub(crate) abilities: Option<u64>,
+    /// Its tokens name the file of a block, as those of our servers do.
+    pub(crate) names_files: bool,
     /// Another server leads.
     pub(crate) stands_by: bool,
     pub(crate) reported: Vec<(u64, String)>,
@@ -43,6 +45,8 @@ pub(crate) struct State {
 
 pub(crate) const POOL: &str = "BP-1-127.0.0.1-1";
 pub(crate) const BLOCK_LEN: u64 = 1 << 20;
+/// A file's id is above this by its first block.
+pub(crate) const FILE_ID_BASE: u64 = 16385;
 
 impl Book {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -114,6 +118,10 @@ impl State {
         let mut offset = 0;
         for (place, block) in blocks.iter().enumerate() {
             let mut located = self.located(*block, offset, &nodes);
+            if self.names_files {
+                let scope = BlockScope { file: InodeId(FILE_ID_BASE + blocks[0]), home: ContainerId(7) };
+                located.block_token.identifier = scope.encode().into();
+            }
             let len = located.b.num_bytes.unwrap_or(0);
             let last = place + 1 == blocks.len();
             if last && self.open {
