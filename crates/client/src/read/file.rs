@@ -36,9 +36,10 @@ impl File {
             return Ok(Self { client: client.clone(), path: path.into(), len: version.len, blocks });
         }
         let part = client.located(path, 0, PREFETCH_LEN).await?;
-        let is_complete = !part.is_open && part.file_len == version.len;
+        // The path may name another file than that of the listing by now.
+        let is_listed = part.file == Some(id) && !part.is_open && part.file_len == version.len;
         let file = Self::of_part(client, path, part).await?;
-        if is_complete {
+        if is_listed {
             store.locations().put(store.now(), user, id, version, Arc::clone(&file.blocks));
         }
         Ok(file)

@@ -111,6 +111,7 @@ async fn a_listed_file_is_opened_again_without_a_call() {
     let store = Store::new(1).await;
     let data = bytes(1000);
     store.book.add_file("/f", &[&data]);
+    store.book.state().names_files = true;
     let asked = || store.book.count("getBlockLocations");
     let (ann, bob) = (store.client.clone(), store.client.store().client("bob"));
     for (client, modified, count) in [(&ann, 1, 1), (&ann, 1, 1), (&bob, 1, 2), (&ann, 2, 3), (&ann, 2, 3)] {
@@ -125,6 +126,16 @@ async fn a_listed_file_is_opened_again_without_a_call() {
         assert_eq!(ann.open_listed("/f", &listed(900, 1)).await.unwrap().len(), 1000);
         assert_eq!(asked(), count);
     }
+    // Nor if another file of that length has its name by now.
+    let other = vec![7; 1000];
+    store.book.add_file("/f", &[&other]);
+    for count in [6, 7] {
+        let mut reader = ann.open_listed("/f", &listed(1000, 3)).await.unwrap();
+        let mut read = vec![0; 1000];
+        assert_eq!(reader.read(&mut read).await.unwrap(), 1000);
+        assert!(read == other);
+        assert_eq!(asked(), count);
+    }
 }
 
 /// Where a file's blocks are is asked anew once all replicas that are known have failed, and all readers learn it.
@@ -133,6 +144,7 @@ async fn known_locations_that_fail_are_asked_anew() {
     let store = Store::new(2).await;
     let data = bytes(1000);
     store.book.add_file("/f", &[&data]);
+    store.book.state().names_files = true;
     store.book.state().show.extend([vec![0], vec![1]]);
     let status = listed(1000, 1);
     let open = || store.client.open_listed("/f", &status);
