@@ -1,11 +1,12 @@
 //! What the users of a store share, and what its end leaves.
 
 use crate::support::{Store, Trick, bytes, poll_without_runtime, quick};
-use client::{Create, ErrorKind, Kind, Options, Result, Status};
+use client::{Client, Create, ErrorKind, Kind, Options, Result, Status};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use types::{ChecksumSpec, Millis};
+use wire::Abilities;
 
 fn kind<T>(done: Result<T>) -> Option<ErrorKind> {
     done.err().map(|error| error.kind())
@@ -183,6 +184,71 @@ async fn a_reader_mixes_no_bytes_of_two_files() {
         store.book.add_file("/f", &blocks);
         assert_eq!(kind(replaced.read_at(10_000, &mut last).await), Some(ErrorKind::NotFound), "{names_files}");
     }
+}
+
+/// A store without a runtime of its own, used from one that ends and then from another.
+struct Visits {
+    store: Store,
+    /// That of the servers.
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Visits {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let store = runtime.block_on(Store::new(3));
+        store.book.state().abilities = Some(Abilities::SMALL_FILES.bits());
+        Self { store, _runtime: runtime }
+    }
+
+    /// Does this on a runtime that ends with it. Panics if it waits for ever.
+    fn visit<T>(&self, work: impl AsyncFnOnce(&Client) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let done = async { timeout(Duration::from_secs(5), work(&self.store.client)).await };
+        runtime.block_on(done).expect("it comes to an end")
+    }
+}
+
+#[test]
+fn small_files_are_put_from_one_runtime_after_the_other() {
+    let visits = Visits::new();
+    let data = bytes(1000);
+    for path in ["/a", "/b"] {
+        visits.visit(async |client| {
+            let mut writer = client.create(path, &Create::default()).await.unwrap();
+            writer.write(&data).await.unwrap();
+            writer.close().await.unwrap();
+        });
+        assert!(visits.store.book.contents(path) == data);
+    }
+    assert_eq!(visits.store.book.count("putFile"), 2);
+}
+
+/// Its stream is gone, as if the first node were. Its lease is renewed as soon as another file is open.
+#[test]
+fn a_writer_goes_on_on_another_runtime() {
+    let visits = Visits::new();
+    let (data, renewals) = (bytes(2000), || visits.store.book.count("renewLease"));
+    let mut writer = visits.visit(async |client| {
+        let mut writer = client.create("/a", &Create::default()).await.unwrap();
+        writer.write(&data[..1000]).await.unwrap();
+        writer.flush().await.unwrap();
+        writer
+    });
+    visits.visit(async |client| {
+        writer.write(&data[1000..]).await.unwrap();
+        writer.flush().await.unwrap();
+        let mut other = client.create("/b", &Create::default()).await.unwrap();
+        other.write(&data).await.unwrap();
+        other.flush().await.unwrap();
+        let before = renewals();
+        while renewals() == before {
+            sleep(Duration::from_millis(5)).await;
+        }
+        writer.close().await.unwrap();
+        other.close().await.unwrap();
+    });
+    assert!(visits.store.book.contents("/a") == data);
 }
 
 /// A program without a runtime, as one in Python: it polls, and the store's runtime has sockets, timers and tasks.
