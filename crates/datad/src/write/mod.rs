@@ -162,8 +162,9 @@ fn set_up(service: &DataService, above: &Above, op: &OpWriteBlockProto, came: &[
         }
     };
     if stage == Stage::PipelineCloseRecovery {
+        // The writer may have wanted its bytes on disk, and nothing of this request would say so.
         let len = writer.received();
-        writer.put(len)?;
+        writer.put_synced(len)?;
         service.replicas.was_put(named.block);
         above.put_ready();
         return Ok(None);
