@@ -1,5 +1,5 @@
-//! A block whose writer lost the end of its last packet is put by a setup of its own. One story in a program of its own:
-//! it counts the syncs of the whole process.
+//! A block whose writer did not hear that its end was taken is put by a setup of its own. One story in a program of its
+//! own: it counts the syncs of the whole process.
 
 mod support;
 

@@ -106,7 +106,7 @@ fn a_majority_is_enough_and_fewer_are_not() {
     assert_eq!(put(&cluster, &links, &[0, 1, 2], 4, &data).have, [0, 1, 2]);
 }
 
-/// The writer waits for the first node, and that one for the others: it must be heard before it counts as silent itself.
+/// The writer waits for the first node, and that one for the others: it must answer before it counts as silent itself.
 #[test]
 fn a_target_that_hangs_is_not_taken_for_the_first_node() {
     let cluster = patient(1);
