@@ -25,7 +25,10 @@ impl Leases {
     pub(crate) fn hold(self: &Arc<Self>, renew: impl FnOnce() -> Task<()>) -> Lease {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.open_count += 1;
-        state.renewing.get_or_insert_with(renew);
+        // The task may have ended, with the runtime that it ran on.
+        if state.renewing.as_ref().is_none_or(Task::is_finished) {
+            state.renewing = Some(renew());
+        }
         Lease { leases: Arc::clone(self) }
     }
 }

@@ -52,6 +52,8 @@ pub(crate) struct Located {
 pub(crate) struct FilePart {
     /// Bytes of the whole file.
     pub(crate) file_len: u64,
+    /// Which file that is: our servers say so beside its blocks, HDFS's do not.
+    pub(crate) file: Option<u64>,
     pub(crate) blocks: Vec<Located>,
     /// Of the whole file.
     pub(crate) last: Option<Located>,

@@ -3,7 +3,7 @@
 //! [`FileBlocks`] is one file of one length; all who read it share it, so that what one of them finds out anew serves
 //! the others. [`LocationCache`] keeps those of files that were read, by their ids, for who opens them again.
 
-use crate::located::Located;
+use crate::located::{FilePart, Located};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,8 @@ pub(crate) struct FileBlocks {
     /// By offset in the file.
     known: BTreeMap<u64, Arc<Located>>,
     len: u64,
+    /// As [`FilePart::file`] of the answers: all of them are about one file.
+    file: Option<u64>,
 }
 
 /// Blocks kept of one answer; those behind are asked for when the reader comes to them. Files of usual blocks have ten
@@ -23,7 +25,7 @@ const PAGE_COUNT_MAX: usize = 1000;
 impl FileBlocks {
     /// A file of so many bytes, of which no block is known.
     pub(crate) fn new(len: u64) -> Self {
-        Self { known: BTreeMap::new(), len }
+        Self { len, ..Self::default() }
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -35,7 +37,19 @@ impl FileBlocks {
         (offset - block.offset < block.len).then(|| Arc::clone(block))
     }
 
-    pub(crate) fn add(&mut self, blocks: Vec<Located>) {
+    /// Any block that is known, to ask for again.
+    pub(crate) fn first(&self) -> Option<Arc<Located>> {
+        self.known.first_key_value().map(|(_, block)| Arc::clone(block))
+    }
+
+    /// Whether an answer is about this file, and not about another one that has its name now. `None`: it does not say.
+    pub(crate) fn is_same_file(&self, part: &FilePart) -> Option<bool> {
+        Some(self.file? == part.file?)
+    }
+
+    /// The blocks of an answer about this file.
+    pub(crate) fn add(&mut self, file: Option<u64>, blocks: Vec<Located>) {
+        self.file = self.file.or(file);
         for mut block in blocks.into_iter().take(PAGE_COUNT_MAX) {
             // What lies beyond the length is still being written, and is known by its own way.
             if block.offset < self.len {
@@ -148,17 +162,17 @@ mod tests {
         let count = PAGE_COUNT_MAX as u64;
         let mut blocks = FileBlocks::new(3 * count);
         let from = |first: u64| (first..3 * count).map(|offset| located(offset, offset, 1)).collect::<Vec<_>>();
-        blocks.add(from(0));
+        blocks.add(None, from(0));
         assert_eq!(blocks.known.len(), PAGE_COUNT_MAX);
         assert!(blocks.at(count - 1).is_some() && blocks.at(count).is_none());
-        blocks.add(from(count));
+        blocks.add(None, from(count));
         assert_eq!(blocks.at(count).map(|block| block.offset), Some(count));
     }
 
     #[test]
     fn a_block_is_replaced_by_itself_alone() {
         let mut blocks = FileBlocks::new(10);
-        blocks.add(vec![located(1, 0, 20)]);
+        blocks.add(None, vec![located(1, 0, 20)]);
         assert_eq!(blocks.at(9).map(|block| block.len), Some(10), "a file ends where its length says");
         assert!(blocks.replace(located(1, 0, 0)));
         assert_eq!(blocks.at(9).map(|block| block.len), Some(10));
@@ -169,7 +183,7 @@ mod tests {
     #[test]
     fn the_bytes_of_an_open_block_are_those_that_its_nodes_show() {
         let mut blocks = FileBlocks::new(4);
-        blocks.add(vec![located(1, 0, 4), located(2, 4, 0)]);
+        blocks.add(None, vec![located(1, 0, 4), located(2, 4, 0)]);
         blocks.add_open(located(2, 4, 0), 3);
         assert_eq!((blocks.len(), blocks.at(6).map(|block| block.len), blocks.at(7)), (7, Some(3), None));
     }

@@ -128,13 +128,21 @@ impl Located {
 
 impl From<proto::LocatedBlocksProto> for FilePart {
     fn from(part: proto::LocatedBlocksProto) -> Self {
+        let any_block = part.blocks.first().or(part.last_block.as_ref());
         Self {
+            file: any_block.and_then(|block| file_of(&block.block_token)),
             file_len: part.file_length,
             blocks: part.blocks.into_iter().map(Located::from).collect(),
             last: part.last_block.map(Located::from),
             is_open: part.under_construction && !part.is_last_block_complete,
         }
     }
+}
+
+/// The file that a token names, if it is one of ours.
+fn file_of(token: &proto::TokenProto) -> Option<u64> {
+    let scope = wire::BlockScope::decode(&token.identifier).ok().flatten()?;
+    Some(scope.file.0)
 }
 
 /// Nodes, as a server is told not to give them.

@@ -11,7 +11,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// Where tasks, timers and sockets live. A program with a runtime of its own for this client, as one in Python has,
     /// may then await its futures wherever it likes. `None`: the runtime on which each call is made; a store that is
-    /// used from several runtimes, one after the other, loses its idle connections with each.
+    /// used from several runtimes, one after the other, loses its connections with each. A writer that is open then
+    /// goes on as if its first node had failed, and its lease is renewed once another file is opened for writing.
     pub runtime: Option<Handle>,
     /// Silence of a datanode after which it counts as failed: `dfs.client.socket-timeout`.
     pub timeout: Duration,

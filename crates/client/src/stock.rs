@@ -4,7 +4,7 @@
 use io::Clock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wire::client::{BlockNode, LeaseBlocksRequest, LeaseBlocksResponse};
+use wire::client::{BlockNode, LEASE_COUNT_MAX, LeaseBlocksRequest, LeaseBlocksResponse};
 use xfer::small::stock::{self, Leased, Wish};
 
 /// A block that is ours to write, once.
@@ -38,6 +38,31 @@ impl Leased for Lease {
 
     fn is_on(&self, node: &String) -> bool {
         self.batch.nodes.iter().any(|known| known.id == *node)
+    }
+}
+
+/// Blocks that a request gives back. Unless it is answered, the next one gives them back again; a server does not mind
+/// those that it has back already.
+#[derive(Debug)]
+pub(crate) struct Returning<'a> {
+    stock: &'a Stock,
+    pub(crate) blocks: Vec<u64>,
+}
+
+/// A server refuses a request that gives back more than a client can hold, so what is given back again must not grow
+/// without end. The lease of the rest ends by itself.
+const RETURNED_AGAIN_COUNT_MAX: usize = 4 * LEASE_COUNT_MAX as usize;
+
+impl Returning<'_> {
+    pub(crate) fn answered(mut self) {
+        self.blocks.clear();
+    }
+}
+
+impl Drop for Returning<'_> {
+    fn drop(&mut self) {
+        let mut state = self.stock.state();
+        self.blocks.drain(..).take(RETURNED_AGAIN_COUNT_MAX).for_each(|block| state.give_back(block));
     }
 }
 
@@ -86,8 +111,8 @@ impl Stock {
     }
 
     /// What the next request for leases gives back.
-    pub(crate) fn take_returned(&self) -> Vec<u64> {
-        self.state().take_returned()
+    pub(crate) fn take_returned(&self) -> Returning<'_> {
+        Returning { stock: self, blocks: self.state().take_returned() }
     }
 
     /// The server does not honour our leases any more.
@@ -95,11 +120,17 @@ impl Stock {
         self.state().forget_all();
     }
 
-    pub(crate) fn request(&self, holder: &str, replication: u16, block_len: u64) -> LeaseBlocksRequest {
+    pub(crate) fn request(
+        &self,
+        holder: &str,
+        replication: u16,
+        block_len: u64,
+    ) -> (LeaseBlocksRequest, Returning<'_>) {
         let now = self.now();
         let Wish { count, excluded, returned } = self.state().wish(now, replication);
+        let returning = Returning { stock: self, blocks: returned.clone() };
         let (holder, replication) = (holder.to_owned(), replication.into());
-        LeaseBlocksRequest { holder, replication, block_len, count, excluded, returned, file: 0 }
+        (LeaseBlocksRequest { holder, replication, block_len, count, excluded, returned, file: 0 }, returning)
     }
 
     pub(crate) fn fill(&self, replication: u16, asked: Duration, answer: LeaseBlocksResponse) {

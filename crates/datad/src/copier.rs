@@ -19,7 +19,7 @@ use crate::operations::{Operation, Operations};
 use crate::rate_limit::RateLimit;
 use crate::replicas::Replicas;
 use crate::stop::Stop;
-use container::{Identity, ReplicaError};
+use container::{Identity, ReplicaError, ReplicaInfo};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -61,7 +61,7 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 struct Work {
     block: BlockId,
-    /// The disk it writes to, once that is chosen.
+    /// The disk that it asks for what is here, and then the one it writes to.
     disk: Option<usize>,
 }
 
@@ -233,9 +233,10 @@ impl Copier {
         order
     }
 
-    fn writes_to(&self, number: u64, disk: usize) {
+    /// From here on the thread may wait for this disk, or for none.
+    fn works_at(&self, number: u64, disk: Option<usize>) {
         if let Some(Some(work)) = self.lock().threads.get_mut(&number) {
-            work.disk = Some(disk);
+            work.disk = disk;
         }
     }
 
@@ -253,7 +254,7 @@ impl Copier {
         if self.replicas.deletions.is_ordered(BlockId(order.block), Generation(order.generation)) {
             return Err(vec![failure("", false, "the replica that was here is just being deleted".to_owned())]);
         }
-        if self.is_here(order) {
+        if self.is_here(order, number) {
             return Ok(());
         }
         if self.replicas.is_writing(BlockId(order.block)) {
@@ -279,10 +280,18 @@ impl Copier {
         Err(failures)
     }
 
+    /// What is here. Waits for its disk.
+    fn find(&self, block: BlockId, number: u64) -> Option<ReplicaInfo> {
+        let disks = &self.replicas.disks;
+        self.works_at(number, disks.asked_at(block));
+        let found = disks.find(block).ok().flatten();
+        self.works_at(number, None);
+        found
+    }
+
     /// A replica that serves is there already: the order was given again, or a chain was faster.
-    fn is_here(&self, order: &Copy) -> bool {
-        let found = self.replicas.disks.find(BlockId(order.block)).ok().flatten();
-        found.is_some_and(|info| {
+    fn is_here(&self, order: &Copy, number: u64) -> bool {
+        self.find(BlockId(order.block), number).is_some_and(|info| {
             info.state == ReplicaState::Finalized
                 && info.identity.generation >= Generation(order.generation)
                 && info.len >= order.len
@@ -291,15 +300,15 @@ impl Copier {
     }
 
     /// There is a replica that was never finalized.
-    fn is_unfinished(&self, block: BlockId) -> bool {
-        let found = self.replicas.disks.find(block).ok().flatten();
-        found.is_some_and(|info| !matches!(info.state, ReplicaState::Finalized | ReplicaState::Copying))
+    fn is_unfinished(&self, block: BlockId, number: u64) -> bool {
+        self.find(block, number)
+            .is_some_and(|info| !matches!(info.state, ReplicaState::Finalized | ReplicaState::Copying))
     }
 
     fn copy_from(&self, fetcher: &mut Fetcher, order: &Copy, addr: &str, number: u64) -> Result<(), Fault> {
         let own = |error: ReplicaError| Fault::Own(error.to_string());
         let (block, disks) = (BlockId(order.block), &self.replicas.disks);
-        if self.is_unfinished(block) {
+        if self.is_unfinished(block, number) {
             // It makes room before the copy is there, and may be better than what is offered, or all there is left:
             // first all of that is read, and then once more.
             let mut first = fetcher.open(addr, disks.pool().unwrap_or_default(), order)?;
@@ -316,7 +325,7 @@ impl Copier {
             checksum: reply.spec(),
         };
         let mut writer = disks.create_ordered_copy(identity, order.len, order.replaces).map_err(own)?;
-        self.writes_to(number, writer.disk());
+        self.works_at(number, Some(writer.disk()));
         let mut len = 0;
         while let Some(packet) = reply.next_packet()? {
             if self.stop.is_set() {

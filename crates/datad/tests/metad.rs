@@ -4,12 +4,12 @@ mod support;
 
 use bytes::Bytes;
 use hdfs::Exception;
-use hdfs::proto;
+use hdfs::proto::{self, BlockConstructionStage as Stage};
 use hdfs::protocol::CLIENT_DATANODE;
 use prost::Message;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::{Ask, Cluster, GENERATION, POOL, block_proto, eventually, pattern};
+use support::{Ask, Cluster, GENERATION, POOL, block_proto, chain, eventually, info, pattern};
 use types::{Fitness, ReplicaState};
 use wire::node::{self, *};
 use wire::{BlockScope, Status};
@@ -284,6 +284,23 @@ fn of_several_servers_the_leader_counts() {
     cluster.write(&[0], 6, b"second");
     eventually("the new leader hears of it", || heard(1, 6) || told(1).catalogue.len() > 1);
     assert_eq!(cluster.read(0, 5, 0, 5).unwrap(), b"first");
+}
+
+/// A chain that is set up anew has the replica under its new generation when it turns out that a node below is gone.
+#[test]
+fn a_replica_that_was_reopened_in_vain_is_told_as_left_open() {
+    let world = World::new();
+    world.cluster.write(&[0], 5, b"bytes");
+    let gone = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        info(listener.local_addr().unwrap())
+    };
+    let ask = Ask::again(5, Stage::PipelineSetupAppend, GENERATION + 1, 5, 5);
+    assert!(chain(world.cluster.connect(0), vec![gone], &ask).is_err());
+    let is_it = |replica: &Replica| (replica.block, replica.generation) == (5, GENERATION + 1);
+    eventually("it is left open", || {
+        world.told(|told| told.heartbeats.iter().any(|beat| beat.stale.iter().any(is_it)))
+    });
 }
 
 /// A replica that was never finished may be the best there is. What is to take its place is read whole before it makes

@@ -6,13 +6,13 @@ use bytes::Bytes;
 use hdfs::proto::StreamProto;
 use io::asking::{AskError, Links, Waiter};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 use support::{Ask, Cluster, POOL, SPEC, pattern};
 use types::{BlockId, ContainerId, InodeId};
 use wire::BlockScope;
 use wire::small::{SmallAnswer, SmallWrite};
-use xfer::small::{Caller, Question};
+use xfer::small::{Caller, Question, Verdict};
 
 type SmallLinks = Links<Caller<Waiter<SmallAnswer>>>;
 
@@ -104,6 +104,19 @@ fn a_majority_is_enough_and_fewer_are_not() {
     // It comes back under another address or the same: kept connections are tried anew.
     cluster.start(2);
     assert_eq!(put(&cluster, &links, &[0, 1, 2], 4, &data).have, [0, 1, 2]);
+}
+
+/// The writer waits for the first node, and that one for the others: it must answer before it counts as silent itself.
+#[test]
+fn a_target_that_hangs_is_not_taken_for_the_first_node() {
+    let cluster = patient(1);
+    let hangs = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (mut header, body) = request(&cluster, &[0], 1, &pattern(1, 1000));
+    header.targets = vec![hangs.local_addr().unwrap().to_string()];
+    let asked = SmallLinks::default();
+    let answer = cluster.runtime.block_on(asked.ask(&addr(&cluster, 0), Question { header, body })).unwrap();
+    assert_eq!(answer.have, [0], "{}", answer.refusal);
+    assert_eq!(Verdict::new(Some(&answer), 2).blamed, [1]);
 }
 
 /// Sixty-four writers over one connection, each its own block; the node goes down and comes back, and has them all.

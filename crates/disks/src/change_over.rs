@@ -11,19 +11,44 @@ use crate::claims::{conclude, enter};
 use crate::disks::{Disks, Result};
 use crate::doubles::Double;
 use container::ReplicaInfo;
-use types::ReplicaState;
+use types::{BlockId, ReplicaState};
 
 impl Disks {
     /// A copy of the replica `info` on disk `from` is put on disk `to`: it is read back, and takes that one's place, if
-    /// that has not changed. False: it has, and the copy is gone.
+    /// that has not changed. False: it has, and the copy is gone. So it is after an error, if its disk works.
     pub(crate) fn change_over(&self, from: usize, to: usize, info: &ReplicaInfo) -> Result<bool> {
         assert_ne!(from, to, "a replica moves to another disk");
+        let changed = self.try_change_over(from, to, info);
+        if changed.is_err() {
+            self.take_back(to, info.identity.block);
+        }
+        changed
+    }
+
+    /// A copy that does not count would be in the way of those that come to its disk later. One that is on a disk which
+    /// is out stays until the next start.
+    fn take_back(&self, at: usize, block: BlockId) {
+        let claim = self.claim(block);
+        if enter(&claim, at).is_err() || self.is_out(at) || self.place(block) == Some(at) {
+            return;
+        }
+        let volume = self.disks()[at].volume();
+        let gone = match volume.find(block) {
+            Ok(Some(copy)) => volume.delete(block, copy.identity.generation),
+            found => found.map(|_| false),
+        };
+        if let Err(error) = gone {
+            let double = Double { disk: at, block };
+            tracing::warn!(?double, %error, "a copy that does not count could not be deleted");
+        }
+    }
+
+    fn try_change_over(&self, from: usize, to: usize, info: &ReplicaInfo) -> Result<bool> {
         let (block, generation) = (info.identity.block, info.identity.generation);
         let (source, target) = (self.disks()[from].volume(), self.disks()[to].volume());
         let Some(copy) = target.find(block)? else { return Ok(false) };
         let copied = copy.identity.generation;
         if let Err(error) = target.verify(block) {
-            let _gone = target.delete(block, copied);
             tracing::error!(%block, %error, "the copy on another disk does not read back as it was written");
             return Err(error);
         }

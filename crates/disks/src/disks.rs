@@ -209,10 +209,13 @@ impl Disks {
         self.inner.places.forget(block, at);
     }
 
-    /// The disk that has a block and is not out.
+    /// The disk that has a block and is not out: who looks the block up asks it.
+    pub fn asked_at(&self, block: BlockId) -> Option<usize> {
+        self.place(block).filter(|at| !self.is_out(*at))
+    }
+
     pub(crate) fn holder(&self, block: BlockId) -> Option<&Disk> {
-        let at = self.place(block).filter(|at| !self.is_out(*at))?;
-        Some(&self.inner.disks[at])
+        self.asked_at(block).map(|at| &self.inner.disks[at])
     }
 
     /// The disk that a change of a replica goes to. A replica that may be on a disk that is out is not "not found":

@@ -207,15 +207,23 @@ impl Moves<'_> {
             .collect();
         let outcomes = target.put_batch(&puts, true);
         assert_eq!(outcomes.len(), fresh.len(), "each replica of a batch has an outcome");
-        let mut moved = 0;
+        // Each that was put is brought to its end, whatever became of the others: nobody would come back for it.
+        let (mut moved, mut failed) = (0, None);
         for (small, outcome) in fresh.iter().zip(outcomes) {
-            match outcome {
-                Ok(()) => moved += usize::from(self.change_over(&small.info)?),
-                Err(error) if error.advice() == Advice::WriteElsewhere => return Err(error),
-                Err(error) => tracing::debug!(block = %small.identity.block, %error, "a replica does not move"),
+            let changed = match outcome {
+                Ok(()) => self.change_over(&small.info),
+                Err(error) if error.advice() == Advice::WriteElsewhere => Err(error),
+                Err(error) => {
+                    tracing::debug!(block = %small.identity.block, %error, "a replica does not move");
+                    Ok(false)
+                }
+            };
+            match changed {
+                Ok(changed) => moved += usize::from(changed),
+                Err(error) => _ = failed.get_or_insert(error),
             }
         }
-        Ok(moved)
+        failed.map_or(Ok(moved), Err)
     }
 
     /// Copies a long replica to the other disk, and removes it here.
@@ -269,4 +277,63 @@ fn piece(reader: &Reader, at: u64, data: &mut [u8], sums: &mut Vec<u8>) -> Resul
     let block = reader.identity().block;
     let verified = reader.checksum().verify(data, sums);
     verified.map_err(|bad| ReplicaError::Corrupt { block, offset: at + bad as u64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use container::Options;
+    use types::checksum::ChecksumKind;
+    use types::{ContainerId, Generation, InodeId};
+
+    /// It stands, and all may move.
+    struct Stands;
+
+    impl BalanceOrder for Stands {
+        fn within(&self) -> Option<u64> {
+            Some(0)
+        }
+
+        fn wait(&self, _: u64) -> bool {
+            true
+        }
+
+        fn may_move(&self, _: &ReplicaInfo) -> bool {
+            true
+        }
+
+        fn on_left(&self, _: u64) {}
+
+        fn on_moved(&self, _: &ReplicaInfo) {}
+
+        fn on_failed(&self, _: &ReplicaInfo) {}
+
+        fn on_damaged(&self, _: &ReplicaInfo, _: &ReplicaError) {}
+    }
+
+    /// Of two replicas that are put together, the container of one takes none on the other disk.
+    #[test]
+    fn what_was_put_moves_though_others_of_its_batch_failed() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["a", "b"].map(|name| dir.path().join(name));
+        let disks = crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
+        let checksum = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
+        let (data, mut sums) = (vec![3; 1000], Vec::new());
+        checksum.compute(&data, &mut sums);
+        let (fails, moves) = (BlockId(5), BlockId(6));
+        for (block, home) in [(fails, 2), (moves, 1)] {
+            let (generation, file, home) = (Generation(1001), InodeId(7), ContainerId(home));
+            let identity = Identity { block, generation, file, home, checksum };
+            disks.disks()[0].volume().put_small(identity, &data, &sums).unwrap();
+            disks.note(block, 0);
+        }
+        std::fs::create_dir_all(dirs[1].join("containers/2/pack")).unwrap();
+
+        let shift = Shift { from: 0, to: 1, len_max: 1 << 20, len: 1 << 20 };
+        let some = Moves { disks: &disks, shift, order: &Stands }.some(&mut BlockId(0));
+        assert!(matches!(some, Err(ReplicaError::Io { .. })), "{some:?}");
+        let there = |block| [0, 1].map(|at: usize| disks.disks()[at].volume().find(block).unwrap().is_some());
+        assert_eq!((disks.place(fails), there(fails)), (Some(0), [true, false]));
+        assert_eq!((disks.place(moves), there(moves)), (Some(1), [false, true]));
+    }
 }

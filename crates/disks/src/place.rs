@@ -8,11 +8,11 @@
 //! Promise: what is there already is not in two places: the disk that has the block takes what comes for it, or what
 //! comes replaces it ([`crate::change_over`]).
 
-use crate::claims::{conclude, enter};
+use crate::claims::{Claim, conclude, enter};
 use crate::disks::{Disks, Result};
 use crate::load::Stream;
 use crate::writer::{Replaced, Writer};
-use container::{Advice, Identity, ReopenAsk, ReplicaError, Volume};
+use container::{Advice, Identity, ReopenAsk, ReplicaError, ReplicaInfo, Volume};
 use types::{BlockId, ReplicaState};
 
 impl Disks {
@@ -54,7 +54,7 @@ impl Disks {
     fn create_beside(&self, identity: Identity, from: usize, replaces: bool) -> Result<Option<Writer>> {
         let block = identity.block;
         let claim = self.claim(block);
-        let there = self.disks()[from].volume().find(block)?;
+        let there = self.find_at(from, block, &claim)?;
         let Some(info) = there.filter(|info| info.state == ReplicaState::Finalized) else { return Ok(None) };
         let have = info.identity.generation;
         if have > identity.generation || have == identity.generation && !replaces {
@@ -79,7 +79,7 @@ impl Disks {
         let claim = self.claim(block);
         // What is there already may be in the way, or has to make room.
         let mut known = match self.places().known(block) {
-            Some(at) if !self.is_out(at) && self.disks()[at].volume().find(block)?.is_some() => Some(at),
+            Some(at) if !self.is_out(at) && self.find_at(at, block, &claim)?.is_some() => Some(at),
             _ => None,
         };
         let mut order = known.map_or_else(|| self.order(), |at| vec![at]);
@@ -107,6 +107,12 @@ impl Disks {
             }
         }
         Err(refusal.unwrap_or_else(|| self.none_takes()))
+    }
+
+    /// What this disk has, for who decides about the block: the claim says that they may wait for it.
+    fn find_at(&self, at: usize, block: BlockId, claim: &Option<Claim<'_>>) -> Result<Option<ReplicaInfo>> {
+        enter(claim, at)?;
+        self.disks()[at].volume().find(block)
     }
 
     fn none_takes(&self) -> ReplicaError {
@@ -152,5 +158,44 @@ impl Disks {
         let disk = &self.disks()[at];
         let stream = disk.load().begin();
         Ok(Writer::new(disk.volume().reopen(block, ask)?, at, stream))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use container::Options;
+    use types::checksum::{ChecksumKind, ChecksumSpec};
+    use types::{ContainerId, Generation, InodeId};
+
+    fn identity(generation: u64) -> Identity {
+        let checksum = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
+        let (block, file, home) = (BlockId(5), InodeId(7), ContainerId(0));
+        Identity { block, generation: Generation(generation), file, home, checksum }
+    }
+
+    /// The disk that has the block is given up while somebody asks it what it has, before a disk for the new replica is
+    /// chosen. Whoever looks must find out for which disk they wait, and others need not wait with them.
+    #[test]
+    fn who_asks_a_disk_before_another_one_is_chosen_is_seen_to_wait_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["a", "b"].map(|name| dir.path().join(name));
+        let disks = crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
+        let mut writer = disks.create(identity(1001)).unwrap();
+        writer.write(0, &[3; 1000], &[]).unwrap();
+        writer.put(1000).unwrap();
+        let block = BlockId(5);
+        let from = disks.place(block).unwrap();
+        assert_eq!((disks.asked_at(block), disks.decided_at(block)), (Some(from), None));
+
+        let hangs = disks.claim(block);
+        assert!(disks.find_at(from, block, &hangs).unwrap().is_some());
+        assert_eq!(disks.decided_at(block), Some(from));
+        disks.give_up(from, "it has not answered".to_owned());
+        assert_eq!(disks.asked_at(block), None, "nobody asks it any more");
+        let next = disks.create_ordered_copy(identity(1001), 1000, true).unwrap();
+        assert_eq!(next.disk(), 1 - from);
+        // It comes back.
+        assert!(matches!(disks.find_at(from, block, &hangs), Err(ReplicaError::Hangs)));
     }
 }

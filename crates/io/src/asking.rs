@@ -154,13 +154,8 @@ where
         let mut socket = connecting.await.map_err(|_elapsed| io::ErrorKind::TimedOut)??;
         socket::apply(&socket, &self.options.socket)?;
         let driven = Arc::new(Driven::new(|now| A::begin(now, &self.limits)));
-        let its = Arc::clone(&driven);
-        let task = task::spawn_owned("questions", async move {
-            its.run(&mut socket, |(waiter, outcome): (Waiter<A::Answer>, _)| {
-                let _nobody_waits = waiter.send(outcome);
-            })
-            .await;
-        });
+        let carrying = Carrying(Arc::clone(&driven));
+        let task = task::spawn_owned("questions", async move { carrying.0.run(&mut socket, hand_on).await });
         Ok(Link { driven, room: Semaphore::new(A::IN_FLIGHT_COUNT_MAX), _task: task })
     }
 }
@@ -177,6 +172,23 @@ impl<A: Asking<Waiter = Waiter<<A as Asking>::Answer>>> Link<A> {
         let outcome = receiver.await;
         forget.number = None;
         outcome.unwrap_or_else(|_dropped| Err(Loss::Broken(gone())))
+    }
+}
+
+fn hand_on<Answer>((waiter, outcome): (Waiter<Answer>, Result<Answer, Loss>)) {
+    let _nobody_waits = waiter.send(outcome);
+}
+
+/// The task that carries a link's bytes has this. It may end at any time, with the runtime that it runs on: then the
+/// link has ended too, and who waits for an answer is told so.
+struct Carrying<A: Asking<Waiter = Waiter<<A as Asking>::Answer>>>(Arc<Driven<A>>);
+
+impl<A: Asking<Waiter = Waiter<<A as Asking>::Answer>>> Drop for Carrying<A> {
+    fn drop(&mut self) {
+        self.0.with(|endpoint, now| endpoint.on_lost(now, "its task has ended"));
+        while let Some(event) = self.0.with(|endpoint, _| endpoint.poll_event()) {
+            hand_on(event);
+        }
     }
 }
 

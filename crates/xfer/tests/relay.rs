@@ -293,6 +293,22 @@ fn a_chain_that_breaks_while_the_end_is_forwarded_is_not_put() {
     assert_eq!(node.told.join(" "), "lost 0: disconnected 0+- Failed { below: true }");
 }
 
+/// Of two below, the one that was faster has all and leaves, while the other still takes its bytes: nothing is broken,
+/// and what is acknowledged is put here too.
+#[test]
+fn a_node_that_has_acknowledged_all_may_leave_before_this_one_puts() {
+    let mut node = Tale::new(2);
+    let last = packet(0, 0, &[], false, true);
+    node.takes = last.len() + 3;
+    node.above(&last);
+    node.ack(0, 0, &[Status::SUCCESS]);
+    node.relay.on_below_closed(0);
+    node.takes = usize::MAX;
+    node.act();
+    node.ack(1, 0, &[Status::SUCCESS]);
+    assert_eq!(node.told.join(" "), "lost 0: disconnected put0 0+++ Complete");
+}
+
 #[test]
 fn nonsense_from_above_ends_the_stream() {
     let mut node = Tale::new(0);

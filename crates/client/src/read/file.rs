@@ -36,9 +36,10 @@ impl File {
             return Ok(Self { client: client.clone(), path: path.into(), len: version.len, blocks });
         }
         let part = client.located(path, 0, PREFETCH_LEN).await?;
-        let is_complete = !part.is_open && part.file_len == version.len;
+        // The path may name another file than that of the listing by now.
+        let is_listed = part.file == Some(id) && !part.is_open && part.file_len == version.len;
         let file = Self::of_part(client, path, part).await?;
-        if is_complete {
+        if is_listed {
             store.locations().put(store.now(), user, id, version, Arc::clone(&file.blocks));
         }
         Ok(file)
@@ -49,7 +50,7 @@ impl File {
             return Err(Error::Unsupported("reading an erasure coded file"));
         }
         let mut blocks = FileBlocks::new(part.file_len);
-        blocks.add(part.blocks);
+        blocks.add(part.file, part.blocks);
         if let Some(last) = part.last.filter(|_| part.is_open) {
             // The file is being written: the metadata server does not know how far, the datanodes do.
             let len = client.visible_len(&last).await?;
@@ -69,9 +70,30 @@ impl File {
             return Ok(block);
         }
         let part = self.client.located(&self.path, offset, PREFETCH_LEN).await?;
-        blocks.add(part.blocks);
+        if !self.is_same_file(&blocks, &part).await? {
+            return Err(self.gone());
+        }
+        blocks.add(part.file, part.blocks);
         let nothing = || self.client.not_understood(format!("it names no block of {} at offset {offset}", self.path));
         blocks.at(offset).ok_or_else(nothing)
+    }
+
+    /// Whether an answer is about the file that was opened: another one may have its name by now, and bytes of two files
+    /// must not be mixed.
+    async fn is_same_file(&self, blocks: &FileBlocks, part: &FilePart) -> Result<bool> {
+        if let Some(is_same) = blocks.is_same_file(part) {
+            return Ok(is_same);
+        }
+        // A server of HDFS does not say. It had that file when `part` was drawn if it still has a block of it.
+        let Some(first) = blocks.first() else { return Ok(true) };
+        let again = self.client.located(&self.path, first.offset, 1).await?;
+        Ok(again.blocks.iter().chain(&again.last).any(|block| block.identity.block == first.identity.block))
+    }
+
+    /// Another file has its name now.
+    fn gone(&self) -> Error {
+        self.client.store().locations().forget(&self.blocks);
+        Error::NotFound
     }
 
     /// Every replica of this block has failed: asks anew where they are.
@@ -82,7 +104,6 @@ impl File {
         if fresh.is_some_and(|fresh| blocks.replace(fresh)) {
             return Ok(());
         }
-        self.client.store().locations().forget(&self.blocks);
-        Err(Error::NotFound)
+        Err(self.gone())
     }
 }

@@ -49,8 +49,9 @@ async fn refill_shelf(session: Weak<Session>, replication: u16, block_len: u64) 
 async fn ask(client: &Client, replication: u16, block_len: u64) -> Result<()> {
     let stock = &client.session.stock;
     let asked = stock.now();
-    let request = stock.request(&client.session.holder, replication, block_len);
+    let (request, returning) = stock.request(&client.session.holder, replication, block_len);
     let answer: LeaseBlocksResponse = client.call_in(CLIENT_PROTOCOL, LEASE_BLOCKS, &request).await?;
+    returning.answered();
     if answer.nodes.is_empty() || answer.blocks.is_empty() {
         return Err(client.not_understood("a lease without blocks or nodes"));
     }

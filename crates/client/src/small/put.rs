@@ -19,8 +19,9 @@ pub(crate) struct Wish<'a> {
     pub(crate) block_len: u64,
 }
 
-/// A block that is given back unless the server has said what became of it: a caller may drop the put half-way, and
-/// would hold one lease more each time. A server that has put the file meanwhile takes nothing back.
+/// A block that is given back unless the server has said that the file is put. It may have refused before it looked at
+/// the block, and a caller may drop the put half-way: either would hold one lease more each time. A server that has put
+/// the file meanwhile, or may still, takes nothing back.
 struct Held<'a> {
     stock: &'a Stock,
     block: Option<u64>,
@@ -46,7 +47,9 @@ impl Client {
             let len = u64::from(whole.data_len);
             let block = PutBlock { block: lease.block, file: lease.file, generation: lease.batch.generation, len };
             let put = self.put_file(wish, Some(block), short).await;
-            held.block = None;
+            if matches!(put, Ok(Some(_))) {
+                held.block = None;
+            }
             match put {
                 // We were silent for too long, or the server forgot: what else we hold is worth no more.
                 Err(Error::LeaseLost(why)) => {

@@ -146,16 +146,18 @@ async fn join(client: &Client, ask: &Ask, located: &Located) -> Option<Block> {
 /// A block, and until when it is ours. `None`: the server gives blocks for new files only.
 async fn lease(client: &Client, ask: &Ask) -> Result<Option<(Located, Duration)>> {
     let asked = client.session.stock.now();
+    let returning = client.session.stock.take_returned();
     let request = LeaseBlocksRequest {
         holder: client.session.holder.clone(),
         replication: ask.replication.into(),
         block_len: ask.block_len,
         count: 1,
         excluded: ask.excluded.iter().cloned().chain(client.session.stock.excluded()).collect(),
-        returned: client.session.stock.take_returned(),
+        returned: returning.blocks.clone(),
         file: ask.file,
     };
     let answer: LeaseBlocksResponse = client.call_in(CLIENT_PROTOCOL, LEASE_BLOCKS, &request).await?;
+    returning.answered();
     let Some(leased) = answer.blocks.first().filter(|leased| leased.file == ask.file) else {
         answer.blocks.iter().for_each(|leased| client.session.stock.give_back(leased.block));
         return Ok(None);

@@ -66,7 +66,7 @@ impl Chain {
             changed: Notify::new(),
             hurry: Notify::new(),
         });
-        let acks = client.spawn("acks of a write chain", take_acks(Arc::clone(&shared)));
+        let acks = client.spawn("acks of a write chain", take_acks(Taking(Arc::clone(&shared))));
         Ok(Self { shared, _acks: acks })
     }
 
@@ -215,12 +215,24 @@ impl Turn<'_> {
     }
 }
 
+/// The task that takes the acks has this. It may end at any time, with the runtime that it runs on: no ack comes any
+/// more then, and who waits for one must find that out.
+struct Taking(Arc<Shared>);
+
+impl Drop for Taking {
+    fn drop(&mut self) {
+        self.0.stream().on_receive_failed("nobody takes its acks any more");
+        self.0.changed.notify_one();
+    }
+}
+
 /// Takes acks until the stream is over, and sends heartbeats when nobody else sends.
-async fn take_acks(shared: Arc<Shared>) {
+async fn take_acks(taking: Taking) {
+    let shared = &*taking.0;
     let mut turn = None;
     loop {
         if turn.is_none() && shared.stream().needs_sender() {
-            turn = shared.turn.try_lock().ok().map(|lock| Turn { shared: &shared, _lock: lock });
+            turn = shared.turn.try_lock().ok().map(|lock| Turn { shared, _lock: lock });
         }
         if turn.as_ref().is_some_and(Turn::send) {
             turn = None;
@@ -239,8 +251,6 @@ async fn take_acks(shared: Arc<Shared>) {
             () = shared.hurry.notified() => {}
         }
     }
-    drop(turn);
-    shared.changed.notify_one();
 }
 
 /// The connection, unless the set-up is over before there is one.

@@ -2,6 +2,7 @@
 
 mod abilities;
 mod read;
+mod small;
 mod store;
 mod support;
 mod write;

@@ -1,11 +1,12 @@
 //! What the users of a store share, and what its end leaves.
 
 use crate::support::{Store, Trick, bytes, poll_without_runtime, quick};
-use client::{Create, ErrorKind, Kind, Options, Result, Status};
+use client::{Client, Create, ErrorKind, Kind, Options, Result, Status};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use types::{ChecksumSpec, Millis};
+use wire::Abilities;
 
 fn kind<T>(done: Result<T>) -> Option<ErrorKind> {
     done.err().map(|error| error.kind())
@@ -111,6 +112,7 @@ async fn a_listed_file_is_opened_again_without_a_call() {
     let store = Store::new(1).await;
     let data = bytes(1000);
     store.book.add_file("/f", &[&data]);
+    store.book.state().names_files = true;
     let asked = || store.book.count("getBlockLocations");
     let (ann, bob) = (store.client.clone(), store.client.store().client("bob"));
     for (client, modified, count) in [(&ann, 1, 1), (&ann, 1, 1), (&bob, 1, 2), (&ann, 2, 3), (&ann, 2, 3)] {
@@ -125,6 +127,16 @@ async fn a_listed_file_is_opened_again_without_a_call() {
         assert_eq!(ann.open_listed("/f", &listed(900, 1)).await.unwrap().len(), 1000);
         assert_eq!(asked(), count);
     }
+    // Nor if another file of that length has its name by now.
+    let other = vec![7; 1000];
+    store.book.add_file("/f", &[&other]);
+    for count in [6, 7] {
+        let mut reader = ann.open_listed("/f", &listed(1000, 3)).await.unwrap();
+        let mut read = vec![0; 1000];
+        assert_eq!(reader.read(&mut read).await.unwrap(), 1000);
+        assert!(read == other);
+        assert_eq!(asked(), count);
+    }
 }
 
 /// Where a file's blocks are is asked anew once all replicas that are known have failed, and all readers learn it.
@@ -133,6 +145,7 @@ async fn known_locations_that_fail_are_asked_anew() {
     let store = Store::new(2).await;
     let data = bytes(1000);
     store.book.add_file("/f", &[&data]);
+    store.book.state().names_files = true;
     store.book.state().show.extend([vec![0], vec![1]]);
     let status = listed(1000, 1);
     let open = || store.client.open_listed("/f", &status);
@@ -150,6 +163,92 @@ async fn known_locations_that_fail_are_asked_anew() {
     let asked = store.book.count("getBlockLocations");
     open().await.unwrap();
     assert_eq!(store.book.count("getBlockLocations"), asked + 1);
+}
+
+/// A file of more blocks than are kept of an answer, replaced under its name while it is read. Our servers say which
+/// file a block is of, HDFS's do not.
+#[tokio::test]
+async fn a_reader_mixes_no_bytes_of_two_files() {
+    for names_files in [true, false] {
+        let store = Store::new(1).await;
+        store.book.state().names_files = names_files;
+        let data = bytes(10);
+        let blocks = vec![&data[..]; 1001];
+        store.book.add_file("/f", &blocks);
+        let (whole, replaced) = (store.client.open("/f").await.unwrap(), store.client.open("/f").await.unwrap());
+        let mut last = [0; 10];
+        assert_eq!(whole.read_at(10_000, &mut last).await.unwrap(), 10);
+        assert!(last == data[..]);
+
+        assert_eq!(replaced.read_at(0, &mut last).await.unwrap(), 10);
+        store.book.add_file("/f", &blocks);
+        assert_eq!(kind(replaced.read_at(10_000, &mut last).await), Some(ErrorKind::NotFound), "{names_files}");
+    }
+}
+
+/// A store without a runtime of its own, used from one that ends and then from another.
+struct Visits {
+    store: Store,
+    /// That of the servers.
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Visits {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let store = runtime.block_on(Store::new(3));
+        store.book.state().abilities = Some(Abilities::SMALL_FILES.bits());
+        Self { store, _runtime: runtime }
+    }
+
+    /// Does this on a runtime that ends with it. Panics if it waits for ever.
+    fn visit<T>(&self, work: impl AsyncFnOnce(&Client) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let done = async { timeout(Duration::from_secs(5), work(&self.store.client)).await };
+        runtime.block_on(done).expect("it comes to an end")
+    }
+}
+
+#[test]
+fn small_files_are_put_from_one_runtime_after_the_other() {
+    let visits = Visits::new();
+    let data = bytes(1000);
+    for path in ["/a", "/b"] {
+        visits.visit(async |client| {
+            let mut writer = client.create(path, &Create::default()).await.unwrap();
+            writer.write(&data).await.unwrap();
+            writer.close().await.unwrap();
+        });
+        assert!(visits.store.book.contents(path) == data);
+    }
+    assert_eq!(visits.store.book.count("putFile"), 2);
+}
+
+/// Its stream is gone, as if the first node were. Its lease is renewed as soon as another file is open.
+#[test]
+fn a_writer_goes_on_on_another_runtime() {
+    let visits = Visits::new();
+    let (data, renewals) = (bytes(2000), || visits.store.book.count("renewLease"));
+    let mut writer = visits.visit(async |client| {
+        let mut writer = client.create("/a", &Create::default()).await.unwrap();
+        writer.write(&data[..1000]).await.unwrap();
+        writer.flush().await.unwrap();
+        writer
+    });
+    visits.visit(async |client| {
+        writer.write(&data[1000..]).await.unwrap();
+        writer.flush().await.unwrap();
+        let mut other = client.create("/b", &Create::default()).await.unwrap();
+        other.write(&data).await.unwrap();
+        other.flush().await.unwrap();
+        let before = renewals();
+        while renewals() == before {
+            sleep(Duration::from_millis(5)).await;
+        }
+        writer.close().await.unwrap();
+        other.close().await.unwrap();
+    });
+    assert!(visits.store.book.contents("/a") == data);
 }
 
 /// A program without a runtime, as one in Python: it polls, and the store's runtime has sockets, timers and tasks.

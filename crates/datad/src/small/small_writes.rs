@@ -24,6 +24,6 @@ impl SmallWrites {
         let committer = Committer::start(&service.replicas.disks, &service.replicas.changes)?;
         let connect_time_max = Duration::from_millis(service.limits.connect_ms);
         let options = AskOptions { socket: service.sockets.clone(), connect_time_max };
-        Ok(Self { service, committer, links: Links::new(options, CallerLimits::default()) })
+        Ok(Self { service, committer, links: Links::new(options, CallerLimits::of_targets()) })
     }
 }

@@ -157,13 +157,16 @@ fn set_up(service: &DataService, above: &Above, op: &OpWriteBlockProto, came: &[
             drop(writer);
             if stage == Stage::PipelineSetupCreate {
                 discard(service, &named); // the client abandons the block and takes another
+            } else {
+                service.replicas.was_left(named.block);
             }
             return Err(refusal);
         }
     };
     if stage == Stage::PipelineCloseRecovery {
+        // The writer may have wanted its bytes on disk, and nothing of this request would say so.
         let len = writer.received();
-        writer.put(len)?;
+        writer.put_synced(len).inspect_err(|_| service.replicas.was_left(named.block))?;
         service.replicas.was_put(named.block);
         above.put_ready();
         return Ok(None);

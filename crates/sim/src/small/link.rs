@@ -130,10 +130,16 @@ impl<E: Endpoint> Driven<E> {
 /// The connections of one process to all datanodes.
 #[derive(Default)]
 pub(crate) struct Links {
+    limits: CallerLimits,
     places: RefCell<BTreeMap<usize, Rc<Driven<Caller<Waiter>>>>>,
 }
 
 impl Links {
+    /// Those of a datanode to the others.
+    pub(super) fn of_targets() -> Self {
+        Self { limits: CallerLimits::of_targets(), ..Self::default() }
+    }
+
     /// Asks a datanode; as `io::asking` does it.
     pub(super) async fn ask(
         &self,
@@ -163,7 +169,7 @@ impl Links {
         let dialed = world.dial(from, number, CONNECT_MAX, Datanode::serve_small).await;
         let socket = dialed.map_err(|error| Loss::Unsent(format!("{error:?}")))?;
         // Somebody else may have connected meanwhile: their connection ends when it is idle.
-        let link = Driven::new(&world.sim, |now| Caller::new(now, &CallerLimits::default()));
+        let link = Driven::new(&world.sim, |now| Caller::new(now, &self.limits));
         self.places.borrow_mut().insert(number, Rc::clone(&link));
         let driven = Rc::clone(&link);
         world.sim.spawn(from, async move {

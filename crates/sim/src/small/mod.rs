@@ -36,13 +36,23 @@ type Outcome = std::result::Result<(), String>;
 type Ended = Rc<(RefCell<VecDeque<(usize, Outcome)>>, Notify)>;
 
 /// What a datanode has for small writes.
-#[derive(Default)]
 pub(crate) struct Small {
     memory: Budget,
     links: Links,
     /// Replicas that wait for the disk.
     jobs: RefCell<VecDeque<(Job, OnceSender<bool>)>>,
     committing: Cell<bool>,
+}
+
+impl Default for Small {
+    fn default() -> Self {
+        Self {
+            memory: Budget::default(),
+            links: Links::of_targets(),
+            jobs: RefCell::default(),
+            committing: Cell::new(false),
+        }
+    }
 }
 
 struct Job {

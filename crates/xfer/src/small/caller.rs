@@ -1,5 +1,7 @@
 //! The side of a connection that asks: requests out, answers in, each by its number.
 
+use super::fanout::LATE_MAX;
+use crate::write::Limits;
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -29,9 +31,26 @@ pub struct CallerLimits {
     pub idle_time_max: Duration,
 }
 
+/// How long a writer waits for the node that it asked, and that one for each of the others. Guesses.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
+const TARGET_TIME_MAX: Duration = Duration::from_secs(5);
+// A node that waits for a silent one, behind a new connection, still answers in time. Else the writer would take the
+// wrong one for silent.
+const _: () = assert!(
+    Limits::DEFAULT.connect.as_millis() + TARGET_TIME_MAX.as_millis() + LATE_MAX.as_millis()
+        < ANSWER_TIME_MAX.as_millis()
+);
+
 impl Default for CallerLimits {
     fn default() -> Self {
-        Self { answer_time_max: Duration::from_secs(10), idle_time_max: Duration::from_secs(20) }
+        Self { answer_time_max: ANSWER_TIME_MAX, idle_time_max: Duration::from_secs(20) }
+    }
+}
+
+impl CallerLimits {
+    /// Of a node that was asked and asks others: it is waited for itself.
+    pub fn of_targets() -> Self {
+        Self { answer_time_max: TARGET_TIME_MAX, ..Self::default() }
     }
 }
 

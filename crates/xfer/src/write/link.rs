@@ -191,15 +191,22 @@ impl Link {
         self.in_flight.is_empty()
     }
 
-    /// Whether one of the nodes below is lost, or has said that something is bad: then the block is not to be put.
+    /// Whether one of the nodes below will not have all packets that came, as it is lost or has said that something is
+    /// bad: then the block is not to be put. One that has acknowledged them all may go.
     pub fn is_broken(&self) -> bool {
-        let broken = self.below.iter().any(|below| below.lost || below.bad.is_some());
+        let sent_count = self.sent_count();
+        let broken = self.below.iter().any(|below| below.bad.is_some() || (below.lost && below.answered < sent_count));
         broken && !mutation::is(Mutation::PutBroken)
+    }
+
+    /// Packets that came so far, for which those below owe an answer each.
+    fn sent_count(&self) -> u64 {
+        self.acked_count + self.in_flight.len() as u64
     }
 
     /// Whether one of the nodes just below owes an answer.
     pub fn awaits(&self, below: usize) -> bool {
-        let sent_count = self.acked_count + self.in_flight.len() as u64;
+        let sent_count = self.sent_count();
         let below = self.below.get(below);
         below.is_some_and(|below| !below.lost && below.bad.is_none() && below.answered < sent_count)
     }
@@ -246,10 +253,10 @@ impl Link {
         self.last_came = packet.last;
         // Bytes go on before they are looked at: the nodes below work while this one does.
         actions.extend(forward);
+        self.in_flight.push_back(InFlight { seqno, end: Some(end), last: packet.last, own: Own::Working });
         // A block is not put over a broken chain: the writer will come back for it under a new generation.
         let put = (packet.last && !self.is_broken()).then_some(self.received);
         actions.push(Action::Store { write, sync: packet.sync, put });
-        self.in_flight.push_back(InFlight { seqno, end: Some(end), last: packet.last, own: Own::Working });
         if mutation::is(Mutation::ShowUnacked) {
             actions.push(Action::Show(end));
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use types::ChecksumSpec;
 use wire::packet::{PacketFrame, Parsed};
+use wire::small::{SmallAnswer, SmallWrite};
 use wire::{Op, OpHeader, PacketHeader, PipelineAck, Status, delimited};
 
 /// What a node does with one op, instead of what it should.
@@ -143,6 +144,10 @@ impl Node {
                 let request = wire.message().await?;
                 self.write(wire, request, trick).await
             }
+            Op::WriteSmall => {
+                let request = wire.message().await?;
+                self.write_small(wire, request).await
+            }
             other => panic!("{other:?} is not scripted"),
         }
     }
@@ -246,6 +251,18 @@ impl Node {
             }
         }
         Ok(())
+    }
+
+    async fn write_small(&self, wire: &mut Wire<'_>, request: SmallWrite) -> io::Result<()> {
+        let sums_len = ChecksumSpec::DEFAULT.sums_len(request.data_len.into()) as usize;
+        let body = wire.take(sums_len + request.data_len as usize).await?;
+        let (sums, data) = body.split_at(sums_len);
+        assert_eq!(ChecksumSpec::DEFAULT.verify(data, sums), Ok(()), "a writer's checksum");
+        self.book.state().blocks.insert(request.block, (data.to_vec(), request.generation));
+        let have = (0..=request.targets.len() as u32).collect();
+        let mut out = Vec::new();
+        delimited::put(&SmallAnswer { number: request.number, refusal: String::new(), have }, &mut out);
+        wire.send(&out).await
     }
 
     /// Takes a packet's data, after looking at its checksums; what is there already may come again.

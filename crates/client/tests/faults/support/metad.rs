@@ -6,8 +6,9 @@ use prost::Message;
 use rpc::{Call, Exception, Service};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
-use types::{BlockId, Generation};
-use wire::Abilities;
+use types::{BlockId, ContainerId, Generation, InodeId};
+use wire::client::{BlockNode, LeaseBlocksRequest, LeaseBlocksResponse, LeasedBlock};
+use wire::{Abilities, BlockScope};
 
 /// What the store knows. Tests look into it, and script it.
 #[derive(Default)]
@@ -32,6 +33,13 @@ pub(crate) struct State {
     pub(crate) open: bool,
     /// What it states in getServerDefaults.
     pub(crate) abilities: Option<u64>,
+    /// Its tokens name the file of a block, as those of our servers do.
+    pub(crate) names_files: bool,
+    /// Times that putFile and leaseBlocks are refused, before anything is done.
+    pub(crate) refused_puts: usize,
+    pub(crate) refused_leases: usize,
+    /// Blocks that came back from their lease.
+    pub(crate) returned: Vec<u64>,
     /// Another server leads.
     pub(crate) stands_by: bool,
     pub(crate) reported: Vec<(u64, String)>,
@@ -43,6 +51,8 @@ pub(crate) struct State {
 
 pub(crate) const POOL: &str = "BP-1-127.0.0.1-1";
 pub(crate) const BLOCK_LEN: u64 = 1 << 20;
+/// A file's id is above this by its first block.
+pub(crate) const FILE_ID_BASE: u64 = 16385;
 
 impl Book {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -114,6 +124,10 @@ impl State {
         let mut offset = 0;
         for (place, block) in blocks.iter().enumerate() {
             let mut located = self.located(*block, offset, &nodes);
+            if self.names_files {
+                let scope = BlockScope { file: InodeId(FILE_ID_BASE + blocks[0]), home: ContainerId(7) };
+                located.block_token.identifier = scope.encode().into();
+            }
             let len = located.b.num_bytes.unwrap_or(0);
             let last = place + 1 == blocks.len();
             if last && self.open {
@@ -147,6 +161,21 @@ impl State {
             assert_eq!(*previous, self.id(previous.block_id), "the block before, as it is");
         }
         Ok(AddBlockResponseProto { block: self.located(block, 0, &nodes) })
+    }
+
+    fn lease(&mut self, count: u32) -> LeaseBlocksResponse {
+        let leased = (0..count).map(|_| {
+            self.next_block += 1;
+            LeasedBlock { block: self.next_block, file: FILE_ID_BASE + self.next_block, token: Bytes::new() }
+        });
+        let blocks = leased.collect();
+        let node = |node: &DatanodeInfoProto| BlockNode {
+            id: node.id.datanode_uuid.clone(),
+            addr: node.id.xfer_addr(),
+            rack: String::new(),
+        };
+        let nodes = self.nodes.iter().map(node).collect();
+        LeaseBlocksResponse { pool: POOL.into(), generation: 1001, blocks, nodes, limit_ms: 60_000 }
     }
 
     fn answer(&mut self, call: &Call) -> Result<Bytes, Exception> {
@@ -229,9 +258,25 @@ impl State {
             }
             "putFile" if Abilities::of(self.abilities).has(Abilities::SMALL_FILES) => {
                 let request: wire::client::PutFileRequest = call.request()?;
-                assert!(request.block.is_none(), "this server has no blocks on lease");
-                self.files.insert(request.path, (Vec::new(), true));
+                if self.refused_puts > 0 {
+                    self.refused_puts -= 1;
+                    return Err(Exception::new(hdfs::exception::SAFE_MODE, "nothing may change"));
+                }
+                let block = request.block.map(|put| {
+                    assert_eq!(self.id(put.block).num_bytes(), put.len, "a block that is put has its bytes");
+                    put.block
+                });
+                self.files.insert(request.path, (block.into_iter().collect(), true));
                 encoded(wire::client::PutFileResponse { file: 16386 })
+            }
+            "leaseBlocks" if Abilities::of(self.abilities).has(Abilities::SMALL_FILES) => {
+                let request: LeaseBlocksRequest = call.request()?;
+                if self.refused_leases > 0 {
+                    self.refused_leases -= 1;
+                    return Err(Exception::io("no blocks can be given on lease now"));
+                }
+                self.returned.extend(request.returned);
+                encoded(self.lease(request.count))
             }
             "fsync" => encoded(FsyncResponseProto {}),
             "renewLease" => encoded(RenewLeaseResponseProto {}),
