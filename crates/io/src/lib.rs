@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`clock`], [`random`], [`task`] | time, chance, and who runs when |
 //! | [`stage`] | the same three from somebody who plays them |
-//! | [`Crew`], [`Share`] | threads that are used again; a bounded part of the runtime's |
+//! | [`CachedThreads`], [`Share`] | threads that are used again; a bounded part of the runtime's |
 //! | [`Crowd`] | who is connected to a port, and who goes when there are too many |
 //! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
@@ -17,8 +17,8 @@
 //! | [`LogLimit`] | how often a message is logged that others cause |
 
 pub mod asking;
+mod cached_threads;
 pub mod clock;
-mod crew;
 mod crowd;
 mod driven;
 pub mod file;
@@ -32,8 +32,8 @@ pub mod stage;
 pub mod task;
 pub mod transfer;
 
+pub use cached_threads::CachedThreads;
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use crew::Crew;
 pub use crowd::{Crowd, Seat, Stall, Work};
 pub use driven::Driven;
 pub use log_limit::LogLimit;

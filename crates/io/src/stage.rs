@@ -235,7 +235,7 @@ impl<F: Future> Future for Timeout<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crew::Crew;
+    use crate::cached_threads::CachedThreads;
     use crate::task;
 
     #[tokio::test]
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!((draw(), Moment::now().elapsed()), (4, Duration::ZERO));
         let mut work = Box::pin(task::blocking(|| 7));
         assert_eq!(work.as_mut().poll(&mut context), Poll::Ready(7), "blocking work is done in place");
-        Crew::new("a crew").run(|| panic!("a stage that runs nothing")).unwrap();
+        CachedThreads::new("cached threads").run(|| panic!("a stage that runs nothing")).unwrap();
         drop(played);
         assert_eq!(*still.0.borrow(), ["wake at 7s", "forget 12", "begin", "end 11", "end 11", "begin"]);
         assert!(!is_played());

@@ -2,7 +2,7 @@
 
 use super::keepalive::{self, Keepalive};
 use crate::data_service::DataService;
-use io::Crew;
+use io::CachedThreads;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -10,12 +10,12 @@ pub(crate) struct Writes {
     pub(crate) service: Arc<DataService>,
     pub(super) keepalive: Keepalive,
     /// The threads of write streams.
-    pub(crate) streams: Crew,
+    pub(crate) streams: CachedThreads,
 }
 
 impl Writes {
     pub(crate) fn new(service: Arc<DataService>) -> Self {
-        Self { service, keepalive: Keepalive::default(), streams: Crew::new("write stream") }
+        Self { service, keepalive: Keepalive::default(), streams: CachedThreads::new("write stream") }
     }
 
     /// Gives signs of life for streams that are busy, until the future is dropped.

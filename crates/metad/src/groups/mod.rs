@@ -15,7 +15,7 @@
 mod known;
 
 use crate::environment::GroupLookUp;
-use io::Crew;
+use io::CachedThreads;
 use io::stage::{Moment, timeout};
 use known::{Known, Standing, USER_COUNT_MAX};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -55,7 +55,7 @@ pub(crate) fn is_name(user: &str) -> bool {
 
 pub(crate) struct Groups {
     shared: Arc<Shared>,
-    threads: Crew,
+    threads: CachedThreads,
     wait: Duration,
 }
 
@@ -148,7 +148,7 @@ impl fmt::Debug for Groups {
 impl Groups {
     pub(crate) fn new(look_up: Box<GroupLookUp>) -> Self {
         let shared = Shared { look_up, state: Mutex::default() };
-        Self { shared: Arc::new(shared), threads: Crew::new("groups"), wait: WAIT }
+        Self { shared: Arc::new(shared), threads: CachedThreads::new("groups"), wait: WAIT }
     }
 
     /// `user` passes [`is_name`]; the call comes from the address `from`.

@@ -11,17 +11,17 @@ use std::io::Result;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a thread without a job stays. Longer than a pause between files, short enough that a crowd goes home.
-const REST: Duration = Duration::from_secs(5);
-/// Threads without a job that stay at most. Each keeps memory that its jobs have freed, until it goes or works again:
-/// hundreds of them after a crowd had hundreds of megabytes.
-const RESTING_COUNT_MAX: usize = 64;
+/// How long a thread without a job stays. Longer than a pause between files, short enough that the threads of a burst end soon.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+/// Threads without a job that stay at most. Each keeps memory that its jobs have freed, until it ends or works again:
+/// hundreds of them after a burst had hundreds of megabytes.
+const IDLE_COUNT_MAX: usize = 64;
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// When it is dropped, jobs under way go on to their ends, and the threads with them.
 #[derive(Debug)]
-pub struct Crew {
+pub struct CachedThreads {
     name: &'static str,
     shared: Arc<Shared>,
 }
@@ -29,14 +29,14 @@ pub struct Crew {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    came: Condvar,
+    job_added: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     /// Never more than there are threads waiting.
     jobs: VecDeque<Job>,
-    waiting_count: usize,
+    idle_count: usize,
     closed: bool,
 }
 
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-impl Crew {
+impl CachedThreads {
     pub fn new(name: &'static str) -> Self {
         Self { name, shared: Arc::default() }
     }
@@ -61,10 +61,10 @@ impl Crew {
         }
         {
             let mut state = self.shared.lock();
-            if state.waiting_count > state.jobs.len() {
+            if state.idle_count > state.jobs.len() {
                 state.jobs.push_back(job);
                 drop(state);
-                self.shared.came.notify_one();
+                self.shared.job_added.notify_one();
                 return Ok(());
             }
         }
@@ -80,26 +80,26 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for CachedThreads {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
-        self.shared.came.notify_all();
+        self.shared.job_added.notify_all();
     }
 }
 
 impl Shared {
-    /// The next job of a thread; `None`: it may go.
+    /// The next job of a thread; `None`: it is to end.
     fn next(&self) -> Option<Job> {
         let mut state = self.lock();
-        if state.waiting_count >= RESTING_COUNT_MAX {
-            return None; // what is to be done is for those who wait
+        if state.idle_count >= IDLE_COUNT_MAX {
+            return None; // the threads that are idle do what comes
         }
-        state.waiting_count += 1;
+        state.idle_count += 1;
         let (mut state, _timed_out) = self
-            .came
-            .wait_timeout_while(state, REST, |state| state.jobs.is_empty() && !state.closed)
+            .job_added
+            .wait_timeout_while(state, IDLE_MAX, |state| state.jobs.is_empty() && !state.closed)
             .unwrap_or_else(PoisonError::into_inner);
-        state.waiting_count -= 1;
+        state.idle_count -= 1;
         state.jobs.pop_front()
     }
 
@@ -115,69 +115,69 @@ mod tests {
     use std::sync::mpsc;
     use std::thread::ThreadId;
 
-    fn id_of_next(crew: &Crew) -> ThreadId {
+    fn id_of_next(threads: &CachedThreads) -> ThreadId {
         let (sender, receiver) = mpsc::channel();
-        crew.run(move || sender.send(std::thread::current().id()).unwrap()).unwrap();
+        threads.run(move || sender.send(std::thread::current().id()).unwrap()).unwrap();
         let id = receiver.recv().unwrap();
-        until_rest(crew);
+        until_idle(threads);
         id
     }
 
-    fn until_rest(crew: &Crew) {
-        while crew.shared.lock().waiting_count == 0 {
+    fn until_idle(threads: &CachedThreads) {
+        while threads.shared.lock().idle_count == 0 {
             std::thread::yield_now();
         }
     }
 
     #[test]
     fn a_thread_takes_one_job_after_the_other() {
-        let crew = Crew::new("test");
-        let first = id_of_next(&crew);
-        assert_eq!(id_of_next(&crew), first);
-        crew.shared.lock().jobs.push_back(Box::new(|| panic!("on purpose")));
-        crew.shared.came.notify_one();
-        while !crew.shared.lock().jobs.is_empty() {
+        let threads = CachedThreads::new("test");
+        let first = id_of_next(&threads);
+        assert_eq!(id_of_next(&threads), first);
+        threads.shared.lock().jobs.push_back(Box::new(|| panic!("on purpose")));
+        threads.shared.job_added.notify_one();
+        while !threads.shared.lock().jobs.is_empty() {
             std::thread::yield_now();
         }
-        until_rest(&crew);
-        assert_eq!(id_of_next(&crew), first, "a panic costs the job, not the thread");
+        until_idle(&threads);
+        assert_eq!(id_of_next(&threads), first, "a panic costs the job, not the thread");
     }
 
     /// Each waits for all others: so none may wait for a thread.
     #[test]
     fn no_job_waits_for_another_to_end() {
-        let crew = Crew::new("test");
+        let threads = CachedThreads::new("test");
         for _ in 0..20 {
             let barrier = Arc::new(std::sync::Barrier::new(9));
             for _ in 0..8 {
                 let barrier = Arc::clone(&barrier);
-                crew.run(move || _ = barrier.wait()).unwrap();
+                threads.run(move || _ = barrier.wait()).unwrap();
             }
             barrier.wait();
         }
     }
 
     #[test]
-    fn of_a_crowd_a_few_stay() {
-        let crew = Crew::new("test");
-        let barrier = Arc::new(std::sync::Barrier::new(3 * RESTING_COUNT_MAX));
-        for _ in 0..3 * RESTING_COUNT_MAX {
+    fn after_a_burst_a_few_threads_stay() {
+        let threads = CachedThreads::new("test");
+        let barrier = Arc::new(std::sync::Barrier::new(3 * IDLE_COUNT_MAX));
+        for _ in 0..3 * IDLE_COUNT_MAX {
             let barrier = Arc::clone(&barrier);
-            crew.run(move || _ = barrier.wait()).unwrap();
+            threads.run(move || _ = barrier.wait()).unwrap();
         }
-        // Each thread has a handle, and so has the crew.
-        while Arc::strong_count(&crew.shared) > RESTING_COUNT_MAX + 1 {
-            assert!(crew.shared.lock().waiting_count <= RESTING_COUNT_MAX);
+        // Each thread has a handle, and so has the owner.
+        while Arc::strong_count(&threads.shared) > IDLE_COUNT_MAX + 1 {
+            assert!(threads.shared.lock().idle_count <= IDLE_COUNT_MAX);
             std::thread::yield_now();
         }
     }
 
     #[test]
-    fn threads_go_home_with_the_crew() {
-        let crew = Crew::new("test");
-        id_of_next(&crew);
-        let shared = Arc::clone(&crew.shared);
-        drop(crew);
+    fn idle_threads_end_with_their_owner() {
+        let threads = CachedThreads::new("test");
+        id_of_next(&threads);
+        let shared = Arc::clone(&threads.shared);
+        drop(threads);
         while Arc::strong_count(&shared) > 1 {
             std::thread::yield_now();
         }
