@@ -12,7 +12,7 @@ use crate::small::SmallWrites;
 use crate::write::Writes;
 use crate::{read, small, transfer, write};
 use hdfs::proto;
-use io::{Crowd, Seat, Work};
+use io::{ConnectionLimit, ConnectionPermit, RequestGuard};
 use std::io::Result;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,15 +34,15 @@ pub(crate) struct DataPort {
 /// Takes connections for ever; each is served by a task of its own.
 pub(crate) async fn accept(port: Arc<DataPort>, listener: TcpListener) {
     let max = port.service.limits.connection_count_max;
-    let crowd = Crowd::new(max);
+    let connection_limit = ConnectionLimit::new(max);
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
-                let Some(seat) = crowd.enter() else {
+                let Some(permit) = connection_limit.admit() else {
                     tracing::warn!(%peer, max, "a connection is refused: all others are being answered");
                     continue;
                 };
-                io::task::spawn("session", serve(Arc::clone(&port), Connection::new(socket), peer, seat));
+                io::task::spawn("session", serve(Arc::clone(&port), Connection::new(socket), peer, permit));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection was not accepted");
@@ -53,10 +53,10 @@ pub(crate) async fn accept(port: Arc<DataPort>, listener: TcpListener) {
 }
 
 /// Serves a connection to its end. Whatever goes wrong on it stays on it.
-async fn serve(port: Arc<DataPort>, connection: Connection, peer: SocketAddr, seat: Arc<Seat>) {
+async fn serve(port: Arc<DataPort>, connection: Connection, peer: SocketAddr, permit: Arc<ConnectionPermit>) {
     let ended = tokio::select! {
-        ended = run(&port, connection, &seat) => ended,
-        () = seat.evicted() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
+        ended = run(&port, connection, &permit) => ended,
+        () = permit.evicted() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
         () = port.service.stop.wait() => return,
     };
     match ended {
@@ -66,7 +66,11 @@ async fn serve(port: Arc<DataPort>, connection: Connection, peer: SocketAddr, se
     }
 }
 
-async fn run(port: &DataPort, mut connection: Connection, seat: &Arc<Seat>) -> std::result::Result<(), ReadError> {
+async fn run(
+    port: &DataPort,
+    mut connection: Connection,
+    permit: &Arc<ConnectionPermit>,
+) -> std::result::Result<(), ReadError> {
     let service = &port.service;
     service.set_options(&connection);
     let limits = &service.limits;
@@ -77,22 +81,21 @@ async fn run(port: &DataPort, mut connection: Connection, seat: &Arc<Seat>) -> s
         };
         let Some(header) = header? else { return Ok(()) };
         let limit = Duration::from_millis(limits.op_ms);
-        // Each takes its place when all of the question is here: who says only that it will ask something holds up
-        // nobody.
+        // Each takes its place when all of the request is here: a client that only announces one delays nobody.
         let served = match header.op {
             Op::ReadBlock => {
                 let (op, _memory) = op(service, &mut connection, limit).await?;
-                let Some(_under_way) = begin(service, seat) else { return busy(service, &connection).await };
+                let Some(_under_way) = begin(service, permit) else { return busy(service, &connection).await };
                 read::serve(service, &mut connection, op).await?
             }
             Op::WriteBlock => {
                 let (op, memory) = op(service, &mut connection, limit).await?;
-                let Some((place, _)) = begin(service, seat) else { return busy(service, &connection).await };
+                let Some((place, _)) = begin(service, permit) else { return busy(service, &connection).await };
                 return Ok(hand_over(&port.writes, connection, op, (place, memory))?);
             }
             Op::BlockChecksum => {
                 let (op, _memory) = op::<proto::OpBlockChecksumProto>(service, &mut connection, limit).await?;
-                let Some(_under_way) = begin(service, seat) else { return busy(service, &connection).await };
+                let Some(_under_way) = begin(service, permit) else { return busy(service, &connection).await };
                 let at = Arc::clone(service);
                 let block = BlockId(op.header.block.block_id);
                 let counted = service.operations.begin(Operation::Checksum, || service.now());
@@ -102,12 +105,12 @@ async fn run(port: &DataPort, mut connection: Connection, seat: &Arc<Seat>) -> s
             }
             Op::TransferBlock => {
                 let (op, _memory) = op(service, &mut connection, limit).await?;
-                let Some(_under_way) = begin(service, seat) else { return busy(service, &connection).await };
+                let Some(_under_way) = begin(service, permit) else { return busy(service, &connection).await };
                 send(&connection, transfer::serve(service, op).await).await?
             }
             Op::RequestShortCircuitFds => Err(Refusal::unsupported("no descriptors are passed over TCP")),
             // Each request takes a place of its own.
-            Op::WriteSmall => return small::serve(&port.small, connection, &header, seat).await,
+            Op::WriteSmall => return small::serve(&port.small, connection, &header, permit).await,
             Op::Other(number) => Err(Refusal::unsupported(format!("operation {number} is not served"))),
         };
         match served {
@@ -130,9 +133,9 @@ async fn op<M: prost::Message + Default>(
     tokio::time::timeout(limit, operation).await.map_err(|_| ReadError::Torn)?
 }
 
-/// A place among the operations under way, and one among the connections that nobody takes away.
-fn begin(service: &DataService, seat: &Arc<Seat>) -> Option<(Transfer, Work)> {
-    service.admission.transfer().map(|place| (place, seat.work()))
+/// A place among the operations under way; meanwhile the connection is not closed for another.
+fn begin(service: &DataService, permit: &Arc<ConnectionPermit>) -> Option<(Transfer, RequestGuard)> {
+    service.admission.transfer().map(|place| (place, permit.begin_request()))
 }
 
 async fn busy(service: &DataService, connection: &Connection) -> std::result::Result<(), ReadError> {

@@ -11,7 +11,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use io::{Crowd, Seat, Work};
+use io::{ConnectionLimit, ConnectionPermit, RequestGuard};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -27,18 +27,18 @@ const HEADER_COUNT_MAX: usize = 64;
 #[derive(Clone)]
 pub(crate) struct Host {
     pub(crate) routes: Router,
-    pub(crate) crowd: Arc<Crowd>,
+    pub(crate) connection_limit: Arc<ConnectionLimit>,
     pub(crate) limits: Limits,
     pub(crate) stopped: watch::Receiver<()>,
 }
 
 /// Serves `socket` until its client goes, is too slow, or must make place.
-pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, seat: Arc<Seat>, host: Host) {
+pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, permit: Arc<ConnectionPermit>, host: Host) {
     let Host { routes, limits, mut stopped, .. } = host;
     let routes = TowerToHyperService::new(routes);
-    let answering = Arc::clone(&seat);
+    let answering = Arc::clone(&permit);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let answering = answering.work();
+        let answering = answering.begin_request();
         request.extensions_mut().insert(ConnectInfo(peer));
         let answer = routes.call(request);
         async move {
@@ -47,7 +47,7 @@ pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, seat: Arc<Seat>, 
             answer.await.map(|response: Response<Body>| response.map(|body| Held { body, answering }))
         }
     });
-    let socket = TokioIo::new(Patient::new(socket, Arc::clone(&seat), limits.stall_time_max));
+    let socket = TokioIo::new(Patient::new(socket, Arc::clone(&permit), limits.stall_time_max));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_time_max)
@@ -60,7 +60,7 @@ pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, seat: Arc<Seat>, 
         tokio::select! {
             // How it ended, its client knows.
             _ = connection.as_mut() => return,
-            () = seat.evicted() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
+            () = permit.evicted() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
             _ = stopped.changed(), if !stopping => {
                 stopping = true;
                 connection.as_mut().graceful_shutdown();
@@ -73,7 +73,7 @@ pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, seat: Arc<Seat>, 
 struct Held {
     body: Body,
     #[expect(dead_code, reason = "dropped with the body")]
-    answering: Work,
+    answering: RequestGuard,
 }
 
 impl HttpBody for Held {

@@ -24,7 +24,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use connection::Host;
-use io::Crowd;
+use io::ConnectionLimit;
 use metrics::Format;
 use recent::Recent;
 use serde_json::Value;
@@ -107,8 +107,8 @@ impl Server {
             .route("/metrics", get(scrape))
             .route("/fsck", get(check_tree))
             .with_state(Sources { recent: Arc::new(Recent::new(pages)), check });
-        let crowd = Crowd::new(limits.connection_count_max);
-        io::task::spawn("http", accept(listener, Host { routes, crowd, limits, stopped }));
+        let connection_limit = ConnectionLimit::new(limits.connection_count_max);
+        io::task::spawn("http", accept(listener, Host { routes, connection_limit, limits, stopped }));
         Ok(Self { addr, stop })
     }
 
@@ -131,9 +131,9 @@ async fn accept(listener: TcpListener, mut host: Host) {
             _ = host.stopped.changed() => return,
         };
         match accepted {
-            Ok((socket, peer)) => match host.crowd.enter() {
-                Some(seat) => {
-                    io::task::spawn("http connection", connection::serve(socket, peer, seat, host.clone()));
+            Ok((socket, peer)) => match host.connection_limit.admit() {
+                Some(permit) => {
+                    io::task::spawn("http connection", connection::serve(socket, peer, permit, host.clone()));
                 }
                 None => tracing::debug!(%peer, "a connection is refused: all others are being answered"),
             },

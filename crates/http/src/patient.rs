@@ -1,6 +1,6 @@
 //! A client's socket, waited for up to a limit when it takes nothing.
 
-use ::io::{Seat, Stall};
+use ::io::{ConnectionPermit, StalledResponse};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use tokio::time::Sleep;
 
 pub(crate) struct Patient {
     socket: TcpStream,
-    seat: Arc<Seat>,
+    permit: Arc<ConnectionPermit>,
     stall_time_max: Duration,
     /// Runs while the client takes nothing.
-    stalled: Option<(Pin<Box<Sleep>>, Stall)>,
+    stalled: Option<(Pin<Box<Sleep>>, StalledResponse)>,
 }
 
 impl Patient {
-    pub(crate) fn new(socket: TcpStream, seat: Arc<Seat>, stall_time_max: Duration) -> Self {
-        Self { socket, seat, stall_time_max, stalled: None }
+    pub(crate) fn new(socket: TcpStream, permit: Arc<ConnectionPermit>, stall_time_max: Duration) -> Self {
+        Self { socket, permit, stall_time_max, stalled: None }
     }
 
     /// What came of a write, unless the client has taken nothing for too long.
@@ -29,8 +29,9 @@ impl Patient {
             self.stalled = None;
             return done;
         }
-        let (seat, limit) = (&self.seat, self.stall_time_max);
-        let (stalled, _) = self.stalled.get_or_insert_with(|| (Box::pin(tokio::time::sleep(limit)), seat.stall()));
+        let (permit, limit) = (&self.permit, self.stall_time_max);
+        let (stalled, _) =
+            self.stalled.get_or_insert_with(|| (Box::pin(tokio::time::sleep(limit)), permit.response_stalled()));
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing")))
     }

@@ -8,7 +8,7 @@
 //! | [`clock`], [`random`], [`task`] | time, chance, and who runs when |
 //! | [`stage`] | the same three from somebody who plays them |
 //! | [`CachedThreads`], [`Share`] | threads that are used again; a bounded part of the runtime's |
-//! | [`Crowd`] | who is connected to a port, and who goes when there are too many |
+//! | [`ConnectionLimit`] | how many connections a port has, and which is closed when there are too many |
 //! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
 //! | [`socket`], [`poll`] | options of TCP connections; waiting for several descriptors |
@@ -19,7 +19,7 @@
 pub mod asking;
 mod cached_threads;
 pub mod clock;
-mod crowd;
+mod connection_limit;
 mod driven;
 pub mod file;
 pub mod limit;
@@ -34,7 +34,7 @@ pub mod transfer;
 
 pub use cached_threads::CachedThreads;
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use crowd::{Crowd, Seat, Stall, Work};
+pub use connection_limit::{ConnectionLimit, ConnectionPermit, RequestGuard, StalledResponse};
 pub use driven::Driven;
 pub use log_limit::LogLimit;
 pub use random::OsRandom;

@@ -8,7 +8,7 @@ use crate::link::take_frame;
 use crate::pace::Patience;
 use crate::session::{Event, Refusal, Request, Session};
 use crate::writer::{Outgoing, Room, write_all};
-use ::io::{Seat, Work};
+use ::io::{ConnectionPermit, RequestGuard};
 use bytes::{Bytes, BytesMut};
 use hdfs::exception::Exception;
 use hdfs::frame;
@@ -39,7 +39,7 @@ const ANSWERS_BESIDE_CALLS_MAX: usize = 8;
 pub(crate) async fn serve<S: Service>(
     mut socket: TcpStream,
     peer: SocketAddr,
-    seat: Arc<Seat>,
+    connection_permit: Arc<ConnectionPermit>,
     host: Arc<Host<S>>,
     mut phase: watch::Receiver<Phase>,
 ) {
@@ -54,7 +54,7 @@ pub(crate) async fn serve<S: Service>(
         let reader = Reader {
             buffer: BytesMut::new(),
             peer,
-            seat: seat.clone(),
+            connection_permit: connection_permit.clone(),
             host: host.clone(),
             permits: Arc::new(Semaphore::new(calls_max)),
             answers: Budget::new(host.options.answers_len_per_connection_max),
@@ -78,7 +78,9 @@ pub(crate) async fn serve<S: Service>(
         };
         tokio::select! {
             ended = both => ended,
-            () = seat.evicted() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
+            () = connection_permit.evicted() => {
+                return tracing::debug!(%peer, "idle connection closed to make room for another");
+            }
             _ = phase.wait_for(|phase| *phase == Phase::Cutting) => return,
         }
     };
@@ -104,7 +106,7 @@ impl<S: Service> Drop for HungUp<S> {
 struct Reader<S> {
     buffer: BytesMut,
     peer: SocketAddr,
-    seat: Arc<Seat>,
+    connection_permit: Arc<ConnectionPermit>,
     host: Arc<Host<S>>,
     permits: Arc<Semaphore>,
     /// For the answers of this connection.
@@ -239,7 +241,8 @@ impl<S: Service> Reader<S> {
     fn may_stay(&self, session: &Session) -> bool {
         let options = &self.host.options;
         let calls_under_way = options.calls_per_connection_max - 1 - self.permits.available_permits();
-        session.is_known() && (calls_under_way > 0 || self.host.crowd.count() <= options.idle_connections_max)
+        session.is_known()
+            && (calls_under_way > 0 || self.host.connection_limit.count() <= options.idle_connections_max)
     }
 
     /// Starts a call as soon as there is room for the answer it is expected to have, and for the request.
@@ -250,7 +253,7 @@ impl<S: Service> Reader<S> {
         place: Place,
         is_urgent: bool,
     ) -> Result<(), Refusal> {
-        let work = self.seat.work();
+        let request_guard = self.connection_permit.begin_request();
         let Request { header, what, body, user } = request;
         let expected_len = self.host.expected.of(&what.method_name);
         // First its own: who does not take its answers must not queue up for the memory of all.
@@ -272,7 +275,7 @@ impl<S: Service> Reader<S> {
         let Some(held) = self.lane(&self.host, is_urgent).admit(place.grown, place.came).await else {
             return Err(Refusal::no_room(&header));
         };
-        let charge = Charges { _held: held, _work: work };
+        let charge = Charges { _held: held, _request: request_guard };
         let pending = Pending {
             call: frame::Call::of(&header),
             method: what.method_name.clone(),
@@ -341,7 +344,7 @@ struct Pending<S> {
 /// What a request holds until it is answered.
 struct Charges {
     _held: Held,
-    _work: Work,
+    _request: RequestGuard,
 }
 
 impl<S> Pending<S> {

@@ -4,7 +4,7 @@ use crate::budget::Budget;
 use crate::expected::ExpectedLens;
 use crate::lane::Lane;
 use crate::options::ServerOptions;
-use ::io::{Crowd, LogLimit};
+use ::io::{ConnectionLimit, LogLimit};
 use std::sync::Arc;
 
 /// How the server stands to its connections.
@@ -26,7 +26,7 @@ pub(crate) struct Host<S> {
     /// For answers: those that are expected, and those that are not taken yet.
     pub(crate) answers: Arc<Budget>,
     pub(crate) expected: ExpectedLens,
-    pub(crate) crowd: Arc<Crowd>,
+    pub(crate) connection_limit: Arc<ConnectionLimit>,
     /// Connections that are refused.
     pub(crate) refusals: LogLimit,
 }

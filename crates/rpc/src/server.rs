@@ -9,7 +9,7 @@ use crate::lane::Lane;
 use crate::options::ServerOptions;
 use ::io::socket::SocketOptions;
 use ::io::task::Owned;
-use ::io::{Crowd, LogLimit};
+use ::io::{ConnectionLimit, LogLimit};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Server {
             urgent: Lane::new(&options, options.urgent_len_max, options.urgent_decoded_len_max),
             answers: Budget::new(options.held_len_max / ANSWERS_PART),
             expected: ExpectedLens::default(),
-            crowd: Crowd::new(options.connections_max),
+            connection_limit: ConnectionLimit::new(options.connections_max),
             refusals: LogLimit::default(),
             options,
         });
@@ -106,7 +106,7 @@ fn take<S: Service>(
     phase: &watch::Receiver<Phase>,
     alive: &mpsc::Sender<()>,
 ) {
-    let Some(seat) = host.crowd.enter() else {
+    let Some(connection_permit) = host.connection_limit.admit() else {
         if let Some(passed_over) = host.refusals.due() {
             let max = host.options.connections_max;
             tracing::warn!(%peer, max, passed_over, "a connection is refused: all others are being answered");
@@ -116,6 +116,6 @@ fn take<S: Service>(
     let (host, phase, alive) = (host.clone(), phase.clone(), alive.clone());
     ::io::task::spawn("rpc connection", async move {
         let _alive = alive;
-        connection::serve(socket, peer, seat, host, phase).await;
+        connection::serve(socket, peer, connection_permit, host, phase).await;
     });
 }

@@ -5,7 +5,7 @@ use super::small_writes::SmallWrites;
 use crate::budget::{Budget, Reservation};
 use crate::connection::Connection;
 use crate::read_buffer::ReadError;
-use io::{Driven, Seat};
+use io::{ConnectionPermit, Driven};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,13 @@ pub(crate) async fn serve(
     writes: &Arc<SmallWrites>,
     connection: Connection,
     first: &OpHeader,
-    seat: &Arc<Seat>,
+    permit: &Arc<ConnectionPermit>,
 ) -> Result<(), ReadError> {
     let (mut socket, behind) = connection.into_parts();
     let came = [&first.encode()[..], &behind].concat();
     let limits = ServerLimits::new(Duration::from_millis(writes.service.limits.op_ms));
     let driven = Arc::new(Driven::new(|now| Server::new(now, writes.service.budget.clone(), limits, &came)));
-    driven.run(&mut socket, |request| begin(writes, request, seat, &driven)).await;
+    driven.run(&mut socket, |request| begin(writes, request, permit, &driven)).await;
     match driven.with(|server, _| server.error().cloned()) {
         None => Ok(()),
         Some(ServerError::Torn) => Err(ReadError::Torn),
@@ -37,7 +37,7 @@ pub(crate) async fn serve(
 fn begin(
     writes: &Arc<SmallWrites>,
     request: Request<Reservation>,
-    seat: &Arc<Seat>,
+    permit: &Arc<ConnectionPermit>,
     driven: &Arc<Driven<Server<Budget>>>,
 ) {
     let open = Open { number: request.number(), driven: Arc::clone(driven), answer: None };
@@ -45,10 +45,10 @@ fn begin(
         let refusal = "this node has as many transfers as it can take; try another one".to_owned();
         return open.answer(Fanout::refused(request.number(), refusal));
     };
-    let (writes, work) = (Arc::clone(writes), seat.work());
+    let (writes, guard) = (Arc::clone(writes), permit.begin_request());
     io::task::spawn("small write", async move {
         open.answer(request::serve(&writes, &request).await);
-        drop((request, transfer, work));
+        drop((request, transfer, guard));
     });
 }
 

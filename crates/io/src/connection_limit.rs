@@ -1,0 +1,189 @@
+//! How many connections a port has at most, and which one is closed when there are too many.
+//!
+//! Promise: no more than `max` connections stay, and none that is being answered is closed for a new one.
+//! The one that is closed has waited longest for its peer: for a request, or until its response is read. So thousands
+//! of silent clients evict each other, and a client that sends a request at once is served.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+#[derive(Debug)]
+pub struct ConnectionLimit {
+    max: usize,
+    connections: Mutex<Connections>,
+}
+
+#[derive(Debug, Default)]
+struct Connections {
+    count: usize,
+    /// Numbers the waits, in the order in which they began.
+    next: u64,
+    /// Those whose peer is waited for.
+    waiting: BTreeMap<u64, Arc<Notify>>,
+}
+
+/// The right of one connection to stay, given back when this is dropped.
+#[derive(Debug)]
+pub struct ConnectionPermit {
+    limit: Arc<ConnectionLimit>,
+    state: Mutex<State>,
+    eviction: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Requests under way, and those of them whose response is not being read.
+    request_count: usize,
+    stalled_count: usize,
+    /// Its wait, if its peer is waited for.
+    wait: Option<u64>,
+}
+
+/// A request that is under way.
+#[derive(Debug)]
+pub struct RequestGuard(Arc<ConnectionPermit>);
+
+/// A response that its peer does not read at the moment.
+#[derive(Debug)]
+pub struct StalledResponse(Arc<ConnectionPermit>);
+
+impl ConnectionLimit {
+    pub fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max, connections: Mutex::default() })
+    }
+
+    /// A permit for one more, whose first request is waited for. `None`: all others are being answered.
+    pub fn admit(self: &Arc<Self>) -> Option<Arc<ConnectionPermit>> {
+        let mut connections = self.connections();
+        if connections.count >= self.max {
+            let (_, eviction) = connections.waiting.pop_first()?;
+            connections.count -= 1; // it will close at once
+            eviction.notify_one();
+        }
+        connections.count += 1;
+        drop(connections);
+        let permit = ConnectionPermit { limit: Arc::clone(self), state: Mutex::default(), eviction: Arc::default() };
+        permit.change(|_| {});
+        Some(Arc::new(permit))
+    }
+
+    /// How many are connected.
+    pub fn count(&self) -> usize {
+        self.connections().count
+    }
+
+    fn connections(&self) -> MutexGuard<'_, Connections> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ConnectionPermit {
+    /// A request begins; it ends when what is returned is dropped. There may be several at a time.
+    pub fn begin_request(self: &Arc<Self>) -> RequestGuard {
+        self.change(|state| state.request_count += 1);
+        RequestGuard(Arc::clone(self))
+    }
+
+    /// The response of a request waits to be read, until what is returned is dropped.
+    pub fn response_stalled(self: &Arc<Self>) -> StalledResponse {
+        self.change(|state| state.stalled_count += 1);
+        StalledResponse(Arc::clone(self))
+    }
+
+    /// Returns when this connection is to be closed for another.
+    pub async fn evicted(&self) {
+        self.eviction.notified().await;
+    }
+
+    fn change(&self, how: impl FnOnce(&mut State)) {
+        let mut state = self.state();
+        how(&mut state);
+        match (state.request_count == 0 || state.stalled_count > 0, state.wait) {
+            (true, None) => {
+                let mut connections = self.limit.connections();
+                let number = connections.next;
+                connections.next += 1;
+                connections.waiting.insert(number, Arc::clone(&self.eviction));
+                state.wait = Some(number);
+            }
+            // One that was evicted stays so: its number remains with it, so that it is not counted off twice.
+            (false, Some(number)) if self.limit.connections().waiting.remove(&number).is_some() => state.wait = None,
+            _ => {}
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        let wait = self.state().wait;
+        let mut connections = self.limit.connections();
+        let is_counted = wait.is_none_or(|number| connections.waiting.remove(&number).is_some());
+        connections.count -= usize::from(is_counted);
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        self.0.change(|state| state.request_count -= 1);
+    }
+}
+
+impl Drop for StalledResponse {
+    fn drop(&mut self) {
+        self.0.change(|state| state.stalled_count -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    fn is_evicted(permit: &ConnectionPermit) -> bool {
+        pin!(permit.evicted()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn a_new_connection_evicts_the_one_that_waits_longest() {
+        let limit = ConnectionLimit::new(3);
+        let permits: Vec<_> = (0..3).map(|_| limit.admit().unwrap()).collect();
+        drop(permits[0].begin_request()); // its wait has begun anew
+        let fourth = limit.admit().unwrap();
+        assert_eq!(permits.iter().map(|permit| is_evicted(permit)).collect::<Vec<_>>(), [false, true, false]);
+        drop(permits[1].begin_request()); // too late
+        drop(permits);
+        assert_eq!(limit.count(), 1);
+        drop(fourth);
+        assert_eq!((limit.count(), limit.connections().waiting.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_connection_that_is_being_answered_stays() {
+        let limit = ConnectionLimit::new(2);
+        let permits: Vec<_> = (0..2).map(|_| limit.admit().unwrap()).collect();
+        let [_first, second, third] = [&permits[0], &permits[1], &permits[1]].map(ConnectionPermit::begin_request);
+        assert!(limit.admit().is_none());
+        drop(second);
+        assert!(limit.admit().is_none());
+        drop(third);
+        let third = limit.admit().unwrap();
+        assert!(is_evicted(&permits[1]) && !is_evicted(&permits[0]) && !is_evicted(&third));
+    }
+
+    #[test]
+    fn a_connection_whose_response_is_not_read_is_evicted() {
+        let limit = ConnectionLimit::new(1);
+        let permit = limit.admit().unwrap();
+        let _request = permit.begin_request();
+        drop(permit.response_stalled());
+        assert!(limit.admit().is_none());
+        let _stalled = permit.response_stalled();
+        assert!(limit.admit().is_some() && is_evicted(&permit));
+    }
+}
