@@ -6,7 +6,7 @@
 
 use crate::budget::{Budget, Reservation};
 use crate::read_buffer::{ReadBuffer, ReadError};
-use io::{Share, transfer};
+use io::{ThreadQuota, transfer};
 use prost::Message;
 use std::fs::File;
 use std::io::Result;
@@ -86,9 +86,9 @@ impl Connection {
         transfer::send_all(&self.socket, bytes, more).await
     }
 
-    /// Sends bytes of a file, waiting for its disk in that disk's share.
-    pub(crate) async fn sendfile_all(&self, file: &File, share: &Share, offset: u64, len: u64) -> Result<()> {
-        transfer::sendfile_all(&self.socket, file, share, offset, len).await
+    /// Sends bytes of a file, waiting for its disk within that disk's quota of threads.
+    pub(crate) async fn sendfile_all(&self, file: &File, quota: &ThreadQuota, offset: u64, len: u64) -> Result<()> {
+        transfer::sendfile_all(&self.socket, file, quota, offset, len).await
     }
 }
 

@@ -2,7 +2,7 @@
 //! longer than a node may be silent.
 //!
 //! ```text
-//! queue of a disk ([`crate::deletions`]) ──▶ a task for each disk ──▶ deleted in that disk's share of threads
+//! queue of a disk ([`crate::deletions`]) ──▶ a task for each disk ──▶ deleted within that disk's quota of threads
 //! ```
 //!
 //! Promise: a disk that hangs holds up its own deletions alone. Those of one that was given up are dropped: what is

@@ -71,9 +71,9 @@ async fn copy(
     let connecting = tokio::time::timeout(connect, Connection::connect(addr));
     let mut connection = connecting.await.map_err(|_| "does not accept a connection")?.map_err(text)?;
     service.set_options(&connection);
-    let share = service.replicas.disks.share(reader.identity().block);
+    let quota = service.replicas.disks.quota_of(reader.identity().block);
     let bytes = service.operations.bytes(Operation::Transfer);
-    let source = Source { reader, share, bytes, now: &|| service.now() };
+    let source = Source { reader, quota, bytes, now: &|| service.now() };
     send_packets(&connection, &mut sender, &source).await.map_err(text)?;
     let heard = receive_word(&mut connection, &mut sender, service.now()).await;
     heard.map_err(|error| error.to_string())?;

@@ -2,7 +2,7 @@
 
 use crate::load::Load;
 use container::{ReplicaError, Volume, VolumeError, VolumeIdentity};
-use io::{Clock, Share, SystemClock};
+use io::{Clock, SystemClock, ThreadQuota};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,7 @@ pub struct Disk {
     volume: Volume,
     load: Load,
     gauge: Mutex<Gauge>,
-    share: Share,
+    thread_quota: ThreadQuota,
     hangs: AtomicBool,
     /// Milliseconds since 1970 at which the replica that waits longest was read last; 0: nobody reads them.
     unread_since: AtomicU64,
@@ -30,15 +30,15 @@ pub(crate) struct Gauge {
 }
 
 impl Disk {
-    /// `share`: threads of the runtime that it may hold.
-    pub(crate) fn new(dir: &Path, volume: Volume, share: Share) -> Self {
+    /// `thread_quota`: threads of the runtime that it may hold.
+    pub(crate) fn new(dir: &Path, volume: Volume, thread_quota: ThreadQuota) -> Self {
         let gauge = Gauge { usage: volume.usage().unwrap_or_default(), ..Gauge::default() };
         Self {
             dir: dir.to_owned(),
             volume,
             load: Load::default(),
             gauge: Mutex::new(gauge),
-            share,
+            thread_quota,
             hangs: AtomicBool::new(false),
             unread_since: AtomicU64::new(0),
         }
@@ -52,8 +52,8 @@ impl Disk {
         &self.dir
     }
 
-    pub fn share(&self) -> &Share {
-        &self.share
+    pub fn thread_quota(&self) -> &ThreadQuota {
+        &self.thread_quota
     }
 
     pub(crate) fn identity(&self) -> VolumeIdentity {
@@ -103,7 +103,7 @@ impl Disk {
         self.volume.give_up(reason);
         assert!(!self.is_sound(), "a disk that was given up takes nothing any more");
         self.hangs.store(true, Ordering::Release);
-        self.share.give_up();
+        self.thread_quota.abandon();
     }
 
     pub(crate) fn gauge(&self) -> Gauge {

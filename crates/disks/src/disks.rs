@@ -5,9 +5,9 @@ use crate::claims::{Claim, enter};
 use crate::disk::{Disk, Gauge};
 use crate::doubles::Double;
 use crate::places::Places;
-use crate::share;
+use crate::thread_quota;
 use container::{ReplicaError, VolumeError};
-use io::{Share, SystemClock};
+use io::{SystemClock, ThreadQuota};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,7 +42,7 @@ struct Inner {
     lost: Vec<Lost>,
     places: Places,
     /// For work that asks all of them.
-    all: Share,
+    all_disks_quota: ThreadQuota,
     /// Replicas of blocks that another disk has as well.
     doubles: Mutex<Vec<Double>>,
     turn: AtomicUsize,
@@ -65,7 +65,7 @@ impl Disks {
             disks,
             lost,
             places,
-            all: share::of_all(),
+            all_disks_quota: thread_quota::of_all(),
             doubles: Mutex::new(doubles),
             turn: AtomicUsize::new(0),
             pool: Mutex::new(pool),
@@ -144,8 +144,8 @@ impl Disks {
     }
 
     /// For work that asks all disks.
-    pub(crate) fn all(&self) -> &Share {
-        &self.inner.all
+    pub(crate) fn all_disks_quota(&self) -> &ThreadQuota {
+        &self.inner.all_disks_quota
     }
 
     /// Replicas of blocks that another disk has as well. They are told once.

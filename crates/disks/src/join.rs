@@ -16,7 +16,7 @@ use crate::disks::{Disks, Lost};
 use crate::index::{DISK_COUNT_MAX, Index};
 use crate::known::Known;
 use crate::places::Places;
-use crate::{doubles, share};
+use crate::{doubles, thread_quota};
 use container::{Options, Volume, VolumeError, VolumeIdentity};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -117,7 +117,7 @@ impl Opening {
                     let _ = std::fs::remove_file(dir.join(MARK));
                     tracing::info!(dir = %dir.display(), "a new disk");
                 }
-                self.disks.push(Disk::new(dir, opened, share::of_disk(self.dir_count)));
+                self.disks.push(Disk::new(dir, opened, thread_quota::of_disk(self.dir_count)));
                 Ok(())
             }
             Err(error) => self.fail(dir, volume, error),

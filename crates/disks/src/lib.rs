@@ -42,7 +42,7 @@ mod readable;
 mod replicas;
 mod report;
 mod settle;
-mod share;
+mod thread_quota;
 mod watch;
 mod work;
 mod writer;

@@ -1,8 +1,8 @@
-//! Work that may wait for a disk, done in that disk's share of threads ([`crate::share`]).
+//! Work that may wait for a disk, done within that disk's quota of threads ([`crate::thread_quota`]).
 
 use crate::disks::{Disks, Result};
 use container::ReplicaError;
-use io::Share;
+use io::ThreadQuota;
 use types::BlockId;
 
 impl Disks {
@@ -10,12 +10,12 @@ impl Disks {
     pub(crate) fn give_up(&self, number: usize, reason: String) {
         self.disks()[number].give_up(reason);
         // Work that asks all of them may hang in it, too; from now on it is not asked.
-        self.all().renew();
+        self.all_disks_quota().replace_permits();
     }
 
     /// Of the disk that has this block.
-    pub fn share(&self, block: BlockId) -> &Share {
-        self.place(block).map_or(self.all(), |at| self.disks()[at].share())
+    pub fn quota_of(&self, block: BlockId) -> &ThreadQuota {
+        self.place(block).map_or(self.all_disks_quota(), |at| self.disks()[at].thread_quota())
     }
 
     /// Does what may wait for the disk that has this block.
@@ -24,7 +24,7 @@ impl Disks {
         block: BlockId,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T> {
-        self.run(self.share(block), work).await
+        self.run(self.quota_of(block), work).await
     }
 
     /// Does what may wait for this disk.
@@ -33,16 +33,20 @@ impl Disks {
         number: usize,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T> {
-        self.run(self.disks()[number].share(), work).await
+        self.run(self.disks()[number].thread_quota(), work).await
     }
 
     /// Does what may wait for any of the disks.
     pub async fn for_all<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Result<T> {
-        self.run(self.all(), work).await
+        self.run(self.all_disks_quota(), work).await
     }
 
-    async fn run<T: Send + 'static>(&self, share: &Share, work: impl FnOnce(&Self) -> T + Send + 'static) -> Result<T> {
+    async fn run<T: Send + 'static>(
+        &self,
+        quota: &ThreadQuota,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T> {
         let disks = self.clone();
-        share.run(move || work(&disks)).await.map_err(|_stuck| ReplicaError::Hangs)
+        quota.run(move || work(&disks)).await.map_err(|_hung| ReplicaError::Hangs)
     }
 }

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`clock`], [`random`], [`task`] | time, chance, and who runs when |
 //! | [`stage`] | the same three from somebody who plays them |
-//! | [`CachedThreads`], [`Share`] | threads that are used again; a bounded part of the runtime's |
+//! | [`CachedThreads`], [`ThreadQuota`] | threads that are used again; how many of the runtime's some work may hold |
 //! | [`ConnectionLimit`] | how many connections a port has, and which is closed when there are too many |
 //! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
@@ -26,10 +26,10 @@ pub mod limit;
 mod log_limit;
 pub mod poll;
 pub mod random;
-mod share;
 pub mod socket;
 pub mod stage;
 pub mod task;
+mod thread_quota;
 pub mod transfer;
 
 pub use cached_threads::CachedThreads;
@@ -38,4 +38,4 @@ pub use connection_limit::{ConnectionLimit, ConnectionPermit, RequestGuard, Stal
 pub use driven::Driven;
 pub use log_limit::LogLimit;
 pub use random::OsRandom;
-pub use share::{Share, Stuck};
+pub use thread_quota::{Hung, ThreadQuota};

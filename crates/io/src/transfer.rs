@@ -2,9 +2,9 @@
 //!
 //! Promise: the synchronous calls never wait for the socket if it is non-blocking (`WouldBlock`), and the asynchronous
 //! ones never wait for the disk on the runtime's own threads: a piece that is not in the page cache is sent from the
-//! blocking pool, one [`PIECE_LEN`] at a time, and of that the file's disk has a [`Share`].
+//! blocking pool, one [`PIECE_LEN`] at a time, and the file's disk has a [`ThreadQuota`] of that.
 
-use crate::{Share, file};
+use crate::{ThreadQuota, file};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::SendFlags;
 use std::fs::File;
@@ -52,11 +52,17 @@ pub async fn send_all(socket: &TcpStream, mut bytes: &[u8], more: bool) -> io::R
     Ok(())
 }
 
-/// Sends `len` bytes of `file` from `offset` on, waiting for its disk in that disk's share. `UnexpectedEof` if the file
-/// is shorter.
+/// Sends `len` bytes of `file` from `offset` on, waiting for its disk within `quota`. `UnexpectedEof` if the file is
+/// shorter.
 ///
 /// If the returned future is dropped, a piece may still leave from the blocking pool: close such a connection.
-pub async fn sendfile_all(socket: &TcpStream, file: &File, share: &Share, offset: u64, len: u64) -> io::Result<()> {
+pub async fn sendfile_all(
+    socket: &TcpStream,
+    file: &File,
+    quota: &ThreadQuota,
+    offset: u64,
+    len: u64,
+) -> io::Result<()> {
     let (mut offset, end) = (offset, offset + len);
     let mut cold = None;
     while offset < end {
@@ -72,11 +78,11 @@ pub async fn sendfile_all(socket: &TcpStream, file: &File, share: &Share, offset
             // Only a fresh answer of the kernel may clear tokio's idea that the socket is writable: the pool's
             // `WouldBlock` is old by the time we hear of it, and clearing on it could lose the wake-up.
             socket.async_io(Interest::WRITABLE, || is_writable(socket)).await?;
-            let sending = share.run(move || {
+            let sending = quota.run(move || {
                 let sent = path.send(offset, piece_len, ahead_len);
                 (path, sent)
             });
-            let (path, sent) = sending.await.map_err(|stuck| io::Error::new(io::ErrorKind::TimedOut, stuck))?;
+            let (path, sent) = sending.await.map_err(|hung| io::Error::new(io::ErrorKind::TimedOut, hung))?;
             cold = Some(path);
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
@@ -148,7 +154,7 @@ mod tests {
             read
         });
         send_all(&near, b"header", true).await.unwrap();
-        sendfile_all(&near, &file, &Share::new(1), offset, len).await.unwrap();
+        sendfile_all(&near, &file, &ThreadQuota::new(1), offset, len).await.unwrap();
         drop(near);
         let read = reader.await.unwrap();
         assert_eq!(&read[..6], b"header");
@@ -170,7 +176,7 @@ mod tests {
     async fn a_short_file_is_an_error_and_a_full_socket_would_block() {
         let file = file_of(&pattern(100));
         let (near, _far) = pair().await;
-        let error = sendfile_all(&near, &file, &Share::new(1), 50, 51).await.unwrap_err();
+        let error = sendfile_all(&near, &file, &ThreadQuota::new(1), 50, 51).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         let file = file_of(&pattern(1 << 20));
         near.writable().await.unwrap();
@@ -185,7 +191,7 @@ mod tests {
         let file = file_of(&pattern(1 << 20));
         let mut outcome = Ok(());
         for _ in 0..100 {
-            outcome = sendfile_all(&near, &file, &Share::new(1), 0, 1 << 20).await;
+            outcome = sendfile_all(&near, &file, &ThreadQuota::new(1), 0, 1 << 20).await;
             if outcome.is_err() {
                 return;
             }

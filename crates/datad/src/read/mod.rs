@@ -46,7 +46,8 @@ pub(crate) async fn serve(
         Limits { packet: Duration::from_millis(limits.reader_stalled_ms), word: Duration::from_millis(limits.op_ms) };
     let mut sender = Sender::to_reader(plan, first_sums, limits);
     let bytes = service.operations.bytes(Operation::Read);
-    let source = Source { reader: &reader, share: service.replicas.disks.share(block), bytes, now: &|| service.now() };
+    let source =
+        Source { reader: &reader, quota: service.replicas.disks.quota_of(block), bytes, now: &|| service.now() };
     send_packets(connection, &mut sender, &source).await?;
     counted.done();
     // A reader that verified nothing, or went away, is as good as one that did; only the connection's fate differs.

@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::read_buffer::ReadError;
 use container::{Reader, ReplicaError};
-use io::Share;
+use io::ThreadQuota;
 use metrics::Counter;
 use std::io::{Error, ErrorKind, Result};
 use std::ops::Range;
@@ -14,7 +14,7 @@ use xfer::read::{Late, Next, Sender, Stored};
 pub(crate) struct Source<'a> {
     pub(crate) reader: &'a Reader,
     /// Of its disk: what is not in memory waits in it.
-    pub(crate) share: &'a Share,
+    pub(crate) quota: &'a ThreadQuota,
     /// Counts bytes of data.
     pub(crate) bytes: &'a Counter,
     pub(crate) now: &'a (dyn Fn() -> Duration + Sync),
@@ -41,7 +41,7 @@ pub(crate) async fn send_packets(connection: &Connection, sender: &mut Sender, s
         match sender.next(now) {
             Next::Sums(window) => {
                 let reader = source.reader.clone();
-                let read = source.share.run(move || sums(&reader, window)).await.map_err(Error::other)?;
+                let read = source.quota.run(move || sums(&reader, window)).await.map_err(Error::other)?;
                 sender.on_sums(read.map_err(Error::other)?);
             }
             Next::Packet(data) => {
@@ -66,7 +66,7 @@ pub(crate) async fn send_packets(connection: &Connection, sender: &mut Sender, s
 async fn send_packet(connection: &Connection, head: &[u8], data: &Range<u64>, source: &Source<'_>) -> Result<()> {
     connection.send_all(head, !data.is_empty()).await?;
     let (reader, len) = (source.reader, data.end - data.start);
-    connection.sendfile_all(reader.data(), source.share, reader.data_offset() + data.start, len).await
+    connection.sendfile_all(reader.data(), source.quota, reader.data_offset() + data.start, len).await
 }
 
 /// Awaits what the peer says to all of it.

@@ -1,4 +1,4 @@
-//! What a scrub reads: pages of replicas, and each replica, in the shares of threads of their disks.
+//! What a scrub reads: pages of replicas, and each replica, within the quotas of threads of their disks.
 
 use crate::rate_limit::PAUSE_MAX;
 use crate::replicas::Replicas;

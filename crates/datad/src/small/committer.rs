@@ -140,7 +140,7 @@ impl Committer {
         }
         let (sender, receiver) = oneshot::channel();
         let queue = &self.queues[at];
-        let given_up = disk.share().given_up();
+        let abandoned = disk.thread_quota().abandoned();
         if disk.hangs() {
             return Err(Refused::hangs(&ReplicaError::Hangs));
         }
@@ -153,7 +153,7 @@ impl Committer {
                 Err(_) if disk.hangs() => Err(Refused::hangs(&ReplicaError::Hangs)),
                 Err(_) => Err(Refused { reason: "the node stops".to_owned(), elsewhere: false }),
             },
-            () = given_up => {
+            () = abandoned => {
                 // Those behind are told the same; what they brought takes no memory any longer.
                 queue.lock().jobs.clear();
                 Err(Refused::hangs(&ReplicaError::Hangs))
