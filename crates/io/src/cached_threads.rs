@@ -3,9 +3,9 @@
 //! Promise: a job begins at once; it never waits for another one to end. A panic in one is reported and ends nothing
 //! but itself.
 //!
-//! On a [`stage`] no thread is started: a job is a task there, and runs to its end when its turn comes.
+//! In a simulation no thread is started: a job is a task there, and runs to its end when its turn comes.
 
-use crate::{stage, task};
+use crate::{simulated, task};
 use std::collections::VecDeque;
 use std::io::Result;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -54,7 +54,7 @@ impl CachedThreads {
     /// Starts a job on a thread that has none, or on a new one. `Err`: the machine has no thread left.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) -> Result<()> {
         let job: Job = Box::new(job);
-        if stage::is_played() {
+        if simulated::is_simulated() {
             // Not in place: whoever asks for it may hold what the job needs.
             task::spawn(self.name, async move { job() });
             return Ok(());

@@ -11,14 +11,14 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
 
     /// Time since this clock was made, for time limits and rates. It never steps back, and stands still while the
     /// machine sleeps: nobody is taken for gone who was not listened to. Promises to others are counted by
-    /// [`crate::stage::Moment`].
+    /// [`crate::time::Moment`].
     fn monotonic(&self) -> Duration;
 }
 
-/// When the wall clock of a stage begins, in milliseconds since 1970.
-const STAGE_BEGINS_MS: u64 = 1_800_000_000_000;
+/// When the wall clock of a simulation begins, in milliseconds since 1970.
+const SIMULATION_STARTS_MS: u64 = 1_800_000_000_000;
 
-/// The machine's clock, or that of the [`crate::stage`].
+/// The machine's clock, or that of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     start: Instant,
@@ -40,15 +40,15 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
     fn now(&self) -> Millis {
-        if let Some(stage) = crate::stage::stage() {
-            return Millis(STAGE_BEGINS_MS + stage.now().as_millis() as u64);
+        if let Some(simulator) = crate::simulated::simulator() {
+            return Millis(SIMULATION_STARTS_MS + simulator.now().as_millis() as u64);
         }
         // A clock set before 1970 is as good as one that stands at 1970.
         Millis(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64))
     }
 
     fn monotonic(&self) -> Duration {
-        crate::stage::stage().map_or_else(|| self.start.elapsed(), |stage| stage.now())
+        crate::simulated::simulator().map_or_else(|| self.start.elapsed(), |simulator| simulator.now())
     }
 }
 

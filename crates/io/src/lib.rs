@@ -6,7 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`clock`], [`random`], [`task`] | time, chance, and who runs when |
-//! | [`stage`] | the same three from somebody who plays them |
+//! | [`simulated`], [`time`] | the same three from a simulation; waiting for time in either |
 //! | [`CachedThreads`], [`ThreadQuota`] | threads that are used again; how many of the runtime's some work may hold |
 //! | [`ConnectionLimit`] | how many connections a port has, and which is closed when there are too many |
 //! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
@@ -26,10 +26,11 @@ pub mod limit;
 mod log_limit;
 pub mod poll;
 pub mod random;
+pub mod simulated;
 pub mod socket;
-pub mod stage;
 pub mod task;
 mod thread_quota;
+pub mod time;
 pub mod transfer;
 
 pub use cached_threads::CachedThreads;

@@ -2,7 +2,7 @@
 //!
 //! Promise: of one [`LogLimit`] a message is logged at most once in its pause, and says how many were passed over.
 
-use crate::stage::Moment;
+use crate::time::Moment;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Chance from the operating system, for identifiers, keys and placement; on a [`crate::stage`] what that draws.
+//! Chance from the operating system, for identifiers, keys and placement; in a simulation what its [`crate::simulated::Simulator`] draws.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt;
@@ -44,6 +44,13 @@ impl Random for OsRandom {
     }
 }
 
+/// One random number.
+pub fn random_u64() -> u64 {
+    let mut bytes = [0; 8];
+    fill(&mut bytes);
+    u64::from_ne_bytes(bytes)
+}
+
 /// Sixteen random bytes: a node, a volume, a client.
 pub fn uuid() -> [u8; 16] {
     let mut bytes = [0; 16];
@@ -56,9 +63,9 @@ pub fn uuid() -> [u8; 16] {
 
 /// Fills `bytes`. The kernel's generator cannot fail once the machine is up, and nothing sound can follow if it does.
 pub fn fill(mut bytes: &mut [u8]) {
-    if let Some(stage) = crate::stage::stage() {
+    if let Some(simulator) = crate::simulated::simulator() {
         for piece in bytes.chunks_mut(8) {
-            piece.copy_from_slice(&stage.draw().to_ne_bytes()[..piece.len()]);
+            piece.copy_from_slice(&simulator.random_u64().to_ne_bytes()[..piece.len()]);
         }
         return;
     }
@@ -82,6 +89,7 @@ mod tests {
         drawn.sort_unstable();
         drawn.dedup();
         assert_eq!(drawn.len(), 1000);
+        assert_ne!(random_u64(), random_u64());
         assert_ne!(uuid(), uuid());
         assert_eq!(uuid()[6] >> 4, 4);
     }

@@ -1,6 +1,6 @@
 //! Who runs when: named tasks and threads whose panics are reported and end nothing but themselves.
 
-use crate::stage;
+use crate::simulated;
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
@@ -29,42 +29,44 @@ pub struct Task<T>(Handle<T>);
 #[derive(Debug)]
 enum Handle<T> {
     Tokio(JoinHandle<T>),
-    Staged { task: u64, output: oneshot::Receiver<T> },
+    Simulated { task: u64, output: oneshot::Receiver<T> },
 }
 
-/// Starts a task on the current tokio runtime, or on the [`stage`] of this thread. A panic in it is logged with `name`
-/// and shows up in the handle, and the node goes on; on a stage it goes to whoever runs that. Dropping the handle lets
-/// the task run on.
+/// Starts a task on the current tokio runtime, or on the [`Simulator`](simulated::Simulator) of this thread. A panic in it is
+/// logged with `name` and shows up in the handle, and the node goes on; in a simulation it goes to the simulator.
+/// Dropping the handle lets the task run on.
 #[expect(clippy::disallowed_methods, reason = "the one place that starts tasks")]
 pub fn spawn<F>(name: &'static str, future: F) -> Task<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let Some(stage) = stage::stage() else {
+    let Some(simulator) = simulated::simulator() else {
         return Task(Handle::Tokio(tokio::spawn(Reporting { name, future: Box::pin(future) })));
     };
     let (done, output) = oneshot::channel();
-    let scene = Box::pin(async move {
+    let simulated = Box::pin(async move {
         let _nobody_may_wait = done.send(future.await);
     });
-    Task(Handle::Staged { task: stage.begin(scene), output })
+    Task(Handle::Simulated { task: simulator.spawn(simulated), output })
 }
 
 impl<T> Task<T> {
     pub fn is_finished(&self) -> bool {
         match &self.0 {
             Handle::Tokio(handle) => handle.is_finished(),
-            Handle::Staged { task, .. } => stage::stage().is_none_or(|stage| !stage.has(*task)),
+            Handle::Simulated { task, .. } => {
+                simulated::simulator().is_none_or(|simulator| !simulator.is_running(*task))
+            }
         }
     }
 
     pub fn abort(&self) {
         match &self.0 {
             Handle::Tokio(handle) => handle.abort(),
-            Handle::Staged { task, .. } => {
-                if let Some(stage) = stage::stage() {
-                    stage.end(*task);
+            Handle::Simulated { task, .. } => {
+                if let Some(simulator) = simulated::simulator() {
+                    simulator.abort(*task);
                 }
             }
         }
@@ -79,7 +81,7 @@ impl<T> Future for Task<T> {
             Handle::Tokio(handle) => Pin::new(handle)
                 .poll(context)
                 .map(|output| output.map_err(|error| Ended { panicked: error.is_panic() })),
-            Handle::Staged { output, .. } => {
+            Handle::Simulated { output, .. } => {
                 Pin::new(output).poll(context).map(|output| output.map_err(|_| Ended { panicked: false }))
             }
         }
@@ -90,7 +92,7 @@ impl<T> Future for Task<T> {
 /// A task costs some microseconds, and often wakes another thread that finds nothing to do.
 #[expect(clippy::disallowed_methods, reason = "the one place that starts tasks")]
 pub fn begin<F: Future<Output = ()> + Send + 'static>(name: &'static str, future: F) {
-    if stage::is_played() {
+    if simulated::is_simulated() {
         drop(spawn(name, future));
         return;
     }
@@ -178,10 +180,10 @@ pub fn sleep(pause: std::time::Duration) {
 
 /// Runs what may wait for a disk on the runtime's blocking threads. A panic in it goes on in the caller, as if it had
 /// been called in place. Once the runtime shuts down this never returns, as the caller is about to be dropped.
-/// On a [`stage`] it is done in place, as what is done elsewhere ends when it ends.
+/// In a simulation it is done in place.
 #[expect(clippy::disallowed_methods, reason = "the one place that starts blocking work")]
 pub async fn blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
-    if stage::is_played() {
+    if simulated::is_simulated() {
         return run();
     }
     match tokio::task::spawn_blocking(run).await {

@@ -231,7 +231,7 @@ mod tests {
     async fn the_owner_is_known_without_the_user_database() {
         let users = users(|name| panic!("{name} was looked up"));
         for real in [None, Some("owner")] {
-            let session = io::stage::timeout(Duration::ZERO, session(&users, "owner", real)).await;
+            let session = io::time::timeout(Duration::ZERO, session(&users, "owner", real)).await;
             assert!(session.expect("it waits for nothing").unwrap().caller.superuser);
         }
     }

@@ -455,7 +455,7 @@ impl Core {
             if arrived || now.saturating_sub(self.receiving_since()) >= ARRIVAL_WAIT {
                 return;
             }
-            io::stage::sleep(ARRIVAL_POLL).await;
+            io::time::sleep(ARRIVAL_POLL).await;
         }
     }
 

@@ -70,7 +70,7 @@ mod tests {
             if is_so() {
                 return;
             }
-            io::stage::sleep(Duration::from_millis(10)).await;
+            io::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("never: {what}");
     }

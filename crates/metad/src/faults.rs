@@ -139,7 +139,7 @@ mod tests {
                 if let Ok(store) = kv::Store::open(&dir.join("store"), kv::Options::default()) {
                     return Arc::new(Self(Machine::open(store, dir.join("incoming")).unwrap()));
                 }
-                io::stage::sleep(Duration::from_millis(10)).await;
+                io::time::sleep(Duration::from_millis(10)).await;
             }
             panic!("the store is in use");
         }
@@ -287,7 +287,7 @@ mod tests {
             Box::pin(async move {
                 let there = self.0.lock().unwrap().get(&to.id).cloned();
                 let there = there.ok_or_else(|| Error::from(ErrorKind::HostUnreachable))?;
-                let answer = io::stage::timeout(wait_max, there.handle(&message)).await;
+                let answer = io::time::timeout(wait_max, there.handle(&message)).await;
                 answer.map_err(|_| Error::from(ErrorKind::TimedOut))
             })
         }
@@ -332,7 +332,7 @@ mod tests {
                         return reply;
                     }
                 }
-                io::stage::sleep(Duration::from_millis(20)).await;
+                io::time::sleep(Duration::from_millis(20)).await;
             }
             panic!("nobody leads");
         }
@@ -348,7 +348,7 @@ mod tests {
                     assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
                     return;
                 }
-                io::stage::sleep(Duration::from_millis(20)).await;
+                io::time::sleep(Duration::from_millis(20)).await;
             }
             panic!("some member lags");
         }

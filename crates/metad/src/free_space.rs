@@ -184,7 +184,7 @@ impl Room {
     /// Looks again and again.
     pub(crate) async fn watch(self: Arc<Self>) {
         loop {
-            io::stage::sleep(LOOK_EACH).await;
+            io::time::sleep(LOOK_EACH).await;
             let room = Arc::clone(&self);
             io::task::blocking(move || room.look()).await;
         }

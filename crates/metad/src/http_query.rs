@@ -45,7 +45,7 @@ pub(crate) fn fsck(
             let end = if error.class == STANDBY { String::new() } else { fsck::end_line(&leadership, begun) };
             // HDFS's client takes the last line for the outcome.
             let last = out.send(format!("{end}{}\n\n\nFsck on path '{}' FAILED", error.message, ask.path));
-            let _ = io::stage::timeout(fsck::TAKEN_WITHIN, last).await;
+            let _ = io::time::timeout(fsck::TAKEN_WITHIN, last).await;
         }
     });
     Some(report)

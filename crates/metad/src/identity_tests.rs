@@ -54,7 +54,7 @@ impl World {
             if done(self) {
                 return;
             }
-            io::stage::sleep(Duration::from_millis(10)).await;
+            io::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("{what}");
     }
@@ -157,13 +157,13 @@ async fn a_strangers_heartbeat_changes_nothing() {
     let nameless = HeartbeatRequest { node: ID.to_string(), ..HeartbeatRequest::default() };
     let (_, message) = node.ask::<Orders>(HEARTBEAT, &nameless).await.unwrap_err();
     assert!(message.contains("no incarnation"), "{message}");
-    io::stage::sleep(Duration::from_millis(200)).await;
+    io::time::sleep(Duration::from_millis(200)).await;
     assert!(!world.is_quiet());
     // Over two connections: the end of the earlier one says nothing.
     let again = world.process(10, 1);
     again.joins().await;
     drop(node);
-    io::stage::sleep(Duration::from_millis(200)).await;
+    io::time::sleep(Duration::from_millis(200)).await;
     assert!(!world.is_quiet());
     drop(again);
     world.until("the end of the last one counts", |world| world.is_quiet()).await;
@@ -177,7 +177,7 @@ async fn a_process_registers_over_each_of_its_connections() {
     node.joins().await;
     assert!(!again.beat().await.unwrap().known && !again.tell_all().await.unwrap().known);
     drop(again);
-    io::stage::sleep(Duration::from_millis(200)).await;
+    io::time::sleep(Duration::from_millis(200)).await;
     assert!(!world.is_quiet(), "the end of a connection that is nobody's says nothing");
     let again = world.process(10, 1);
     assert!(!again.register().await.unwrap().new);

@@ -191,7 +191,7 @@ mod tests {
             if is_anew() {
                 break;
             }
-            io::stage::sleep(Duration::from_millis(10)).await;
+            io::time::sleep(Duration::from_millis(10)).await;
         }
         assert!(is_anew(), "it never began anew");
         let anew = leadership.leading().await.unwrap();
@@ -233,7 +233,7 @@ mod tests {
             async move { assert!(number > 0, "on purpose, the first time") }
         });
         while begun.load(Ordering::Relaxed) < 2 {
-            io::stage::sleep(Duration::from_millis(10)).await;
+            io::time::sleep(Duration::from_millis(10)).await;
         }
         assert!(!core.is_broken());
         drop((task, core));
@@ -280,12 +280,12 @@ mod tests {
         let breaking = async {
             loop {
                 leadership.core().inspect(|core| core.break_off());
-                io::stage::sleep(Duration::from_millis(5)).await;
+                io::time::sleep(Duration::from_millis(5)).await;
             }
         };
         let why = tokio::select! {
             () = breaking => unreachable!("it never ends"),
-            fault = io::stage::timeout(Duration::from_secs(60), metad.failed()) => fault.unwrap().reason,
+            fault = io::time::timeout(Duration::from_secs(60), metad.failed()) => fault.unwrap().reason,
         };
         assert!(why.contains("begin to lead"), "{why}");
         drop(leadership);

@@ -280,7 +280,7 @@ impl Leadership {
                         if counts && faults.note(self.clock.monotonic()) {
                             return self.stop(&error);
                         }
-                        io::stage::sleep(TRY_PAUSE).await;
+                        io::time::sleep(TRY_PAUSE).await;
                         continue;
                     }
                 }
@@ -307,7 +307,7 @@ impl Leadership {
                     if faults.note(self.clock.monotonic()) {
                         return self.stop("its memory breaks each time");
                     }
-                    io::stage::sleep(TRY_PAUSE).await;
+                    io::time::sleep(TRY_PAUSE).await;
                 }
             }
         }

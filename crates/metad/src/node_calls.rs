@@ -81,7 +81,7 @@ impl NodeCalls {
             }
             Self::Route { route, .. } => {
                 let answer = pass(&**route, RouteCall { addr, user, protocol, method }, request);
-                io::stage::timeout(wait_max, answer).await.unwrap_or(Err(CallError::TimedOut))
+                io::time::timeout(wait_max, answer).await.unwrap_or(Err(CallError::TimedOut))
             }
         }
     }

@@ -125,7 +125,7 @@ where
         .map(|(id, addr)| {
             let (id, addr, calls, request) = (*id, addr.clone(), Arc::clone(&core.calls), request.clone());
             let call = async move {
-                match io::stage::timeout(limit, calls.call::<Q, A>(&addr, method, &request)).await {
+                match io::time::timeout(limit, calls.call::<Q, A>(&addr, method, &request)).await {
                     Ok(Ok(answer)) => Answer::Said(answer),
                     Ok(Err(error)) => {
                         let reason = rpc::log_text(&error);
@@ -161,7 +161,7 @@ async fn fallen_silent(core: &Core, id: NodeId, asked: Duration) {
         if quiet && now >= asked + QUIET_WAIT {
             return;
         }
-        io::stage::sleep(QUIET_LOOK).await;
+        io::time::sleep(QUIET_LOOK).await;
     }
 }
 

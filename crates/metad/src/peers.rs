@@ -69,7 +69,7 @@ impl Transport for Peers {
         let client = self.client(to, lane);
         Box::pin(async move {
             let request = MemberMessage { bytes: Bytes::from(message) };
-            let asked = io::stage::timeout(wait_max, client.call::<_, MemberMessage>(TELL, &request));
+            let asked = io::time::timeout(wait_max, client.call::<_, MemberMessage>(TELL, &request));
             match asked.await {
                 Ok(Ok(answer)) => Ok(answer.bytes.into()),
                 Ok(Err(CallError::Connect(error))) => Err(Error::new(ErrorKind::ConnectionRefused, error)),

@@ -7,7 +7,7 @@ use crate::caller::Session;
 use crate::core::Core;
 use crate::topology_script::{ASK_WAIT, REST};
 use blocks::Node;
-use io::stage::{sleep, timeout};
+use io::time::{sleep, timeout};
 use std::sync::Arc;
 use std::time::Duration;
 

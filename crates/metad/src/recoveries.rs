@@ -90,7 +90,7 @@ impl Recoveries {
     pub(crate) async fn ended(&self, file: FileId) -> bool {
         let closed = self.lock().get(&file).map(|running| running.closed.clone());
         let Some(mut closed) = closed else { return false };
-        matches!(io::stage::timeout(ENDED_WAIT, closed.wait_for(|closed| *closed)).await, Ok(Ok(_)))
+        matches!(io::time::timeout(ENDED_WAIT, closed.wait_for(|closed| *closed)).await, Ok(Ok(_)))
     }
 
     pub(crate) fn stop(&self) {

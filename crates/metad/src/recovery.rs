@@ -126,11 +126,11 @@ async fn run(core: &Arc<Core>, file: FileId, last: BlockView, generation: Genera
             Attempt::Again(reason) => tracing::debug!(block = %last.block, reason, "file recovery waiting"),
             Attempt::Doubtful => {
                 tracing::warn!(block = %last.block, %generation, "no datanode with a valid replica finished the recovery");
-                io::stage::sleep(retry).await;
+                io::time::sleep(retry).await;
                 return false;
             }
         }
-        io::stage::sleep(retry).await;
+        io::time::sleep(retry).await;
         let waited = core.monotonic().saturating_sub(begun);
         retry = (retry * 2).min(RETRY_LAST.max(waited / 10)).min(RETRY_MAX);
     }

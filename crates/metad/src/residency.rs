@@ -10,7 +10,7 @@
 //! So do all later reads, until no read had to wait for [`COLD_FOR`], on any thread. A read here visits at most
 //! [`VISITED_COUNT_MAX`] rows. Rows deleted since the last flush are skipped and not counted.
 
-use io::stage::Moment;
+use io::time::Moment;
 use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -101,7 +101,7 @@ impl Residency {
 
 /// How often this thread has waited for a page.
 fn page_waits() -> u64 {
-    if io::stage::is_played() {
+    if io::simulated::is_simulated() {
         return 0; // a simulation must not depend on what its machine has in memory
     }
     host::process::page_waits() + kv::cold::waits()

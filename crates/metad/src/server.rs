@@ -135,10 +135,10 @@ impl Server {
         io::task::blocking(move || leadership.audit.as_ref().inspect(|log| log.close()).map(drop)).await;
         let released = async {
             while machine.strong_count() > 0 {
-                io::stage::sleep(RELEASE_POLL).await;
+                io::time::sleep(RELEASE_POLL).await;
             }
         };
-        if io::stage::timeout(RELEASE_WAIT, released).await.is_err() {
+        if io::time::timeout(RELEASE_WAIT, released).await.is_err() {
             tracing::warn!("a task still uses the store; its directory is free when this process ends");
         }
     }

@@ -1,7 +1,7 @@
 //! Handling of a background task's fault: it is logged, and the task pauses.
 
 use crate::core::Core;
-use io::stage::sleep;
+use io::time::sleep;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,8 +4,8 @@ use crate::command::Command;
 use crate::core::Core;
 use crate::task_fault::rest_after_fault;
 use crate::{block_deletion, container_removal, container_sealing, container_sizes, recovery, repair};
-use io::stage::{sleep, timeout};
 use io::task::Owned;
+use io::time::{sleep, timeout};
 use std::sync::Arc;
 use std::time::Duration;
 

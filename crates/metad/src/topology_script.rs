@@ -4,7 +4,7 @@
 //! default rack. A few instances run at once, each no longer than [`ASK_WAIT`]. A script that cannot be run, or does
 //! not end, is not run for [`REST`].
 
-use io::stage::timeout;
+use io::time::timeout;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};

@@ -4,7 +4,7 @@
 
 mod support;
 
-use io::stage::Moment;
+use io::time::Moment;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -21,7 +21,7 @@ use crate::stop::Stop;
 use crate::timing::Timing;
 use crate::transport::{Lane, Peer};
 use crate::types::{Node, Types};
-use ::io::stage;
+use ::io::time;
 use ::types::RowsDigest;
 use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
@@ -180,7 +180,7 @@ impl<M: Machine> Agreement<M> {
         // Whether members were found to differ without a majority, in this time as leader.
         let mut found = None;
         loop {
-            stage::sleep(self.timing.comparison()).await;
+            time::sleep(self.timing.comparison()).await;
             // Others have applied by now what this one had applied a round ago, unless they lag.
             let index = std::mem::replace(&mut picked, self.driver.position().applied.map(|id| id.index));
             let (true, Some(index)) = (self.raft.metrics().borrow_watched().state == ServerState::Leader, index) else {

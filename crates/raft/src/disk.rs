@@ -42,7 +42,7 @@ pub trait Disk: Send + Sync + Debug + 'static {
     /// Makes it durable that the directory is there.
     fn sync_self(&self) -> io::Result<()>;
 
-    /// How long the next sync takes, where the disk is played and nothing takes time by itself: the writer waits so
+    /// How long the next sync takes, where the disk is simulated and nothing takes time by itself: the writer waits so
     /// long.
     fn sync_time(&self) -> Duration {
         Duration::ZERO

@@ -19,7 +19,7 @@ use crate::machine::{Applier, Machine};
 use crate::network::Network;
 use crate::transport::Peer;
 use crate::types::{Node, Types};
-use ::io::stage;
+use ::io::time;
 use openraft::async_runtime::WatchReceiver;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// Says that this member belongs to no group, if that is so for long.
 pub(crate) async fn wait<M: Machine>(raft: openraft::Raft<Types, Applier<M>>, member: u64) {
-    stage::sleep(SILENCE_MAX).await;
+    time::sleep(SILENCE_MAX).await;
     if matches!(raft.is_initialized().await, Ok(false)) {
         tracing::warn!(
             member,
@@ -82,7 +82,7 @@ impl<M: Machine> First<M> {
     /// Ends when the group is founded, or when it turns out that there is one.
     pub(crate) async fn run(self) {
         if self.members.len() == 1 {
-            stage::sleep(self.wait).await;
+            time::sleep(self.wait).await;
         }
         let Some(nodes) = self.all_new().await else {
             tracing::error!(
@@ -119,7 +119,7 @@ impl<M: Machine> First<M> {
                 }
             }
             if nodes.len() < self.members.len() {
-                stage::sleep(ASK_EACH).await;
+                time::sleep(ASK_EACH).await;
             }
         }
         Some(nodes)

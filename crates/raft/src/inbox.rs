@@ -19,7 +19,7 @@ use crate::position::Position;
 use crate::snapshot::{Import, SnapshotData};
 use crate::stop::Stop;
 use crate::types::{Snapshot, SnapshotMeta, Types, Vote};
-use ::io::stage::Moment;
+use ::io::time::Moment;
 use ::types::RowsDigest;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::RaftError;

@@ -3,7 +3,7 @@
 use crate::machine::{Applier, Machine};
 use crate::raft::{Raft, RaftError, elsewhere, stopped};
 use crate::types::Types;
-use ::io::stage;
+use ::io::time;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ForwardToLeader, LinearizableReadError, RaftError as OpenraftError};
 use openraft::{LinearizerOption, ServerState};
@@ -63,7 +63,7 @@ pub(crate) async fn follow<M: Machine>(raft: openraft::Raft<Types, Applier<M>>, 
                 set(&told, Standing::Leading { term });
             } else {
                 // A leader that no majority has answered yet is refused.
-                stage::sleep(BLANK_PAUSE).await;
+                time::sleep(BLANK_PAUSE).await;
             }
             continue; // there may be news meanwhile
         } else if state != ServerState::Leader {
@@ -138,7 +138,7 @@ impl<M: Machine> Raft<M> {
     pub(crate) async fn cut_off(&self) {
         let Some(timing) = self.inner.timing else { return std::future::pending().await };
         loop {
-            stage::sleep(CUT_OFF_POLL.max(timing.patience())).await;
+            time::sleep(CUT_OFF_POLL.max(timing.patience())).await;
             if self.heard_majority(timing.patience()).is_none() {
                 return;
             }

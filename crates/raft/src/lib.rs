@@ -19,7 +19,7 @@
 //! skipped would be a hole.
 //!
 //! Members reach each other by a [`Transport`] that whoever starts them brings along, so a whole group runs in one
-//! process of a test; and on a stage ([`io::stage`]) and a [`Disk`] of whoever plays them, in one thread, from a seed.
+//! process of a test; and in a simulation ([`io::simulated`]), with a [`Disk`] of its own, in one thread, from a seed.
 //! openraft is seen by this crate alone.
 
 mod agreement;

@@ -11,7 +11,7 @@ use crate::stop::Stop;
 use crate::synced::Synced;
 use crate::types::{Entry, LogId, Payload, Types, Vote};
 use crate::writer::{Done, Job, Writer};
-use ::io::stage;
+use ::io::simulated;
 use openraft::OptionalSend;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ pub(crate) struct Log {
 /// Who writes.
 enum Jobs {
     Thread(mpsc::Sender<Job>),
-    /// Of a member that is played.
+    /// Of a member in a simulation.
     Task(UnboundedSender<Job>),
 }
 
@@ -53,7 +53,7 @@ struct Known {
 }
 
 impl Log {
-    /// Also gives the thread that writes, unless this is played. It ends, and lets go of the directory, when the log is
+    /// Also gives the thread that writes, unless this is a simulation. It ends, and lets go of the directory, when the log is
     /// dropped.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
@@ -64,9 +64,9 @@ impl Log {
     ) -> io::Result<(Self, Option<JoinHandle<()>>)> {
         let found = Writer::open(disk, node_id, synced, stop)?;
         let writer = found.writer.counting(meters);
-        let (jobs, thread) = if stage::is_played() {
+        let (jobs, thread) = if simulated::is_simulated() {
             let (jobs, work) = unbounded_channel();
-            let _ends_with_the_log = ::io::task::spawn("raft log", writer.play(work));
+            let _ends_with_the_log = ::io::task::spawn("raft log", writer.run_simulated(work));
             (Jobs::Task(jobs), None)
         } else {
             let (jobs, work) = mpsc::channel();

@@ -11,7 +11,7 @@ use crate::snapshot::{Export, Import, SnapshotData};
 use crate::stop::Stop;
 use crate::synced::Synced;
 use crate::types::{Entry, LogId, Outcome, Payload, Snapshot, SnapshotMeta, StoredMembership, Types};
-use ::io::stage;
+use ::io::simulated;
 use ::types::RowsDigest;
 use ::types::encoding::Encoded;
 use futures_util::{Stream, StreamExt};
@@ -152,13 +152,13 @@ type Run = (Vec<EntryResponder<Types>>, oneshot::Sender<io::Result<()>>);
 /// memory, a thread of its own applies what comes in: it must find one even when all others wait for it.
 pub(crate) struct Applier<M> {
     driver: Driver<M>,
-    /// `None`: the member is played, and has no threads.
+    /// `None`: the member runs in a simulation, and has no threads.
     runs: Option<mpsc::Sender<Run>>,
 }
 
 impl<M: Machine> Applier<M> {
     pub(crate) fn start(driver: Driver<M>) -> io::Result<Self> {
-        if stage::is_played() {
+        if simulated::is_simulated() {
             return Ok(Self { driver, runs: None });
         }
         let (runs, work) = mpsc::channel::<Run>();

@@ -8,7 +8,7 @@ use crate::position::Position;
 use crate::snapshot::{Export, SnapshotData};
 use crate::transport::{Lane, Peer, Transport};
 use crate::types::{Node, Snapshot, Types, Vote};
-use ::io::stage;
+use ::io::time;
 use openraft::errors::{ErrorSource, NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::RPCOption;
 use openraft::raft::{
@@ -266,7 +266,7 @@ impl Way {
                     RPCError::Network(error) => StreamingError::Network(error),
                     error => StreamingError::Unreachable(Unreachable::new(&error)),
                 })? {
-                    Answer::Installing => stage::sleep(INSTALL_POLL).await,
+                    Answer::Installing => time::sleep(INSTALL_POLL).await,
                     answer => break answer,
                 }
             };

@@ -123,7 +123,7 @@ fn story() -> (Vec<Step>, Vec<usize>, Vec<State>) {
 fn open(dir: &Path) -> std::io::Result<(Log, JoinHandle<()>)> {
     let (log, thread) =
         Log::open(Arc::new(Directory::new(&dir.join("log"))), 1, Synced::default(), Stop::new(), Meters::default())?;
-    Ok((log, thread.expect("nobody plays")))
+    Ok((log, thread.expect("this is no simulation")))
 }
 
 fn close((log, thread): (Log, JoinHandle<()>)) {

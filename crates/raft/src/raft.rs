@@ -21,8 +21,8 @@ use crate::synced::Synced;
 use crate::timing::Timing;
 use crate::transport::{Peer, Transport};
 use crate::types::{Command, Node, Types};
-use ::io::stage::{self, Moment};
 use ::io::task;
+use ::io::time::{self, Moment};
 use ::types::encoding;
 use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, Fatal, ForwardToLeader, RaftError as OpenraftError};
@@ -264,9 +264,9 @@ impl<M: Machine> Raft<M> {
             let (candidate, timing) = (raft.clone(), group.timing);
             tasks.push(task::spawn_owned("raft election", async move {
                 // See the inbox: a member that has just started forgot what it answered before.
-                stage::sleep(timing.silence()).await;
+                time::sleep(timing.silence()).await;
                 if founding::is_sole(&candidate) {
-                    stage::sleep(timing.solitude().saturating_sub(timing.silence())).await;
+                    time::sleep(timing.solitude().saturating_sub(timing.silence())).await;
                 }
                 candidate.runtime_config().elect(true);
             }));
@@ -544,7 +544,7 @@ impl<M: Machine> Flushing<M> {
             self.driver.wait_behind().await;
             tokio::select! {
                 biased;
-                () = stage::sleep(FLUSH_INTERVAL) => {}
+                () = time::sleep(FLUSH_INTERVAL) => {}
                 () = self.driver.wait_large() => {}
             }
             while self.driver.is_behind() {
@@ -553,7 +553,7 @@ impl<M: Machine> Flushing<M> {
                 if self.raft.trigger().snapshot().await.is_err() {
                     return;
                 }
-                if stage::timeout(FLUSH_WAIT, flushes.changed()).await.is_ok() {
+                if time::timeout(FLUSH_WAIT, flushes.changed()).await.is_ok() {
                     break; // what was applied meanwhile has left its own notice
                 }
             }

@@ -1,8 +1,11 @@
-//! What openraft takes tasks, time and chance from: [`::io::task`] and [`::io::stage`], so that a simulation can play a
-//! member.
+//! What openraft takes tasks, time and chance from: [`::io::task`], [`::io::time`] and [`::io::random`], so that a
+//! simulation can run a member.
 
-use ::io::stage::{self, Moment};
 use ::io::task;
+use ::io::{
+    random,
+    time::{self, Moment},
+};
 use futures_util::FutureExt;
 use openraft::Instant;
 use openraft::impls::TokioRuntime;
@@ -20,10 +23,10 @@ pub(crate) struct Runtime(TokioRuntime);
 impl AsyncRuntime for Runtime {
     type JoinError = task::Ended;
     type JoinHandle<T: OptionalSend + 'static> = task::Task<T>;
-    type Sleep = stage::Sleep;
+    type Sleep = time::Sleep;
     type Instant = Now;
-    type TimeoutError = stage::Late;
-    type Timeout<R, T: Future<Output = R> + OptionalSend> = stage::Timeout<T>;
+    type TimeoutError = time::Elapsed;
+    type Timeout<R, T: Future<Output = R> + OptionalSend> = time::Timeout<T>;
     type ThreadLocalRng = <DeterministicRng<TokioRuntime> as AsyncRuntime>::ThreadLocalRng;
     type Mpsc = <TokioRuntime as AsyncRuntime>::Mpsc;
     type Watch = <TokioRuntime as AsyncRuntime>::Watch;
@@ -39,19 +42,19 @@ impl AsyncRuntime for Runtime {
     }
 
     fn sleep(duration: Duration) -> Self::Sleep {
-        stage::sleep(duration)
+        time::sleep(duration)
     }
 
     fn sleep_until(deadline: Now) -> Self::Sleep {
-        stage::sleep_until(deadline.0)
+        time::sleep_until(deadline.0)
     }
 
     fn timeout<R, F: Future<Output = R> + OptionalSend>(duration: Duration, future: F) -> Self::Timeout<R, F> {
-        stage::timeout(duration, future)
+        time::timeout(duration, future)
     }
 
     fn timeout_at<R, F: Future<Output = R> + OptionalSend>(deadline: Now, future: F) -> Self::Timeout<R, F> {
-        stage::timeout_at(deadline.0, future)
+        time::timeout_at(deadline.0, future)
     }
 
     fn is_panic(join_error: &Self::JoinError) -> bool {
@@ -61,7 +64,7 @@ impl AsyncRuntime for Runtime {
     /// Asked for at each election, and at the start.
     fn thread_rng() -> Self::ThreadLocalRng {
         // openraft gives its seeded generator to those alone who are in such a scope.
-        let made = DeterministicRng::<TokioRuntime>::scope(stage::draw(), async {
+        let made = DeterministicRng::<TokioRuntime>::scope(random::random_u64(), async {
             <DeterministicRng<TokioRuntime> as AsyncRuntime>::thread_rng()
         });
         made.now_or_never().expect("it waits for nothing")

@@ -10,7 +10,7 @@ use crate::segment::{self, End, Segment, damage};
 use crate::stop::Stop;
 use crate::synced::Synced;
 use crate::types::{Entry, LogId, Types, Vote};
-use ::io::stage;
+use ::io::{random, time};
 use openraft::storage::IOFlushed;
 use std::collections::VecDeque;
 use std::io;
@@ -98,7 +98,7 @@ impl Writer {
                 None => closed.push_back((name.clone(), replay.facts.last.map(|id| id.index))),
             }
         }
-        let owner = Owner { node_id, incarnation: incarnation.unwrap_or_else(|| stage::draw().max(1)) };
+        let owner = Owner { node_id, incarnation: incarnation.unwrap_or_else(|| random::random_u64().max(1)) };
         let active = match active {
             Some(active) => {
                 // It may have been named just before this member was killed; what is acknowledged from here on must not
@@ -107,7 +107,7 @@ impl Writer {
                 active
             }
             None => {
-                let first = Segment::create(&*disk, owner, 1, stage::draw(), &Facts::default())?;
+                let first = Segment::create(&*disk, owner, 1, random::random_u64(), &Facts::default())?;
                 disk.sync_self()?;
                 first
             }
@@ -151,12 +151,12 @@ impl Writer {
         }
     }
 
-    /// As [`Writer::run`], for a member that is played: a task does it, and takes its time.
-    pub(crate) async fn play(mut self, mut jobs: UnboundedReceiver<Job>) {
+    /// As [`Writer::run`], in a simulation: a task does it, and takes its time.
+    pub(crate) async fn run_simulated(mut self, mut jobs: UnboundedReceiver<Job>) {
         while let Some(job) = jobs.recv().await {
             let batch = self.collect(job, || jobs.try_recv().ok());
             self.write(&batch);
-            stage::sleep(self.disk.sync_time()).await;
+            time::sleep(self.disk.sync_time()).await;
             self.sync(batch);
         }
     }
@@ -244,7 +244,7 @@ impl Writer {
         if self.active.len() >= self.disk.segment_len() {
             self.active.close()?;
             let sequence = self.active.sequence + 1;
-            let next = Segment::create(&*self.disk, self.owner, sequence, stage::draw(), &self.facts)?;
+            let next = Segment::create(&*self.disk, self.owner, sequence, random::random_u64(), &self.facts)?;
             let last = std::mem::replace(&mut self.active, next);
             self.closed.push_back((last.name, self.facts.last.map(|id| id.index)));
         }

@@ -4,11 +4,11 @@
 //! a run is a function of its seed. No real clock is read, no thread is started. A task belongs to a host; when the
 //! host dies its tasks are dropped where they stand, as `kill -9` would.
 //!
-//! Code that takes tasks, time and chance from [`io::stage`] plays here too, see [`Sim::play`]. tokio's channels, which
+//! Code that takes tasks, time and chance from `io` runs here too, see [`Sim::install`]. tokio's channels, which
 //! need no runtime, wake those who wait for a `watch` in an order that is drawn from the machine's own chance. So what
-//! one step wakes is not run in the order of the waking but, where such code plays, in one that is drawn here.
+//! one step wakes is not run in the order of the waking but, where such code runs, in one that is drawn here.
 
-use io::stage::{self, Played, Scene, Stage};
+use io::simulated::{self, Installed, SimulatedTask, Simulator};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -53,8 +53,8 @@ struct Inner {
     asleep: RefCell<BTreeMap<HostId, (Duration, Vec<u64>)>>,
     /// How long machines slept, where their clocks stand still meanwhile; a deliberate fault.
     slept: RefCell<Option<BTreeMap<HostId, Duration>>>,
-    /// When alarms of the stage are due, by their number.
-    alarms: RefCell<BTreeMap<u64, Duration>>,
+    /// When timers of [`io::simulated`] are due, by their number.
+    timers_of_shipped_code: RefCell<BTreeMap<u64, Duration>>,
     ready: Arc<Ready>,
     random: RefCell<Seeded>,
     polls: Cell<u64>,
@@ -126,7 +126,7 @@ impl Sim {
             running: Cell::new(HostId::NOBODY),
             asleep: RefCell::default(),
             slept: RefCell::default(),
-            alarms: RefCell::default(),
+            timers_of_shipped_code: RefCell::default(),
             ready: Arc::default(),
             random: RefCell::new(Seeded(seed)),
             polls: Cell::default(),
@@ -239,11 +239,11 @@ impl Sim {
         self.inner.running.set(running);
     }
 
-    /// Until what is returned is dropped, tasks of [`io::stage`] that this thread starts belong to the host whose task
+    /// Until what is returned is dropped, tasks of [`io::task`] that this thread starts belong to the host whose task
     /// starts them.
-    pub(crate) fn play(&self) -> Played {
+    pub(crate) fn install(&self) -> Installed {
         self.inner.ready.queue().mixed = true;
-        stage::play(Rc::new(OnStage(self.clone())))
+        simulated::install(Rc::new(OfShippedCode(self.clone())))
     }
 
     /// Forgets all tasks and timers, which hold the world as the world holds them.
@@ -333,41 +333,41 @@ impl Sim {
     }
 }
 
-/// This world, for those who know [`io::stage`] alone.
-struct OnStage(Sim);
+/// This world, as shipped code sees it.
+struct OfShippedCode(Sim);
 
-impl Stage for OnStage {
+impl Simulator for OfShippedCode {
     fn now(&self) -> Duration {
         self.0.now() - self.0.lag()
     }
 
-    fn draw(&self) -> u64 {
+    fn random_u64(&self) -> u64 {
         self.0.inner.random.borrow_mut().next_u64()
     }
 
-    fn begin(&self, scene: Scene) -> u64 {
-        self.0.spawn_boxed(self.0.inner.running.get(), scene)
+    fn spawn(&self, task: SimulatedTask) -> u64 {
+        self.0.spawn_boxed(self.0.inner.running.get(), task)
     }
 
-    fn has(&self, task: u64) -> bool {
+    fn is_running(&self, task: u64) -> bool {
         self.0.inner.tasks.borrow().contains_key(&task)
     }
 
-    fn end(&self, task: u64) {
+    fn abort(&self, task: u64) {
         let ended = self.0.inner.tasks.borrow_mut().remove(&task);
         drop(ended);
     }
 
-    fn wake_at(&self, at: Duration, waker: &Waker) -> u64 {
-        let (alarm, at) = (self.0.next_number(), at.saturating_add(self.0.lag()));
-        self.0.inner.timers.borrow_mut().insert((at, alarm), waker.clone());
-        self.0.inner.alarms.borrow_mut().insert(alarm, at);
-        alarm
+    fn set_timer(&self, at: Duration, waker: &Waker) -> u64 {
+        let (timer, at) = (self.0.next_number(), at.saturating_add(self.0.lag()));
+        self.0.inner.timers.borrow_mut().insert((at, timer), waker.clone());
+        self.0.inner.timers_of_shipped_code.borrow_mut().insert(timer, at);
+        timer
     }
 
-    fn forget(&self, alarm: u64) {
-        if let Some(at) = self.0.inner.alarms.borrow_mut().remove(&alarm) {
-            let waker = self.0.inner.timers.borrow_mut().remove(&(at, alarm));
+    fn cancel_timer(&self, timer: u64) {
+        if let Some(at) = self.0.inner.timers_of_shipped_code.borrow_mut().remove(&timer) {
+            let waker = self.0.inner.timers.borrow_mut().remove(&(at, timer));
             drop(waker);
         }
     }
@@ -560,9 +560,9 @@ mod tests {
     use super::*;
 
     /// In which order tasks go on that wait for one `watch` of tokio's.
-    fn order_of_waking(plays: bool) -> Vec<usize> {
+    fn order_of_waking(installed: bool) -> Vec<usize> {
         let sim = Sim::new(7, None);
-        let _played = plays.then(|| sim.play());
+        let _installed = installed.then(|| sim.install());
         let told = tokio::sync::watch::Sender::new(0);
         let order: Rc<RefCell<Vec<usize>>> = Rc::default();
         for number in 0..24 {

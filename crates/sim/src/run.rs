@@ -81,7 +81,7 @@ pub fn run_caught(seed: u64, options: Options) -> Outcome {
 /// Runs the cluster of a seed to its end. The outcome is a function of the arguments.
 pub fn run(seed: u64, options: Options) -> Outcome {
     let sim = options.begin(seed);
-    let _played = sim.play();
+    let _installed = sim.install();
     let plan = if options.rolling { Plan::rolling(seed) } else { Plan::new(seed) };
     sim.say(|| format!("seed {seed}: {plan:?}"));
     let (world, _wired) = World::new(sim.clone(), plan);

@@ -59,7 +59,7 @@ pub(super) async fn add(leadership: &Leadership, request: AddMemberRequest) -> R
         )));
     }
     tracing::info!(id, addr, "metadata server added to the group");
-    match io::stage::timeout(CATCH_UP_WAIT, leadership.raft.add_member(Peer { id, addr })).await {
+    match io::time::timeout(CATCH_UP_WAIT, leadership.raft.add_member(Peer { id, addr })).await {
         Ok(added) => added.map(|()| AddMemberResponse { has_vote: true }).map_err(refused),
         Err(_elapsed) => Ok(AddMemberResponse { has_vote: false }),
     }
@@ -72,7 +72,7 @@ pub(super) async fn remove(
     require_group(leadership)?;
     leadership.leading().await?;
     tracing::info!(id = request.id, "metadata server removed from the group");
-    match io::stage::timeout(REMOVE_WAIT, leadership.raft.remove_member(request.id)).await {
+    match io::time::timeout(REMOVE_WAIT, leadership.raft.remove_member(request.id)).await {
         Ok(removed) => removed.map(|()| RemoveMemberResponse {}).map_err(refused),
         Err(_elapsed) => Err(Exception::io("the group does not answer; is a majority of it up?")),
     }

@@ -130,7 +130,7 @@ impl Check {
         if text.is_empty() {
             return Ok(());
         }
-        match io::stage::timeout(TAKEN_WITHIN, self.out.send(text)).await {
+        match io::time::timeout(TAKEN_WITHIN, self.out.send(text)).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(Gone),
         }

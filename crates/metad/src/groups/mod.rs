@@ -16,7 +16,7 @@ mod known;
 
 use crate::environment::GroupLookUp;
 use io::CachedThreads;
-use io::stage::{Moment, timeout};
+use io::time::{Moment, timeout};
 use known::{Known, Standing, USER_COUNT_MAX};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;

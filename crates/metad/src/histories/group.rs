@@ -44,10 +44,10 @@ impl Transport for End {
             let there = self.wires.members.lock().unwrap_or_else(PoisonError::into_inner).get(&to.id).cloned();
             let Some(there) = there else { return Err(Error::from(ErrorKind::HostUnreachable)) };
             if self.wires.is_cut(self.from, to.id) {
-                io::stage::sleep(wait_max.min(Duration::from_millis(200))).await;
+                io::time::sleep(wait_max.min(Duration::from_millis(200))).await;
                 return Err(Error::from(ErrorKind::TimedOut));
             }
-            let answered = io::stage::timeout(wait_max, there.handle(&message)).await;
+            let answered = io::time::timeout(wait_max, there.handle(&message)).await;
             match answered {
                 // It was delivered, and done; only the answer is lost.
                 Ok(answer) if !self.wires.is_cut(to.id, self.from) => Ok(answer),
@@ -124,7 +124,7 @@ impl Group {
                     return number;
                 }
             }
-            io::stage::sleep(Duration::from_millis(10)).await;
+            io::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("nobody leads");
     }

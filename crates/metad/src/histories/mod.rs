@@ -108,7 +108,7 @@ impl Client {
                 self.history.note(Event::Ended(call, ret));
             }
             let pause = self.random.below(120) as u64;
-            io::stage::sleep(Duration::from_millis(pause)).await;
+            io::time::sleep(Duration::from_millis(pause)).await;
         }
     }
 
@@ -148,10 +148,10 @@ impl Client {
                 let member = &group.members[number];
                 if believed { believe(member, call).await } else { member.service.call(call).await }
             });
-            match io::stage::timeout(ATTEMPT_WAIT, asked).await {
+            match io::time::timeout(ATTEMPT_WAIT, asked).await {
                 Ok(answer) => match meaning(op, answer.unwrap()) {
                     Some(ret) => return Some(ret),
-                    None => io::stage::sleep(Duration::from_millis(20)).await,
+                    None => io::time::sleep(Duration::from_millis(20)).await,
                 },
                 Err(_elapsed) => {}
             }
@@ -265,11 +265,11 @@ async fn history(group: &Arc<Group>, seed: u64, reads: Reads) -> Arc<History> {
         if random.below(2) == 0 {
             continue;
         }
-        io::stage::sleep(Duration::from_millis(random.below(200) as u64)).await;
+        io::time::sleep(Duration::from_millis(random.below(200) as u64)).await;
         // Whoever leads by then, or takes itself for it.
         let mut leaders = (0..group.members.len()).filter(|number| group.members[*number].leadership.core().is_some());
         group.cut(leaders.next_back().unwrap_or(0), how);
-        io::stage::sleep(Duration::from_millis(500 + random.below(1_000) as u64)).await;
+        io::time::sleep(Duration::from_millis(500 + random.below(1_000) as u64)).await;
         group.mend();
     }
     for client in clients {

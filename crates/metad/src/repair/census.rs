@@ -20,7 +20,7 @@ pub(crate) async fn run(core: Arc<Core>) {
         if let Err(error) = recount(&core).await {
             crate::task_fault::fault(&error).await;
         }
-        io::stage::sleep(COUNTED_EACH).await;
+        io::time::sleep(COUNTED_EACH).await;
     }
 }
 

@@ -7,8 +7,8 @@
 
 use super::rules::askable;
 use crate::core::Core;
-use io::stage::timeout;
 use io::task::{Owned, spawn_owned};
+use io::time::timeout;
 use lead::Verified;
 use namespace::read;
 use std::collections::BTreeMap;

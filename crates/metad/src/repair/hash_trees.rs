@@ -22,7 +22,7 @@ const LIST_STEP_COUNT: usize = 5;
 /// Compares until the task is dropped.
 pub(crate) async fn run(core: Arc<Core>) {
     loop {
-        io::stage::sleep(ROUND_EACH).await;
+        io::time::sleep(ROUND_EACH).await;
         if let Err(error) = round(&core).await {
             crate::task_fault::fault(&error).await;
         }

@@ -35,7 +35,7 @@ pub(crate) use rules::rules;
 
 use crate::core::Core;
 use crate::task_fault::TakenWork;
-use io::stage::timeout;
+use io::time::timeout;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub(crate) async fn run(core: Arc<Core>) {
         if let Err(error) = round(&core).await {
             crate::task_fault::fault(&error).await;
         }
-        io::stage::sleep(ROUND_PAUSE).await;
+        io::time::sleep(ROUND_PAUSE).await;
         let _ = timeout(ROUND_EACH, core.repair_wake.notified()).await;
     }
 }
@@ -68,7 +68,7 @@ pub(crate) async fn run_members(core: Arc<Core>) {
         if let Err(error) = membership::round(&core).await {
             crate::task_fault::fault(&error).await;
         }
-        io::stage::sleep(MEMBERS_EACH).await;
+        io::time::sleep(MEMBERS_EACH).await;
     }
 }
 

@@ -74,7 +74,7 @@ impl Drop for Waiting<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use io::{ManualClock, stage};
+    use io::{ManualClock, time};
     use types::Millis;
 
     #[tokio::test]
@@ -84,7 +84,7 @@ mod tests {
         let turns = Arc::new(Semaphore::new(1));
         let queue = &queues.looks;
         let first = queue.turn(&turns, &clock).await;
-        let given_up = stage::timeout(Duration::from_millis(1), queue.turn(&turns, &clock)).await;
+        let given_up = time::timeout(Duration::from_millis(1), queue.turn(&turns, &clock)).await;
         assert!(given_up.is_err() && queue.waiting.get() == 0);
         let end = async {
             assert_eq!(queue.waiting.get(), 1);

@@ -20,7 +20,7 @@ const LOOK_EACH: Duration = Duration::from_secs(2);
 /// Runs the group of a seed to its end. The outcome is a function of the arguments.
 pub fn run_group(seed: u64, options: Options) -> Outcome {
     let sim = options.begin(seed);
-    let _played = sim.play();
+    let _installed = sim.install();
     let plan = Plan::new(seed, options.rolling);
     sim.say(|| format!("seed {seed}: {plan:?}"));
     let (world, _entered) = World::new(sim.clone(), plan.founders());
