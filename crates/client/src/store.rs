@@ -11,7 +11,7 @@ use crate::scope::Scope;
 use crate::sockets::Sockets;
 use crate::status::ServerDefaults;
 use crate::url::Url;
-use io::asking::{AskOptions, Links, Waiter};
+use io::request_connections::{ConnectOptions, RequestConnections, Waiter};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -35,7 +35,7 @@ struct Shared {
     options: Options,
     scope: Scope,
     sockets: Sockets,
-    small_links: SmallLinks,
+    small_connections: SmallConnections,
     hedging: Mutex<Hedging>,
     slow: Mutex<SlowNodes>,
     locations: Mutex<LocationCache<SharedBlocks>>,
@@ -47,7 +47,7 @@ struct Shared {
 /// By address of the metadata server: after a failover it may be one of another version.
 pub(crate) type Defaults = tokio::sync::Mutex<BTreeMap<String, ServerDefaults>>;
 /// Connections for small writes: one to a datanode, shared by all who write small blocks there, and kept.
-pub(crate) type SmallLinks = Links<Caller<Waiter<SmallAnswer>>>;
+pub(crate) type SmallConnections = RequestConnections<Caller<Waiter<SmallAnswer>>>;
 /// The blocks of a file, for all who read it.
 pub(crate) type SharedBlocks = RwLock<FileBlocks>;
 
@@ -65,13 +65,13 @@ impl Store {
     }
 
     fn in_scope(url: &Url, options: Options, scope: Scope) -> Self {
-        let asking = AskOptions { connect_time_max: options.connect_timeout, ..AskOptions::default() };
+        let connecting = ConnectOptions { connect_time_max: options.connect_timeout, ..ConnectOptions::default() };
         let shared = Shared {
             url: url.with_path(""),
             options,
             scope,
             sockets: Sockets::default(),
-            small_links: SmallLinks::new(asking, CallerLimits::default()),
+            small_connections: SmallConnections::new(connecting, CallerLimits::default()),
             hedging: Mutex::default(),
             slow: Mutex::default(),
             locations: Mutex::default(),
@@ -100,7 +100,7 @@ impl Store {
         }
         self.shared.scope.close().await;
         self.shared.sockets.clear();
-        self.shared.small_links.disconnect();
+        self.shared.small_connections.disconnect();
         lock(&self.shared.locations).clear();
         let servers = std::mem::take(&mut *lock(&self.shared.servers));
         servers.iter().filter_map(Weak::upgrade).for_each(|servers| servers.disconnect());
@@ -118,8 +118,8 @@ impl Store {
         &self.shared.defaults
     }
 
-    pub(crate) fn small_links(&self) -> &SmallLinks {
-        &self.shared.small_links
+    pub(crate) fn small_connections(&self) -> &SmallConnections {
+        &self.shared.small_connections
     }
 
     /// Calls of this user to the metadata servers, until the store is closed.

@@ -3,7 +3,7 @@
 mod support;
 
 use container::{Options, SmallPut, Volume};
-use io::asking::{Links, Waiter};
+use io::request_connections::{RequestConnections, Waiter};
 use prost::Message;
 use std::path::{Path, PathBuf};
 use support::metad::{Metad, Notes};
@@ -12,7 +12,7 @@ use types::{BlockId, ContainerId, Fitness, Generation, InodeId, ReplicaState};
 use wire::BlockScope;
 use wire::node::*;
 use wire::small::{SmallAnswer, SmallWrite};
-use xfer::small::{Caller, Question};
+use xfer::small::{Caller, OutgoingRequest};
 
 /// One datanode.
 struct World {
@@ -62,7 +62,7 @@ impl World {
 
     /// Writes these blocks: every second one long, the others as small writes of our client.
     fn write(&self, blocks: std::ops::Range<u64>) {
-        let links = Links::<Caller<Waiter<SmallAnswer>>>::default();
+        let connections = RequestConnections::<Caller<Waiter<SmallAnswer>>>::default();
         for block in blocks {
             let data = data(block);
             if block.is_multiple_of(2) {
@@ -85,8 +85,11 @@ impl World {
                 synced: false,
             };
             let addr = self.cluster.node(0).xfer_addr().to_string();
-            let answer =
-                self.cluster.runtime.block_on(links.ask(&addr, Question { header, body: body.into() })).unwrap();
+            let answer = self
+                .cluster
+                .runtime
+                .block_on(connections.call(&addr, OutgoingRequest { header, body: body.into() }))
+                .unwrap();
             assert_eq!(answer.have, [0], "{}", answer.refusal);
         }
     }

@@ -4,7 +4,7 @@ mod support;
 
 use bytes::Bytes;
 use hdfs::proto::StreamProto;
-use io::asking::{AskError, Links, Waiter};
+use io::request_connections::{RequestConnections, RequestError, Waiter};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use support::{Ask, Cluster, POOL, SPEC, pattern};
 use types::{BlockId, ContainerId, InodeId};
 use wire::BlockScope;
 use wire::small::{SmallAnswer, SmallWrite};
-use xfer::small::{Caller, Question, Verdict};
+use xfer::small::{Caller, OutgoingRequest, Verdict};
 
-type SmallLinks = Links<Caller<Waiter<SmallAnswer>>>;
+type SmallConnections = RequestConnections<Caller<Waiter<SmallAnswer>>>;
 
 const HOME: ContainerId = ContainerId(7);
 
@@ -51,18 +51,18 @@ fn patient(count: usize) -> Cluster {
     Cluster::with(count, |config| config.limits.small_late_ms = 60_000)
 }
 
-fn put(cluster: &Cluster, links: &SmallLinks, nodes: &[usize], index: u32, data: &[u8]) -> SmallAnswer {
+fn put(cluster: &Cluster, connections: &SmallConnections, nodes: &[usize], index: u32, data: &[u8]) -> SmallAnswer {
     let (header, body) = request(cluster, nodes, index, data);
-    cluster.runtime.block_on(links.ask(&addr(cluster, nodes[0]), Question { header, body })).unwrap()
+    cluster.runtime.block_on(connections.call(&addr(cluster, nodes[0]), OutgoingRequest { header, body })).unwrap()
 }
 
 #[test]
 fn a_small_block_is_on_all_nodes_when_it_is_answered() {
     let cluster = patient(3);
-    let links = SmallLinks::default();
+    let connections = SmallConnections::default();
     for (index, len) in [(1, 1), (2, 511), (3, 4096), (4, 262_144), (5, 262_145), (6, 300_000), (7, 4 << 20)] {
         let data = pattern(index.into(), len);
-        let answer = put(&cluster, &links, &[0, 1, 2], index, &data);
+        let answer = put(&cluster, &connections, &[0, 1, 2], index, &data);
         assert_eq!((&answer.refusal[..], &answer.have[..]), ("", &[0, 1, 2][..]), "{len} bytes");
         for node in 0..3 {
             assert!(cluster.read(node, block(index), 0, len as u64).unwrap() == data, "{len} bytes on node {node}");
@@ -70,40 +70,42 @@ fn a_small_block_is_on_all_nodes_when_it_is_answered() {
     }
     // Asked again, it is there already; with other bytes it is in the way.
     let data = pattern(3, 4096);
-    assert_eq!(put(&cluster, &links, &[1, 2, 0], 3, &data).have, [0, 1, 2]);
-    assert_eq!(put(&cluster, &links, &[0, 1, 2], 3, &pattern(4, 4096)).have, [0; 0]);
+    assert_eq!(put(&cluster, &connections, &[1, 2, 0], 3, &data).have, [0, 1, 2]);
+    assert_eq!(put(&cluster, &connections, &[0, 1, 2], 3, &pattern(4, 4096)).have, [0; 0]);
     let long = pattern(6, 300_000);
-    assert_eq!(put(&cluster, &links, &[0, 1, 2], 6, &long).have, [0, 1, 2]);
+    assert_eq!(put(&cluster, &connections, &[0, 1, 2], 6, &long).have, [0, 1, 2]);
 }
 
 #[test]
 fn a_majority_is_enough_and_fewer_are_not() {
     let mut cluster = patient(3);
-    let links = SmallLinks::default();
+    let connections = SmallConnections::default();
     let data = pattern(1, 1000);
     let gone = addr(&cluster, 2);
-    put(&cluster, &links, &[0, 1, 2], 1, &data);
+    put(&cluster, &connections, &[0, 1, 2], 1, &data);
     let (mut two_of_three, body) = request(&cluster, &[0, 1, 2], 2, &data);
     cluster.stop(2);
     let first = addr(&cluster, 0);
     let answer = cluster
         .runtime
-        .block_on(links.ask(&first, Question { header: two_of_three.clone(), body: body.clone() }))
+        .block_on(connections.call(&first, OutgoingRequest { header: two_of_three.clone(), body: body.clone() }))
         .unwrap();
     assert_eq!((&answer.refusal[..], &answer.have[..]), ("", &[0, 1][..]));
     assert!(cluster.read(1, block(2), 0, 1000).unwrap() == data);
     two_of_three.block = block(3);
     two_of_three.targets = vec![gone.clone()];
-    let answer =
-        cluster.runtime.block_on(links.ask(&first, Question { header: two_of_three, body: body.clone() })).unwrap();
+    let answer = cluster
+        .runtime
+        .block_on(connections.call(&first, OutgoingRequest { header: two_of_three, body: body.clone() }))
+        .unwrap();
     assert!(answer.refusal.contains("1 of 2") && answer.refusal.contains(&gone), "{}", answer.refusal);
     assert_eq!(answer.have, [0]);
     let (header, body) = request(&cluster, &[0], 9, &data);
-    let failed = cluster.runtime.block_on(links.ask(&gone, Question { header, body }));
-    assert!(matches!(failed, Err(AskError::Connect(_))), "{failed:?}");
+    let failed = cluster.runtime.block_on(connections.call(&gone, OutgoingRequest { header, body }));
+    assert!(matches!(failed, Err(RequestError::Connect(_))), "{failed:?}");
     // It comes back under another address or the same: kept connections are tried anew.
     cluster.start(2);
-    assert_eq!(put(&cluster, &links, &[0, 1, 2], 4, &data).have, [0, 1, 2]);
+    assert_eq!(put(&cluster, &connections, &[0, 1, 2], 4, &data).have, [0, 1, 2]);
 }
 
 /// The writer waits for the first node, and that one for the others: it must answer before it counts as silent itself.
@@ -113,8 +115,8 @@ fn a_target_that_hangs_is_not_taken_for_the_first_node() {
     let hangs = TcpListener::bind("127.0.0.1:0").unwrap();
     let (mut header, body) = request(&cluster, &[0], 1, &pattern(1, 1000));
     header.targets = vec![hangs.local_addr().unwrap().to_string()];
-    let asked = SmallLinks::default();
-    let answer = cluster.runtime.block_on(asked.ask(&addr(&cluster, 0), Question { header, body })).unwrap();
+    let asked = SmallConnections::default();
+    let answer = cluster.runtime.block_on(asked.call(&addr(&cluster, 0), OutgoingRequest { header, body })).unwrap();
     assert_eq!(answer.have, [0], "{}", answer.refusal);
     assert_eq!(Verdict::new(Some(&answer), 2).blamed, [1]);
 }
@@ -126,17 +128,19 @@ fn many_at_once_share_and_outlive_a_restart() {
         config.durability = datad::Durability::Synced;
         config.limits.small_late_ms = 60_000;
     });
-    let links = SmallLinks::default();
+    let connections = SmallConnections::default();
     let writes: Vec<_> =
         (0..64).map(|index| request(&cluster, &[0, 1, 2], index, &pattern(index.into(), 700))).collect();
     let first = addr(&cluster, 0);
     let answers: Vec<SmallAnswer> = cluster.runtime.block_on(async {
-        let links = std::sync::Arc::new(links);
+        let connections = std::sync::Arc::new(connections);
         let writers: Vec<_> = writes
             .into_iter()
             .map(|(header, body)| {
-                let (links, first) = (links.clone(), first.clone());
-                io::task::spawn("writer", async move { links.ask(&first, Question { header, body }).await.unwrap() })
+                let (connections, first) = (connections.clone(), first.clone());
+                io::task::spawn("writer", async move {
+                    connections.call(&first, OutgoingRequest { header, body }).await.unwrap()
+                })
             })
             .collect();
         let mut answers = Vec::new();
@@ -156,7 +160,7 @@ fn many_at_once_share_and_outlive_a_restart() {
 #[test]
 fn what_is_not_as_it_says_is_refused() {
     let cluster = patient(2);
-    let links = SmallLinks::default();
+    let connections = SmallConnections::default();
     let data = pattern(1, 1000);
     let check = |change: &dyn Fn(&mut SmallWrite), wanted: &str| {
         let (mut header, mut body) = request(&cluster, &[0, 1], 1, &data);
@@ -166,7 +170,8 @@ fn what_is_not_as_it_says_is_refused() {
             bytes[500] ^= 1;
             body = bytes.into();
         }
-        let answer = cluster.runtime.block_on(links.ask(&addr(&cluster, 0), Question { header, body })).unwrap();
+        let answer =
+            cluster.runtime.block_on(connections.call(&addr(&cluster, 0), OutgoingRequest { header, body })).unwrap();
         assert!(answer.refusal.contains(wanted) && answer.have.is_empty(), "{wanted}: {answer:?}");
     };
     check(&|_| {}, "do not match their checksums");
@@ -185,7 +190,7 @@ fn what_is_not_as_it_says_is_refused() {
     socket.write_all(&header.front()).unwrap();
     socket.write_all(&data[..300]).unwrap();
     drop(socket);
-    assert_eq!(put(&cluster, &links, &[0, 1], 2, &data).have, [0, 1]);
+    assert_eq!(put(&cluster, &connections, &[0, 1], 2, &data).have, [0, 1]);
     assert!(cluster.read(0, block(1), 0, 1).is_err());
 }
 
@@ -197,7 +202,7 @@ fn what_is_only_promised_others_can_have() {
         config.memory = 16 << 20;
         config.limits.small_late_ms = 60_000;
     });
-    let links = SmallLinks::default();
+    let connections = SmallConnections::default();
     let mut idle = Vec::new();
     for number in 0..40 {
         let (header, _) = request(&cluster, &[0], 100 + number, &[]);
@@ -209,6 +214,6 @@ fn what_is_only_promised_others_can_have() {
         idle.push((socket, (number < 20).then(|| cluster.chain(&[0], &ask).unwrap())));
     }
     std::thread::sleep(Duration::from_millis(200)); // until all headers were looked at
-    assert_eq!(put(&cluster, &links, &[0], 1, &pattern(1, 1 << 20)).refusal, "");
+    assert_eq!(put(&cluster, &connections, &[0], 1, &pattern(1, 1 << 20)).refusal, "");
     cluster.write(&[0], 7, b"bytes");
 }

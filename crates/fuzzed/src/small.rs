@@ -5,11 +5,13 @@ use bytes::Bytes;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use types::endpoint::{Asking, Endpoint};
+use types::endpoint::{Endpoint, RequestEndpoint};
 use types::limits::SMALL_WRITE_LEN_MAX;
 use wire::delimited;
 use wire::small::{self, SmallAnswer, SmallFrame, SmallWrite};
-use xfer::small::{Caller, CallerLimits, Fanout, Held, LATE_MAX, Memory, Question, Server, ServerLimits, Verdict};
+use xfer::small::{
+    Caller, CallerLimits, Fanout, Held, LATE_MAX, Memory, OutgoingRequest, Server, ServerLimits, Verdict,
+};
 
 /// Small writes behind each other on a connection, and answers to them. The first byte tells how long a routing table
 /// to try.
@@ -38,7 +40,7 @@ pub(crate) fn small_writes(bytes: &[u8]) {
         routing(&parents, parents.len());
     }
     asked(bytes);
-    asking(bytes);
+    requests(bytes);
 }
 
 /// Whatever an answer says, a writer gives a block to a file only if a majority of its nodes is named.
@@ -131,12 +133,12 @@ fn asked(bytes: &[u8]) {
 }
 
 /// A caller with three requests, of which one is not sent, and one that was answered already.
-fn asking(bytes: &[u8]) {
+fn requests(bytes: &[u8]) {
     let mut caller = Caller::new(Duration::ZERO, &CallerLimits::default());
     let (mut now, mut at, mut outcome_count) = (Duration::ZERO, 0, 0);
     for name in 0..4 {
-        let question = Question { header: SmallWrite::default(), body: Bytes::from_static(b"body") };
-        assert!(caller.ask(now, question, name).is_ok());
+        let outgoing = OutgoingRequest { header: SmallWrite::default(), body: Bytes::from_static(b"body") };
+        assert!(caller.send_request(now, outgoing, name).is_ok());
         while name < 3 && caller.transmit(now).is_some() {}
     }
     while at < bytes.len()

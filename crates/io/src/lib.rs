@@ -12,11 +12,10 @@
 //! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
 //! | [`socket`], [`poll`] | options of TCP connections; waiting for several descriptors |
-//! | [`Driven`], [`asking`] | a socket and the machine that speaks over it; those kept, on which many ask |
+//! | [`Driven`], [`request_connections`] | a socket and the machine that speaks over it; those kept for requests |
 //! | [`limit`] | which errors speak of limits, and not of what was asked |
 //! | [`LogLimit`] | how often a message is logged that others cause |
 
-pub mod asking;
 mod cached_threads;
 pub mod clock;
 mod connection_limit;
@@ -26,6 +25,7 @@ pub mod limit;
 mod log_limit;
 pub mod poll;
 pub mod random;
+pub mod request_connections;
 pub mod simulated;
 pub mod socket;
 pub mod task;

@@ -44,7 +44,7 @@ pub trait Endpoint {
     fn is_ended(&self) -> bool;
 }
 
-/// Why a question has no answer. Two variants differ only if the caller acts differently.
+/// Why a request has no response. Two variants differ only if the caller acts differently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
     /// It certainly did not reach the peer.
@@ -54,36 +54,41 @@ pub enum Loss {
     #[error("the connection broke: {0}")]
     Broken(String),
     #[error("no answer in time")]
-    Silent,
+    TimedOut,
 }
 
 impl Loss {
     /// Whether it says nothing of the peer but that this connection is gone: on one that was kept for a while that
-    /// happens, and a question that may come twice is asked once more on a new one.
+    /// happens, and a request that may come twice is sent once more on a new one.
     pub fn is_of_connection(&self) -> bool {
         match self {
             Self::Unsent(_) | Self::Broken(_) => true,
-            Self::Silent => false,
+            Self::TimedOut => false,
         }
     }
 }
 
-/// An endpoint on which many ask at the same time, each for one answer.
-pub trait Asking: Endpoint<Event = (Self::Waiter, Result<Self::Answer, Loss>)> {
+/// An endpoint that carries many requests at the same time, each with one response.
+pub trait RequestEndpoint: Endpoint<Event = (Self::Waiter, Result<Self::Response, Loss>)> {
     type Limits;
-    type Question;
-    type Answer;
-    /// Comes back with the answer.
+    type Request;
+    type Response;
+    /// Comes back with the response.
     type Waiter;
 
-    /// Questions without an answer at which no further one is taken.
+    /// Requests without a response at which no further one is taken.
     const IN_FLIGHT_COUNT_MAX: usize;
 
     fn begin(now: Duration, limits: &Self::Limits) -> Self;
 
-    /// Sends a question, and gives its number. It is not taken, and `waiter` comes back, if the connection has ended.
-    fn ask(&mut self, now: Duration, question: Self::Question, waiter: Self::Waiter) -> Result<u64, Self::Waiter>;
+    /// Sends a request, and gives its number. It is not taken, and `waiter` comes back, if the connection has ended.
+    fn send_request(
+        &mut self,
+        now: Duration,
+        request: Self::Request,
+        waiter: Self::Waiter,
+    ) -> Result<u64, Self::Waiter>;
 
-    /// Nobody waits for this answer any more. If the question was not sent yet, it will not be.
-    fn forget(&mut self, now: Duration, number: u64);
+    /// Nobody waits for this response any more. If the request was not sent yet, it will not be.
+    fn cancel_request(&mut self, now: Duration, number: u64);
 }

@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use types::ChecksumSpec;
-use types::endpoint::{Asking, Endpoint, Loss};
+use types::endpoint::{Endpoint, Loss, RequestEndpoint};
 use types::limits::SMALL_WRITE_LEN_MAX;
 use types::random::{Random, Seeded};
 use wire::small::{ANSWER_LEN_MAX, SmallAnswer, SmallFrame, SmallWrite};
 use wire::{BlockScope, delimited};
 use xfer::small::stock::{Leased, Stock, Wish, sure_until};
 use xfer::small::{
-    Caller, CallerLimits, Fanout, Held, LATE_MAX, Memory, Question, Server, ServerError, ServerLimits, Verdict, batch,
+    Caller, CallerLimits, Fanout, Held, LATE_MAX, Memory, OutgoingRequest, Server, ServerError, ServerLimits, Verdict,
+    batch,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -34,7 +35,7 @@ impl Tale {
     }
 
     fn ask(&mut self, name: char) -> u64 {
-        let asked = self.caller.ask(self.now, question(u64::from(u32::from(name)), b"bytes"), name);
+        let asked = self.caller.send_request(self.now, outgoing(u64::from(u32::from(name)), b"bytes"), name);
         asked.unwrap_or_else(|name| {
             self.told.push(format!("{name} refused"));
             u64::MAX
@@ -70,7 +71,7 @@ impl Tale {
         while let Some((name, outcome)) = self.caller.poll_event() {
             let mark = match outcome {
                 Ok(_) => '+',
-                Err(Loss::Silent) => '?',
+                Err(Loss::TimedOut) => '?',
                 Err(Loss::Broken(_)) => '!',
                 Err(Loss::Unsent(_)) => '-',
             };
@@ -86,7 +87,7 @@ impl Tale {
     }
 }
 
-fn question(block: u64, data: &[u8]) -> Question {
+fn outgoing(block: u64, data: &[u8]) -> OutgoingRequest {
     let spec = ChecksumSpec::DEFAULT;
     let mut body = Vec::new();
     spec.compute(data, &mut body);
@@ -101,7 +102,7 @@ fn question(block: u64, data: &[u8]) -> Question {
         token,
         ..SmallWrite::default()
     };
-    Question { header, body: body.into() }
+    OutgoingRequest { header, body: body.into() }
 }
 
 fn answer_bytes(number: u64) -> Vec<u8> {
@@ -152,13 +153,13 @@ fn who_does_not_wait_is_forgotten_and_not_sent() {
     let mut tale = Tale::new();
     let a = tale.ask('a');
     let b = tale.ask('b');
-    tale.caller.forget(tale.now, a);
+    tale.caller.cancel_request(tale.now, a);
     assert!(
         SmallFrame::parse(&tale.caller.transmit(tale.now).unwrap())
             .is_ok_and(|parsed| { matches!(parsed, wire::small::Parsed::Frame(frame) if frame.header.number == b) })
     );
     tale.send();
-    tale.caller.forget(tale.now, b);
+    tale.caller.cancel_request(tale.now, b);
     tale.answer(b).told("");
     assert_eq!(tale.caller.in_flight_count(), 0);
 }
@@ -237,7 +238,7 @@ fn server(memory: &Budget) -> Server<Budget> {
 }
 
 fn whole(number: u64, data: &[u8]) -> Vec<u8> {
-    let Question { mut header, body } = question(number, data);
+    let OutgoingRequest { mut header, body } = outgoing(number, data);
     header.number = number;
     [&header.front()[..], &body].concat()
 }
@@ -304,7 +305,7 @@ fn a_request_without_memory_is_refused_and_the_last_of_its_connection() {
 fn what_is_only_promised_holds_little() {
     let memory = Budget::new(1 << 30);
     let mut server = server(&memory);
-    let header = SmallWrite { data_len: SMALL_WRITE_LEN_MAX, ..question(1, b"").header };
+    let header = SmallWrite { data_len: SMALL_WRITE_LEN_MAX, ..outgoing(1, b"").header };
     feed(&mut server, Duration::ZERO, &header.front());
     assert!(server.take_buffer().unwrap().capacity() < 100_000);
     assert!(memory.0.get() > (1 << 30) - 100_000);
@@ -544,7 +545,7 @@ proptest! {
             if random.below(4) == 0
                 && let Some((name, len)) = lens.next()
             {
-                caller.ask(now, question(name as u64, &vec![name as u8; len]), name).unwrap();
+                caller.send_request(now, outgoing(name as u64, &vec![name as u8; len]), name).unwrap();
             }
             carry(&mut random, now, &mut caller, &mut there, &mut server);
             carry(&mut random, now, &mut server, &mut back, &mut caller);

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::stock::{Lease, Stock};
 use wire::client::{CLIENT_PROTOCOL, PUT_FILE, PutBlock, PutFileRequest, PutFileResponse};
 use wire::small::SmallWrite;
-use xfer::small::{ATTEMPT_COUNT_MAX, Question, Verdict};
+use xfer::small::{ATTEMPT_COUNT_MAX, OutgoingRequest, Verdict};
 use xfer::writer::Whole;
 
 /// How the file is to be.
@@ -100,8 +100,8 @@ impl Client {
             synced: self.options().sync_blocks,
         };
         let stock = &self.session.stock;
-        let question = Question { header, body: whole.body.clone() };
-        let answer = self.session.store.small_links().ask(&first.addr, question).await;
+        let outgoing = OutgoingRequest { header, body: whole.body.clone() };
+        let answer = self.session.store.small_connections().call(&first.addr, outgoing).await;
         let why = match &answer {
             Ok(answer) => answer.refusal.clone(),
             Err(error) => error.to_string(),

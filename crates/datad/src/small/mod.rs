@@ -3,7 +3,7 @@
 //! ```text
 //!             ┌── committer: one append and one sync for all that wait ──▶ a disk
 //! connection ─┤
-//!             └── links ──▶ the other nodes, each at once (no chain)
+//!             └── connections ──▶ the other nodes, each at once (no chain)
 //!                  answers: all have it, or a majority and a short while has passed
 //! ```
 //!

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, Generation};
 use wire::small::SmallAnswer;
-use xfer::small::{Fanout, Question, Request};
+use xfer::small::{Fanout, OutgoingRequest, Request};
 
 type Outcome = Result<(), String>;
 type Put = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -43,8 +43,8 @@ async fn put(writes: &Arc<SmallWrites>, request: &Request<Reservation>) -> Small
     service.operations.bytes(Operation::SmallPut).inc_by(request.frame.data.len() as u64);
     let mut puts = vec![own(writes, request, identity)];
     puts.extend(header.targets.iter().map(|target| {
-        let question = Question { header: Fanout::onward(header), body: request.body() };
-        at_other(writes, target.clone(), question)
+        let outgoing = OutgoingRequest { header: Fanout::onward(header), body: request.body() };
+        at_other(writes, target.clone(), outgoing)
     }));
     let late_max = Duration::from_millis(service.limits.small_late_ms);
     gather(Fanout::new(header, late_max), puts, || service.now()).await
@@ -57,10 +57,10 @@ fn own(writes: &Arc<SmallWrites>, request: &Request<Reservation>, identity: Iden
     Box::pin(async move { writes.committer.put(job).await })
 }
 
-fn at_other(writes: &Arc<SmallWrites>, target: String, question: Question) -> Put {
+fn at_other(writes: &Arc<SmallWrites>, target: String, outgoing: OutgoingRequest) -> Put {
     let writes = Arc::clone(writes);
     Box::pin(async move {
-        let answer = writes.links.ask(&target, question).await.map_err(|error| error.to_string());
+        let answer = writes.connections.call(&target, outgoing).await.map_err(|error| error.to_string());
         answer.and_then(|answer| Fanout::outcome(&answer)).map_err(|why| format!("{target}: {why}"))
     })
 }

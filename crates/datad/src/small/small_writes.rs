@@ -2,7 +2,7 @@
 
 use super::committer::Committer;
 use crate::data_service::DataService;
-use io::asking::{AskOptions, Links, Waiter};
+use io::request_connections::{ConnectOptions, RequestConnections, Waiter};
 use std::io::Result;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(crate) struct SmallWrites {
     pub(super) committer: Committer,
     pub(super) service: Arc<DataService>,
     /// To other nodes.
-    pub(super) links: Links<Caller<Waiter<SmallAnswer>>>,
+    pub(super) connections: RequestConnections<Caller<Waiter<SmallAnswer>>>,
 }
 
 impl SmallWrites {
@@ -23,7 +23,7 @@ impl SmallWrites {
     pub(crate) fn start(service: Arc<DataService>) -> Result<Self> {
         let committer = Committer::start(&service.replicas.disks, &service.replicas.changes)?;
         let connect_time_max = Duration::from_millis(service.limits.connect_ms);
-        let options = AskOptions { socket: service.sockets.clone(), connect_time_max };
-        Ok(Self { service, committer, links: Links::new(options, CallerLimits::of_targets()) })
+        let options = ConnectOptions { socket: service.sockets.clone(), connect_time_max };
+        Ok(Self { service, committer, connections: RequestConnections::new(options, CallerLimits::of_targets()) })
     }
 }

@@ -11,7 +11,7 @@ use crate::metad::{Answer, Located, Metad, Refused, Wish};
 use crate::net::CallError;
 use crate::platter::SPEC;
 use crate::reads::Ask;
-use crate::small::{Links, Stock};
+use crate::small::{RequestConnections, Stock};
 use crate::world::World;
 use namespace::{BlockRef, BlockView, RetryKey};
 use std::cell::Cell;
@@ -69,7 +69,7 @@ pub(crate) struct Client {
     /// Answers get lost on their way now and then, and the calls are repeated under their numbers.
     pub(crate) loses_answers: Cell<bool>,
     pub(crate) stock: Stock,
-    pub(crate) links: Links,
+    pub(crate) connections: RequestConnections,
 }
 
 impl Client {
@@ -78,8 +78,8 @@ impl Client {
         let (sim, host) = (world.sim.clone(), World::client_host(number));
         let name = format!("client{number}_{life}");
         let calls = Cell::new((life << 16) as i32);
-        let (leader, loses_answers, stock, links) = Default::default();
-        Rc::new(Self { world, sim, host, name, number, leader, calls, loses_answers, stock, links })
+        let (leader, loses_answers, stock, connections) = Default::default();
+        Rc::new(Self { world, sim, host, name, number, leader, calls, loses_answers, stock, connections })
     }
 
     pub(crate) async fn renew_always(self: Rc<Self>) {

@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
-use types::endpoint::{Asking, Endpoint, Loss};
+use types::endpoint::{Endpoint, Loss, RequestEndpoint};
 use wire::small::SmallAnswer;
-use xfer::small::{Caller, CallerLimits, Question};
+use xfer::small::{Caller, CallerLimits, OutgoingRequest};
 
 /// As the client and the datanode are set up.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -129,35 +129,35 @@ impl<E: Endpoint> Driven<E> {
 
 /// The connections of one process to all datanodes.
 #[derive(Default)]
-pub(crate) struct Links {
+pub(crate) struct RequestConnections {
     limits: CallerLimits,
     places: RefCell<BTreeMap<usize, Rc<Driven<Caller<Waiter>>>>>,
 }
 
-impl Links {
+impl RequestConnections {
     /// Those of a datanode to the others.
     pub(super) fn of_targets() -> Self {
         Self { limits: CallerLimits::of_targets(), ..Self::default() }
     }
 
-    /// Asks a datanode; as `io::asking` does it.
-    pub(super) async fn ask(
+    /// Sends a request to a datanode, as `io::request_connections` does it.
+    pub(super) async fn call(
         &self,
         world: &Rc<World>,
         (from, number): (HostId, usize),
-        question: Question,
+        outgoing: OutgoingRequest,
     ) -> Result<SmallAnswer, Loss> {
         // Bits flip on each way.
-        let question = || Question { body: world.carry_bytes(&question.body), ..question.clone() };
+        let outgoing = || OutgoingRequest { body: world.carry_bytes(&outgoing.body), ..outgoing.clone() };
         let kept = { self.places.borrow().get(&number).filter(|link| !link.is_ended()).cloned() };
         if let Some(link) = kept {
-            match ask(&link, question()).await {
+            match call(&link, outgoing()).await {
                 Err(loss) if loss.is_of_connection() => {}
                 answer => return answer,
             }
         }
         let link = self.connect(world, from, number).await?;
-        ask(&link, question()).await
+        call(&link, outgoing()).await
     }
 
     async fn connect(
@@ -179,10 +179,10 @@ impl Links {
     }
 }
 
-async fn ask(link: &Driven<Caller<Waiter>>, question: Question) -> Result<SmallAnswer, Loss> {
+async fn call(link: &Driven<Caller<Waiter>>, outgoing: OutgoingRequest) -> Result<SmallAnswer, Loss> {
     let (sender, receiver) = oneshot();
-    let asked = link.with(|caller, now| caller.ask(now, question, sender));
-    if asked.is_err() {
+    let sent = link.with(|caller, now| caller.send_request(now, outgoing, sender));
+    if sent.is_err() {
         return Err(Loss::Unsent("it was closed".to_owned()));
     }
     receiver.await.unwrap_or_else(|| Err(Loss::Broken("it was closed".to_owned())))

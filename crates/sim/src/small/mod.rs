@@ -21,10 +21,10 @@ use wire::BlockScope;
 use wire::small::{SmallAnswer, SmallWrite};
 use xfer::small::stock::{Leased, Wish, sure_until};
 use xfer::small::{
-    ATTEMPT_COUNT_MAX, Fanout, Held, LATE_MAX, Memory, Question, Request, Server, ServerLimits, Verdict, batch,
+    ATTEMPT_COUNT_MAX, Fanout, Held, LATE_MAX, Memory, OutgoingRequest, Request, Server, ServerLimits, Verdict, batch,
 };
 
-pub(crate) use link::Links;
+pub(crate) use link::RequestConnections;
 
 /// As a datanode is set up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ type Ended = Rc<(RefCell<VecDeque<(usize, Outcome)>>, Notify)>;
 /// What a datanode has for small writes.
 pub(crate) struct Small {
     memory: Budget,
-    links: Links,
+    connections: RequestConnections,
     /// Replicas that wait for the disk.
     jobs: RefCell<VecDeque<(Job, OnceSender<bool>)>>,
     committing: Cell<bool>,
@@ -48,7 +48,7 @@ impl Default for Small {
     fn default() -> Self {
         Self {
             memory: Budget::default(),
-            links: Links::of_targets(),
+            connections: RequestConnections::of_targets(),
             jobs: RefCell::default(),
             committing: Cell::new(false),
         }
@@ -134,10 +134,10 @@ impl Datanode {
         self.sim.spawn(host, async move { end(0, &own, node.put_small(job).await) });
         for (place, target) in (1..).zip(&header.targets) {
             let number = target.parse().expect("the simulation's clients send numbers");
-            let question = Question { header: Fanout::onward(header), body: request.body() };
+            let outgoing = OutgoingRequest { header: Fanout::onward(header), body: request.body() };
             let (node, ended) = (Rc::clone(&self), Rc::clone(&ended));
             self.sim.spawn(host, async move {
-                let answer = node.small.links.ask(&node.world, (host, number), question).await;
+                let answer = node.small.connections.call(&node.world, (host, number), outgoing).await;
                 let outcome = answer.map_err(|loss| loss.to_string()).and_then(|answer| Fanout::outcome(&answer));
                 end(place, &ended, outcome);
             });
@@ -347,9 +347,9 @@ impl Client {
             targets: others.iter().map(|node| World::node_number(*node).to_string()).collect(),
             synced,
         };
-        let question = Question { header, body: body.into() };
+        let outgoing = OutgoingRequest { header, body: body.into() };
         let to = (self.host, World::node_number(*first));
-        let answer = self.links.ask(&self.world, to, question).await;
+        let answer = self.connections.call(&self.world, to, outgoing).await;
         let verdict = Verdict::new(answer.as_ref().ok(), lease.nodes.len());
         for place in verdict.blamed {
             self.exclude(lease.nodes[place]);

@@ -1,11 +1,11 @@
-//! The side of a connection that asks: requests out, answers in, each by its number.
+//! The side of a connection that sends requests and gets answers, each by its number.
 
 use super::fanout::LATE_MAX;
 use crate::write::Limits;
 use bytes::{Buf, Bytes, BytesMut};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use types::endpoint::{Asking, Endpoint, Loss};
+use types::endpoint::{Endpoint, Loss, RequestEndpoint};
 use types::mutation::{Mutation, is};
 use wire::delimited;
 use wire::small::{ANSWER_LEN_MAX, SmallAnswer, SmallWrite};
@@ -15,7 +15,7 @@ const READ_LEN: usize = 4 << 10;
 
 /// A block and what is to be known of it.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct OutgoingRequest {
     /// The connection sets its number.
     pub header: SmallWrite,
     /// Checksums, and data behind them. They are not copied.
@@ -223,7 +223,7 @@ impl<W> Endpoint for Caller<W> {
             let Some((number, oldest)) = self.waiting.first_key_value() else { return self.end("nobody uses it") };
             let (number, said_nothing) = (*number, oldest.heard_count == self.heard_count);
             self.unsent.retain(|unsent| unsent.number != number);
-            self.settle(now, number, Err(Loss::Silent));
+            self.settle(now, number, Err(Loss::TimedOut));
             if said_nothing {
                 self.end("the peer says nothing");
             }
@@ -235,10 +235,10 @@ impl<W> Endpoint for Caller<W> {
     }
 }
 
-impl<W> Asking for Caller<W> {
+impl<W> RequestEndpoint for Caller<W> {
     type Limits = CallerLimits;
-    type Question = Question;
-    type Answer = SmallAnswer;
+    type Request = OutgoingRequest;
+    type Response = SmallAnswer;
     type Waiter = W;
 
     /// As many as a datanode serves of one connection, and as many again on their way. A guess.
@@ -248,14 +248,14 @@ impl<W> Asking for Caller<W> {
         Self::new(now, limits)
     }
 
-    fn ask(&mut self, now: Duration, question: Question, waiter: W) -> Result<u64, W> {
+    fn send_request(&mut self, now: Duration, request: OutgoingRequest, waiter: W) -> Result<u64, W> {
         if self.ended {
             return Err(waiter);
         }
         assert!(self.waiting.len() < Self::IN_FLIGHT_COUNT_MAX, "more requests than may be under way");
         let number = self.next;
         self.next += 1;
-        let Question { header, body } = question;
+        let OutgoingRequest { header, body } = request;
         let front = SmallWrite { number, ..header }.front().into();
         self.unsent.push_back(Unsent { number, front, body });
         let heard_count = self.heard_count;
@@ -263,7 +263,7 @@ impl<W> Asking for Caller<W> {
         Ok(number)
     }
 
-    fn forget(&mut self, now: Duration, number: u64) {
+    fn cancel_request(&mut self, now: Duration, number: u64) {
         if self.waiting.remove(&number).is_some() {
             self.unsent.retain(|unsent| unsent.number != number);
             self.idle_since = now;

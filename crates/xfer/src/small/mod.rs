@@ -9,7 +9,7 @@
 //!
 //! Promise: an answer names exactly those nodes that have put the block, and without a refusal they are a majority. A
 //! request is sent once. If its connection broke, nobody knows what became of it; nodes take the same block twice, so
-//! asking again does no harm.
+//! sending it again does no harm.
 
 pub mod batch;
 mod caller;
@@ -20,7 +20,7 @@ mod server;
 pub mod stock;
 mod verdict;
 
-pub use caller::{Caller, CallerLimits, Question};
+pub use caller::{Caller, CallerLimits, OutgoingRequest};
 pub use fanout::{Fanout, LATE_MAX};
 pub use memory::{Held, Memory};
 pub use request::Request;

@@ -1,0 +1,207 @@
+//! Connections that carry many requests at the same time: one to an address, shared by all of a process, and kept.
+//!
+//! ```text
+//! call ──▶ endpoint ──▶ one write of all that wait ──▶ ┐
+//!                                                      │ peer
+//! call ◀── its response ◀── responses, in any order ◀─ ┘
+//! ```
+//!
+//! Only the endpoint knows what a request is ([`RequestEndpoint`]); this knows of addresses, sockets and who waits.
+
+use crate::driven::Driven;
+use crate::socket::{self, SocketOptions};
+use crate::task::{self, Owned};
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, oneshot};
+use types::endpoint::{Loss, RequestEndpoint};
+
+/// Addresses kept; a larger cluster's are dropped all at once now and then, which costs a connection each.
+const ADDR_COUNT_MAX: usize = 1024;
+
+/// Who waits for a response.
+pub type Waiter<Response> = oneshot::Sender<Result<Response, Loss>>;
+
+/// Why there is no response. Two variants differ only if the caller acts differently.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The request was certainly not sent.
+    #[error("no connection: {0}")]
+    Connect(io::Error),
+    /// It may or may not have been done.
+    #[error("the connection broke: {0}")]
+    Broken(String),
+    #[error("no answer in time")]
+    TimedOut,
+}
+
+impl From<Loss> for RequestError {
+    fn from(loss: Loss) -> Self {
+        match loss {
+            Loss::Unsent(why) => Self::Connect(io::Error::new(io::ErrorKind::NotConnected, why)),
+            Loss::Broken(why) => Self::Broken(why),
+            Loss::TimedOut => Self::TimedOut,
+        }
+    }
+}
+
+/// How one user of such connections makes them.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    pub connect_time_max: Duration,
+    pub socket: SocketOptions,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        Self { connect_time_max: Duration::from_secs(5), socket: SocketOptions::default() }
+    }
+}
+
+/// The connections to all addresses.
+pub struct RequestConnections<A: RequestEndpoint> {
+    options: ConnectOptions,
+    limits: A::Limits,
+    places: Mutex<HashMap<String, Place<A>>>,
+}
+
+type Place<A> = Arc<tokio::sync::Mutex<Option<Arc<Connection<A>>>>>;
+
+impl<A: RequestEndpoint> fmt::Debug for RequestConnections<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestConnections").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// One of them.
+struct Connection<A> {
+    driven: Arc<Driven<A>>,
+    /// For requests without a response.
+    room: Semaphore,
+    /// Ends with the connection.
+    _task: Owned<()>,
+}
+
+impl<A> Default for RequestConnections<A>
+where
+    A: RequestEndpoint<Waiter = Waiter<<A as RequestEndpoint>::Response>, Limits: Default> + Send + 'static,
+    A::Request: Clone,
+    A::Response: Send + 'static,
+{
+    fn default() -> Self {
+        Self::new(ConnectOptions::default(), A::Limits::default())
+    }
+}
+
+impl<A> RequestConnections<A>
+where
+    A: RequestEndpoint<Waiter = Waiter<<A as RequestEndpoint>::Response>> + Send + 'static,
+    A::Request: Clone,
+    A::Response: Send + 'static,
+{
+    pub fn new(options: ConnectOptions, limits: A::Limits) -> Self {
+        Self { options, limits, places: Mutex::default() }
+    }
+
+    /// Sends a request to `addr`, and waits for its response. If a connection that was kept turns out to be gone, the
+    /// request is sent once more on a new one: only for requests that may come twice.
+    pub async fn call(&self, addr: &str, request: A::Request) -> Result<A::Response, RequestError> {
+        let (connection, fresh) = self.connection(addr).await?;
+        match connection.call(request.clone()).await {
+            Err(loss) if !fresh && loss.is_of_connection() => {
+                let (connection, _) = self.connection(addr).await?;
+                Ok(connection.call(request).await?)
+            }
+            response => Ok(response?),
+        }
+    }
+
+    /// Ends all connections, once nobody waits for a response on them. The next request makes a new one.
+    pub fn disconnect(&self) {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The connection, and whether it was just made. Those who come meanwhile wait for it.
+    async fn connection(&self, addr: &str) -> Result<(Arc<Connection<A>>, bool), RequestError> {
+        let place = self.place(addr);
+        let mut place = place.lock().await;
+        if let Some(connection) = place.as_ref().filter(|connection| !connection.driven.is_ended()) {
+            return Ok((Arc::clone(connection), false));
+        }
+        *place = None;
+        let connection = Arc::new(self.connect(addr).await.map_err(RequestError::Connect)?);
+        *place = Some(Arc::clone(&connection));
+        Ok((connection, true))
+    }
+
+    fn place(&self, addr: &str) -> Place<A> {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = places.get(addr) {
+            return Arc::clone(place);
+        }
+        if places.len() >= ADDR_COUNT_MAX {
+            places.clear();
+        }
+        Arc::clone(places.entry(addr.to_owned()).or_default())
+    }
+
+    async fn connect(&self, addr: &str) -> io::Result<Connection<A>> {
+        let connecting = tokio::time::timeout(self.options.connect_time_max, TcpStream::connect(addr));
+        let mut socket = connecting.await.map_err(|_elapsed| io::ErrorKind::TimedOut)??;
+        socket::apply(&socket, &self.options.socket)?;
+        let driven = Arc::new(Driven::new(|now| A::begin(now, &self.limits)));
+        let carrying = Carrying(Arc::clone(&driven));
+        let task = task::spawn_owned("requests", async move { carrying.0.run(&mut socket, hand_on).await });
+        Ok(Connection { driven, room: Semaphore::new(A::IN_FLIGHT_COUNT_MAX), _task: task })
+    }
+}
+
+impl<A: RequestEndpoint<Waiter = Waiter<<A as RequestEndpoint>::Response>>> Connection<A> {
+    async fn call(&self, request: A::Request) -> Result<A::Response, Loss> {
+        let gone = || "it was closed".to_owned();
+        // Those before have their time limits, so a place comes free, or the connection ends and this one with it.
+        let _room = self.room.acquire().await.map_err(|_closed| Loss::Unsent(gone()))?;
+        let (sender, receiver) = oneshot::channel();
+        let sent = self.driven.with(|endpoint, now| endpoint.send_request(now, request, sender));
+        let number = sent.map_err(|_waiter| Loss::Unsent(gone()))?;
+        let mut guard = CancelOnDrop { driven: &self.driven, number: Some(number) };
+        let outcome = receiver.await;
+        guard.number = None;
+        outcome.unwrap_or_else(|_dropped| Err(Loss::Broken(gone())))
+    }
+}
+
+fn hand_on<Response>((waiter, outcome): (Waiter<Response>, Result<Response, Loss>)) {
+    let _nobody_waits = waiter.send(outcome);
+}
+
+/// The task that carries a connection's bytes has this. It may end at any time, with the runtime that it runs on: then the
+/// connection has ended too, and who waits for an answer is told so.
+struct Carrying<A: RequestEndpoint<Waiter = Waiter<<A as RequestEndpoint>::Response>>>(Arc<Driven<A>>);
+
+impl<A: RequestEndpoint<Waiter = Waiter<<A as RequestEndpoint>::Response>>> Drop for Carrying<A> {
+    fn drop(&mut self) {
+        self.0.with(|endpoint, now| endpoint.on_lost(now, "its task has ended"));
+        while let Some(event) = self.0.with(|endpoint, _| endpoint.poll_event()) {
+            hand_on(event);
+        }
+    }
+}
+
+/// Cancels a request whose caller does not wait any more.
+struct CancelOnDrop<'a, A: RequestEndpoint> {
+    driven: &'a Driven<A>,
+    number: Option<u64>,
+}
+
+impl<A: RequestEndpoint> Drop for CancelOnDrop<'_, A> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.driven.with(|endpoint, now| endpoint.cancel_request(now, number));
+        }
+    }
+}
