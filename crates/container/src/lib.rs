@@ -66,5 +66,5 @@ pub use reader::Reader;
 pub use reopen::{ReopenAsk, ReopenKind};
 pub use replica::{Identity, ReplicaInfo};
 pub use version::{Salt, VolumeIdentity};
-pub use volume::{Usage, Volume};
+pub use volume::{Volume, VolumeUsage};
 pub use writer::{Progress, Writer};

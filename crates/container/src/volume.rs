@@ -27,7 +27,7 @@ use types::{BlockId, ContainerId, FileId, Generation, NodeId, ReplicaState};
 
 /// Bytes of the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct VolumeUsage {
     pub capacity: u64,
     /// In replicas of this volume, checksums included.
     pub used: u64,
@@ -255,12 +255,12 @@ impl Volume {
         self.read(block, Generation(0))?.verify()
     }
 
-    pub fn usage(&self) -> Result<Usage> {
+    pub fn usage(&self) -> Result<VolumeUsage> {
         let inner = &self.inner;
         let (capacity, remaining) = inner.room(ContainerId(0), Reserve::Whole)?;
         let totals = inner.index.totals()?;
         let open_len: u64 = lock(&inner.open).values().map(|replica| replica.state().len).sum();
-        Ok(Usage { capacity, used: totals.used + open_len, remaining, replica_count: totals.count })
+        Ok(VolumeUsage { capacity, used: totals.used + open_len, remaining, replica_count: totals.count })
     }
 
     /// Things that were found when the volume was opened and could not be used: what does not read, or is not what its

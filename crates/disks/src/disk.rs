@@ -24,7 +24,7 @@ pub struct Disk {
 /// What a disk said last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gauge {
-    pub(crate) usage: container::Usage,
+    pub(crate) usage: container::VolumeUsage,
     /// Rises with each answer.
     pub(crate) at: Duration,
 }

@@ -321,7 +321,7 @@ mod tests {
             let refusal = write(disks, 2).unwrap_err().to_string();
             assert!(refusal.contains("it is gone"), "{refusal}");
             assert_eq!(disks.out().len(), disks.disks().len());
-            assert_eq!(disks.usage(), crate::Usage::default());
+            assert_eq!(disks.usage(), types::StorageUsage::default());
             assert_eq!(disks.find(BlockId(1)).unwrap(), None, "nothing counts that was there");
         });
     }

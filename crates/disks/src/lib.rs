@@ -53,7 +53,6 @@ pub use index::DISK_COUNT_MAX;
 pub use join::{OpenError, open};
 pub use level::{BalanceOrder, Balancing, Ended};
 pub use load::Stream;
-pub use report::Usage;
 pub use settle::settle;
 pub use watch::watch;
 pub use writer::Writer;

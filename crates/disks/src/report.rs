@@ -5,19 +5,12 @@
 
 use crate::disks::Disks;
 use io::Clock;
-use types::DiskReport;
-
-/// Bytes of all disks that are not out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    pub capacity_len: u64,
-    pub used_len: u64,
-    pub free_len: u64,
-}
+use types::{DiskReport, StorageUsage};
 
 impl Disks {
-    pub fn usage(&self) -> Usage {
-        let mut sum = Usage::default();
+    /// Of all disks that have not failed.
+    pub fn usage(&self) -> StorageUsage {
+        let mut sum = StorageUsage::default();
         for (_, disk) in self.disks().iter().enumerate().filter(|(at, _)| !self.is_out(*at)) {
             let usage = disk.gauge().usage;
             sum.capacity_len += usage.capacity;

@@ -10,14 +10,14 @@
 
 use blocks::{Command, Node, Reply, Service, apply};
 use lead::{
-    BalancePlan, Cluster, LivenessRules, MembershipRound, MembershipStep, Repair, RepairContext, Surplus, Usage,
+    BalancePlan, Cluster, LivenessRules, MembershipRound, MembershipStep, NodeUsage, Repair, RepairContext, Surplus,
 };
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use types::random::Seeded;
 use types::rows::MemoryRows;
-use types::{ContainerId, NodeId, PipelineId, Random};
+use types::{ContainerId, NodeId, PipelineId, Random, StorageUsage};
 
 const GB: u64 = 1 << 30;
 const NOW: Duration = Duration::from_secs(100);
@@ -63,7 +63,10 @@ fn beat(cluster: &mut Cluster, node_count: usize, now: Duration, percent: u64, b
     for number in (0..node_count).filter(|number| Some(*number) != but) {
         let used_len: u64 = cluster.pipelines_of(id(number)).iter().map(|pipeline| held_len(cluster, *pipeline)).sum();
         let capacity_len = used_len / percent * 100 / 20 * (20 + number as u64 % 3) + 10 * GB;
-        let usage = Usage { capacity_len, used_len, free_len: capacity_len - used_len, transfer_count: 0 };
+        let usage = NodeUsage {
+            storage: StorageUsage { capacity_len, used_len, free_len: capacity_len - used_len },
+            transfer_count: 0,
+        };
         cluster.on_registered(now, id(number), usage);
     }
 }

@@ -13,11 +13,10 @@
 use crate::cluster::Cluster;
 use crate::fullness::{FULL_PARTS, parts};
 use crate::liveness::{LivenessRules, swap};
-use crate::member::Usage;
 use crate::repair::Repair;
 use blocks::Command;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{ContainerId, NodeId, PipelineId};
+use types::{ContainerId, NodeId, PipelineId, StorageUsage};
 
 /// Moves of one plan; what is left is for the next.
 const MOVE_COUNT_MAX: usize = 500;
@@ -73,7 +72,8 @@ impl BalancePlan {
     /// which none helps any more.
     pub fn begin(cluster: &Cluster, rules: &LivenessRules, within: u64) -> Self {
         let serving = cluster.nodes.values().filter(|member| rules.is_here(member) && member.is_taken(rules.now));
-        let disk = |usage: Usage| Disk { used: usage.used_len, whole: usage.used_len.saturating_add(usage.free_len) };
+        let disk =
+            |usage: StorageUsage| Disk { used: usage.used_len, whole: usage.used_len.saturating_add(usage.free_len) };
         let disks: BTreeMap<NodeId, Disk> = serving.map(|member| (member.node.id, disk(member.usage))).collect();
         let (used, whole) = disks.values().fold((0u64, 0u64), |(used, whole), disk| {
             (used.saturating_add(disk.used), whole.saturating_add(disk.whole))
@@ -228,9 +228,11 @@ impl Cluster {
 mod tests {
     use super::*;
     use crate::first_choice::First;
+    use crate::member::NodeUsage;
     use crate::membership::next_change;
     use blocks::{Node, apply};
     use std::time::Duration;
+    use types::StorageUsage;
     use types::rows::MemoryRows;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -253,7 +255,14 @@ mod tests {
         });
         let mut cluster = Cluster::load(&rows, 1).unwrap();
         for (number, used) in [(1, 1000), (2, 1000), (3, 0)] {
-            let usage = Usage { used_len: used << 30, free_len: (2000 - used) << 30, ..Usage::default() };
+            let usage = NodeUsage {
+                storage: StorageUsage {
+                    used_len: used << 30,
+                    free_len: (2000 - used) << 30,
+                    ..StorageUsage::default()
+                },
+                transfer_count: 0,
+            };
             cluster.on_registered(20 * SECOND, node(number), usage);
         }
         let rules = LivenessRules {

@@ -151,7 +151,7 @@ impl Clearance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cluster, LivenessRules, Repair, Usage};
+    use crate::{Cluster, LivenessRules, NodeUsage, Repair};
     use blocks::{Command, Node, apply};
     use std::time::Duration;
     use types::rows::MemoryRows;
@@ -174,7 +174,7 @@ mod tests {
         commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
         commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
         let mut cluster = Cluster::load(&rows, 1).unwrap();
-        (1..=3).for_each(|number| cluster.on_registered(NOW, id(number), Usage::default()));
+        (1..=3).for_each(|number| cluster.on_registered(NOW, id(number), NodeUsage::default()));
         let (mut repair, mut surplus) = (Repair::default(), Surplus::default());
         let told = ReportedReplica {
             block: BLOCK,

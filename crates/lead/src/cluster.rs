@@ -1,6 +1,6 @@
 //! The leader's picture of the block side: a mirror of the rows, and what exists in memory only.
 
-use crate::member::{Member, Usage};
+use crate::member::{Member, NodeUsage};
 use crate::named_lengths::Claims;
 use crate::worklists::Worklists;
 use blocks::{BlocksError, Command, ContainerRow, ContainerState, PipelineRow, Reply, tables};
@@ -268,7 +268,7 @@ impl Cluster {
     }
 
     /// A node registered with this process: its row is applied, and it counts as live from now on.
-    pub fn on_registered(&mut self, now: Duration, node: NodeId, usage: Usage) {
+    pub fn on_registered(&mut self, now: Duration, node: NodeId, usage: NodeUsage) {
         if let Some(member) = self.nodes.get_mut(&node) {
             member.on_heartbeat(usage, now);
         }
@@ -284,10 +284,11 @@ impl Cluster {
 
     /// All its disks have failed. It counts as silent from now on, so that others take its place. As
     /// [`Self::on_heartbeat`], false if it has to register first.
-    pub fn on_diskless(&mut self, node: NodeId, usage: Usage) -> bool {
+    pub fn on_diskless(&mut self, node: NodeId, usage: NodeUsage) -> bool {
         match self.nodes.get_mut(&node) {
             Some(member) if member.seen.is_some() => {
-                (member.usage, member.diskless) = (usage, true);
+                member.set_usage(usage);
+                member.diskless = true;
                 true
             }
             _ => false,
@@ -310,7 +311,7 @@ impl Cluster {
     }
 
     /// False: the node must register first, since this process does not know whether its address still holds.
-    pub fn on_heartbeat(&mut self, now: Duration, node: NodeId, usage: Usage) -> bool {
+    pub fn on_heartbeat(&mut self, now: Duration, node: NodeId, usage: NodeUsage) -> bool {
         match self.nodes.get_mut(&node) {
             Some(member) if member.seen.is_some() => {
                 member.on_heartbeat(usage, now);

@@ -323,7 +323,7 @@ pub(crate) fn lack(wanted: &BlockView, home: ContainerId, node: NodeId, sources:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cluster, LivenessRules, Usage};
+    use crate::{Cluster, LivenessRules, NodeUsage};
     use blocks::{Command, Node, apply};
     use types::rows::MemoryRows;
     use types::{Generation, InodeId};
@@ -363,7 +363,7 @@ mod tests {
             let mut world = Self { rows, cluster, repair: Repair::default(), surplus: Surplus::default() };
             for number in 1..=3 {
                 world.apply(&Command::Register(Node::example(number, "/r")));
-                world.cluster.on_registered(NOW, id(number), Usage::default());
+                world.cluster.on_registered(NOW, id(number), NodeUsage::default());
             }
             world.apply(&Command::CreateSet { members: vec![id(1), id(2)], wanted: 2, planned: true });
             world.apply(&Command::OpenContainer { pipeline: PipelineId(1) });

@@ -89,7 +89,7 @@ impl EffectHandler<'_> {
 mod tests {
     use super::*;
     use crate::block_leases::{Grant, LeasedHome};
-    use crate::{QUIET_MAX, Usage};
+    use crate::{NodeUsage, QUIET_MAX};
     use blocks::{Command, Node};
     use namespace::DoomedBlock;
     use types::rows::{MemoryRows, RowsMut};
@@ -121,7 +121,7 @@ mod tests {
         commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
         commands.iter().for_each(|command| _ = blocks::apply(&mut rows, command).unwrap().unwrap());
         let mut cluster = Cluster::load(&rows, 1).unwrap();
-        (1..=2).for_each(|number| cluster.on_registered(NOW, node(number), Usage::default()));
+        (1..=2).for_each(|number| cluster.on_registered(NOW, node(number), NodeUsage::default()));
         rows.put(namespace::tables::RESERVED, &[], vec![0; 8]);
         let mut leased = BlockLeases::load(&rows, NOW, Duration::from_secs(60)).unwrap();
         leased.reserved(InodeId(50), 10, Generation(1001));

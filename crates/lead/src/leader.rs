@@ -233,7 +233,7 @@ impl Leader {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::member::Usage;
+    use crate::member::NodeUsage;
     use crate::replica_fate::ReportedReplica;
     use blocks::{JobKind, JobRow, JobTask, Node, apply};
     use types::rows::{MemoryRows, RowsMut};
@@ -268,7 +268,7 @@ pub(crate) mod tests {
 
     pub(crate) fn load(rows: &MemoryRows) -> Leader {
         let mut leader = Leader::load(Cluster::load(rows, 1).unwrap(), rows, Millis(1), NOW, SOFT).unwrap();
-        (1..=3).for_each(|number| leader.cluster.on_registered(NOW, node(number), Usage::default()));
+        (1..=3).for_each(|number| leader.cluster.on_registered(NOW, node(number), NodeUsage::default()));
         leader.check();
         leader
     }

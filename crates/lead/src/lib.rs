@@ -102,7 +102,7 @@ pub use job_state::JobState;
 pub use jobs::{Job, Jobs};
 pub use leader::Leader;
 pub use liveness::LivenessRules;
-pub use member::{Member, QUIET_MAX, SILENCE_MAX, Usage};
+pub use member::{Member, NodeUsage, QUIET_MAX, SILENCE_MAX};
 pub use membership::{MembershipRound, Step as MembershipStep};
 pub use node_claim::{Claim, Crowded, Newcomers, Standing};
 pub use node_job::{NodeJob, NodeOrder, NodeReport};

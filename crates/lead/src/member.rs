@@ -3,6 +3,7 @@
 use crate::fullness::{FULL_PARTS, parts};
 use blocks::{Incarnation, Node, Service};
 use std::time::Duration;
+use types::StorageUsage;
 
 /// A node that was silent for longer gets no new blocks, and readers try it last. Heartbeats come about each second.
 /// HDFS waits 30 s until it calls a node stale and 10 min until it calls it dead.
@@ -12,12 +13,11 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Streams detect a stalled node by themselves in two seconds; later ones need not detect it again.
 pub const QUIET_MAX: Duration = Duration::from_secs(3);
 
-/// Bytes of a node's volumes, and transfers under way.
+/// How full a node is, and how busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    pub capacity_len: u64,
-    pub used_len: u64,
-    pub free_len: u64,
+pub struct NodeUsage {
+    pub storage: StorageUsage,
+    /// Under way.
     pub transfer_count: u32,
 }
 
@@ -38,7 +38,9 @@ impl Claimant {
 #[derive(Clone, Debug)]
 pub struct Member {
     pub node: Node,
-    pub usage: Usage,
+    pub usage: StorageUsage,
+    /// Transfers under way there, as its last heartbeat said.
+    pub transfer_count: u32,
     pub service: Service,
     /// `None`: known from the rows alone; it has not registered with this process yet.
     pub(crate) seen: Option<Duration>,
@@ -63,7 +65,8 @@ impl Member {
     pub(crate) fn remembered(node: Node) -> Self {
         Self {
             node,
-            usage: Usage::default(),
+            usage: StorageUsage::default(),
+            transfer_count: 0,
             service: Service::default(),
             seen: None,
             hung_up: false,
@@ -76,8 +79,13 @@ impl Member {
         }
     }
 
-    pub(crate) fn on_heartbeat(&mut self, usage: Usage, now: Duration) {
-        (self.usage, self.seen, self.hung_up, self.placed_count) = (usage, Some(now), false, 0);
+    pub(crate) fn set_usage(&mut self, usage: NodeUsage) {
+        (self.usage, self.transfer_count) = (usage.storage, usage.transfer_count);
+    }
+
+    pub(crate) fn on_heartbeat(&mut self, usage: NodeUsage, now: Duration) {
+        self.set_usage(usage);
+        (self.seen, self.hung_up, self.placed_count) = (Some(now), false, 0);
         (self.diskless, self.disconnected) = (false, false);
     }
 
@@ -102,7 +110,7 @@ impl Member {
 
     /// What it has to do at the moment.
     pub(crate) fn load(&self) -> u32 {
-        self.usage.transfer_count.saturating_add(self.placed_count)
+        self.transfer_count.saturating_add(self.placed_count)
     }
 
     pub(crate) fn used_permille(&self) -> u64 {

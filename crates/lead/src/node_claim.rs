@@ -314,7 +314,7 @@ impl Newcomers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::member::Usage;
+    use crate::member::NodeUsage;
     use blocks::{Command, apply};
     use types::rows::MemoryRows;
 
@@ -332,7 +332,7 @@ mod tests {
         apply(&mut rows, &Command::Register(node.clone())).unwrap().unwrap();
         let mut cluster = Cluster::load(&rows, 1).unwrap();
         if let Some(seen) = seen {
-            cluster.on_registered(seen, node.id, Usage::default());
+            cluster.on_registered(seen, node.id, NodeUsage::default());
         }
         cluster
     }
@@ -456,7 +456,7 @@ mod tests {
         }
         let mut cluster = Cluster::load(&rows, 1).unwrap();
         let ids: Vec<NodeId> = cluster.nodes().map(|member| member.node.id).collect();
-        ids.iter().for_each(|id| cluster.on_registered(SECOND, *id, Usage::default()));
+        ids.iter().for_each(|id| cluster.on_registered(SECOND, *id, NodeUsage::default()));
         let enter =
             |cluster: &Cluster, now| Newcomers::default().enter(now, numbered(1000, "b"), String::new(), cluster);
         let refused = Err(Crowded::Machine { from: "b".into(), count: NODES_PER_MACHINE_MAX });

@@ -138,14 +138,14 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Usage;
+    use crate::NodeUsage;
     use crate::first_choice::First;
     use crate::membership::next_change;
     use crate::replica_fate::ReportedReplica;
     use blocks::{Node, apply};
     use types::Fitness;
     use types::rows::MemoryRows;
-    use types::{InodeId, PipelineId};
+    use types::{InodeId, PipelineId, StorageUsage};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -163,7 +163,10 @@ mod tests {
         commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
         commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
         let mut cluster = Cluster::load(&rows, 1).unwrap();
-        let usage = Usage { used_len: 10 << 30, free_len: 100 << 30, ..Usage::default() };
+        let usage = NodeUsage {
+            storage: StorageUsage { used_len: 10 << 30, free_len: 100 << 30, ..StorageUsage::default() },
+            transfer_count: 0,
+        };
         for (number, seen) in [(1, 100), (2, 100), (3, 0), (4, 100)] {
             cluster.on_registered(seen * SECOND, node(number), usage);
         }

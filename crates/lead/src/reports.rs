@@ -13,7 +13,7 @@
 use crate::cluster::Cluster;
 use crate::complaints::Complainant;
 use crate::leader::Leader;
-use crate::member::Usage;
+use crate::member::NodeUsage;
 use crate::repair::{Copy, Repair};
 use crate::replica_fate::{ReplicaFate, ReportedReplica};
 use blocks::Node;
@@ -29,7 +29,7 @@ const CATALOGUE_WAIT: Duration = Duration::from_secs(2);
 /// What a heartbeat reports beside replicas that are to be looked up in the rows.
 #[derive(Debug, Default)]
 pub struct Heartbeat {
-    pub usage: Usage,
+    pub usage: NodeUsage,
     /// All disks of the node have failed.
     pub is_diskless: bool,
     /// Replicas that it has put since the last one.
@@ -88,7 +88,7 @@ pub struct CopyOrder {
 impl Leader {
     /// The process has registered as `node`, and its row is written. `None`: another one registers as it.
     /// Answers whether a replica is to be read by its node.
-    pub fn on_registered(&mut self, node: &Node, usage: Usage, now: Duration) -> Option<bool> {
+    pub fn on_registered(&mut self, node: &Node, usage: NodeUsage, now: Duration) -> Option<bool> {
         let id = node.id;
         self.unresponsive.remove(id);
         if !self.cluster.on_claimed(node) && !mutation::is(Mutation::BelieveCopies) {
@@ -484,12 +484,12 @@ mod tests {
         leader.unresponsive.insert(node(1), NOW);
         leader.repair.on_bad(block(1), node(1), GENERATION);
         let process = leader.cluster.node(node(1)).unwrap().node.clone();
-        assert_eq!(leader.on_registered(&process, Usage::default(), NOW), Some(true));
+        assert_eq!(leader.on_registered(&process, NodeUsage::default(), NOW), Some(true));
         assert_eq!(leader.repair.next_due(), Some(NOW + CATALOGUE_WAIT));
         assert!(!leader.unresponsive.contains(node(1), NOW));
         let mut other = process;
         other.incarnation.nonce += 1;
-        assert_eq!(leader.on_registered(&other, Usage::default(), NOW), None);
+        assert_eq!(leader.on_registered(&other, NodeUsage::default(), NOW), None);
         assert!(leader.on_catalogue(node(1), true, NOW) && !leader.on_catalogue(node(7), true, NOW));
         leader.check();
     }

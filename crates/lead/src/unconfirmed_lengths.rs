@@ -102,7 +102,7 @@ impl Cluster {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Usage;
+    use crate::NodeUsage;
     use crate::compare_answer::Answers;
     use crate::first_choice::First;
     use crate::liveness::LivenessRules;
@@ -137,7 +137,7 @@ mod tests {
         commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
         let mut cluster = Cluster::load(&rows, 1).unwrap();
         cluster.set_container_len_max(LEN_MAX);
-        (1..=2).for_each(|number| cluster.on_registered(NOW, node(number), Usage::default()));
+        (1..=2).for_each(|number| cluster.on_registered(NOW, node(number), NodeUsage::default()));
         cluster
     }
 

@@ -1,12 +1,12 @@
 //! Balancing between many nodes: by steps, and with the plan that fits.
 
 use blocks::{Command, Node, Reply, apply};
-use lead::{BalancePlan, Cluster, FULL_PARTS, LivenessRules, Usage};
+use lead::{BalancePlan, Cluster, FULL_PARTS, LivenessRules, NodeUsage};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::random::Seeded;
 use types::rows::MemoryRows;
-use types::{NodeId, Random};
+use types::{NodeId, Random, StorageUsage};
 
 const GB: u64 = 1 << 30;
 const NODE_COUNT: u8 = 40;
@@ -39,7 +39,10 @@ fn moves_bring_all_nodes_near_to_the_mean() {
     let mut cluster = Cluster::load(&rows, 1).unwrap();
     for number in 1..=NODE_COUNT {
         let used_len = used.get(&id(number)).copied().unwrap_or_default();
-        let usage = Usage { used_len, free_len: CAPACITY - used_len, ..Usage::default() };
+        let usage = NodeUsage {
+            storage: StorageUsage { used_len, free_len: CAPACITY - used_len, ..StorageUsage::default() },
+            transfer_count: 0,
+        };
         cluster.on_registered(NOW, id(number), usage);
     }
     let (now, lost_after) = (NOW, Duration::from_secs(15));

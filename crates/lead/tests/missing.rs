@@ -4,14 +4,14 @@
 mod next_change;
 
 use blocks::{Command, Node, Service, apply};
-use lead::{Answers, Cluster, Comparison, LivenessRules, Repair, RepairContext, Surplus, Usage};
+use lead::{Answers, Cluster, Comparison, LivenessRules, NodeUsage, Repair, RepairContext, Surplus};
 use namespace::BlockView;
 use next_change::next_change;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use types::random::Seeded;
 use types::rows::MemoryRows;
-use types::{BlockId, ContainerId, Fitness, Generation, InodeId, NodeId, PipelineId};
+use types::{BlockId, ContainerId, Fitness, Generation, InodeId, NodeId, PipelineId, StorageUsage};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LOST_AFTER: Duration = Duration::from_secs(15);
@@ -58,7 +58,10 @@ impl World {
     }
 
     fn hear(&mut self) {
-        let usage = Usage { capacity_len: 1 << 40, used_len: 1 << 30, free_len: 1 << 39, transfer_count: 0 };
+        let usage = NodeUsage {
+            storage: StorageUsage { capacity_len: 1 << 40, used_len: 1 << 30, free_len: 1 << 39 },
+            transfer_count: 0,
+        };
         self.up.iter().for_each(|number| self.cluster.on_registered(self.now, id(*number), usage));
     }
 

@@ -1,12 +1,12 @@
 //! In which order a chain passes its nodes.
 
 use blocks::{Command, Node, apply};
-use lead::{Ask, Cluster, Plan, Usage};
+use lead::{Ask, Cluster, NodeUsage, Plan};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::random::Seeded;
 use types::rows::MemoryRows;
-use types::{NodeId, Random};
+use types::{NodeId, Random, StorageUsage};
 
 const NOW: Duration = Duration::from_secs(1);
 
@@ -23,7 +23,10 @@ impl World {
         let mut world = Self { rows, cluster, random: Seeded(7) };
         for (number, rack) in (1..).zip(racks) {
             world.propose(&Command::Register(Node::example(number, rack)));
-            let usage = Usage { capacity_len: 1 << 40, used_len: 0, free_len: 1 << 40, transfer_count: 0 };
+            let usage = NodeUsage {
+                storage: StorageUsage { capacity_len: 1 << 40, used_len: 0, free_len: 1 << 40 },
+                transfer_count: 0,
+            };
             world.cluster.on_registered(NOW, NodeId([number; 16]), usage);
         }
         world

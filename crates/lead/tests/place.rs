@@ -1,11 +1,11 @@
 //! Where blocks go that are to have another number of copies.
 
 use blocks::{Command, Node, apply};
-use lead::{Ask, Cluster, Plan, Usage};
+use lead::{Ask, Cluster, NodeUsage, Plan};
 use std::time::Duration;
 use types::random::Seeded;
 use types::rows::MemoryRows;
-use types::{ContainerId, NodeId, PipelineId};
+use types::{ContainerId, NodeId, PipelineId, StorageUsage};
 
 const NOW: Duration = Duration::from_secs(20);
 
@@ -21,7 +21,10 @@ fn full(free_len: u64) -> (MemoryRows, Cluster) {
     }
     let mut cluster = Cluster::load(&rows, 1).unwrap();
     for number in 1..=3 {
-        let usage = Usage { capacity_len: 100 << 30, used_len: (100 << 30) - free_len, free_len, transfer_count: 0 };
+        let usage = NodeUsage {
+            storage: StorageUsage { capacity_len: 100 << 30, used_len: (100 << 30) - free_len, free_len },
+            transfer_count: 0,
+        };
         cluster.on_registered(NOW, id(number), usage);
     }
     (rows, cluster)

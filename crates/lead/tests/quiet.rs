@@ -1,14 +1,17 @@
 //! A node that has just fallen silent, before it counts as lost: it is asked last.
 
 use blocks::{Command, Node, apply};
-use lead::{Ask, Cluster, Plan, QUIET_MAX, SILENCE_MAX, Usage};
+use lead::{Ask, Cluster, NodeUsage, Plan, QUIET_MAX, SILENCE_MAX};
 use std::time::Duration;
 use types::random::Seeded;
 use types::rows::MemoryRows;
-use types::{ContainerId, NodeId};
+use types::{ContainerId, NodeId, StorageUsage};
 
 const BEGIN: Duration = Duration::from_secs(20);
-const USAGE: Usage = Usage { capacity_len: 100 << 30, used_len: 1 << 30, free_len: 99 << 30, transfer_count: 0 };
+const USAGE: NodeUsage = NodeUsage {
+    storage: StorageUsage { capacity_len: 100 << 30, used_len: 1 << 30, free_len: 99 << 30 },
+    transfer_count: 0,
+};
 
 fn id(number: u8) -> NodeId {
     NodeId([number; 16])

@@ -9,14 +9,14 @@ mod next_change;
 
 use blocks::{Command, Node, Reply, Service, apply};
 use lead::{
-    Cluster, Lack, LivenessRules, MembershipRound, MembershipStep, Repair, RepairContext, Shortage, Surplus, Usage,
+    Cluster, Lack, LivenessRules, MembershipRound, MembershipStep, NodeUsage, Repair, RepairContext, Shortage, Surplus,
 };
 use next_change::next_change;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::random::Seeded;
 use types::rows::MemoryRows;
-use types::{BlockId, ContainerId, Epoch, Generation, InodeId, NodeId, PipelineId, Random};
+use types::{BlockId, ContainerId, Epoch, Generation, InodeId, NodeId, PipelineId, Random, StorageUsage};
 
 const GB: u64 = 1 << 30;
 const SECOND: Duration = Duration::from_secs(1);
@@ -154,7 +154,10 @@ impl World {
         for node in self.up.clone() {
             let used_len = self.used(node);
             let free_len = self.capacity[&node] - used_len;
-            let usage = Usage { capacity_len: self.capacity[&node], used_len, free_len, transfer_count: 0 };
+            let usage = NodeUsage {
+                storage: StorageUsage { capacity_len: self.capacity[&node], used_len, free_len },
+                transfer_count: 0,
+            };
             self.cluster.on_registered(self.now, node, usage);
         }
     }
@@ -547,7 +550,10 @@ fn room_is_made_while_somebody_joins_elsewhere() {
         [(1, 10, 100), (2, 10, 100), (3, 95, 5), (4, 90, 4), (5, 90, 4), (6, 90, 4), (7, 90, 4), (9, 90, 14)]
     {
         let (used_len, free_len) = (used * GB, free * GB);
-        let usage = Usage { capacity_len: used_len + free_len, used_len, free_len, transfer_count: 0 };
+        let usage = NodeUsage {
+            storage: StorageUsage { capacity_len: used_len + free_len, used_len, free_len },
+            transfer_count: 0,
+        };
         cluster.on_registered(now, id(number), usage);
     }
     let rules = LivenessRules { now, receiving_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
@@ -578,7 +584,10 @@ fn a_loss_keeps_nobody_from_being_relieved() {
     cluster.on_written(home, 10 * GB);
     let room = |cluster: &mut Cluster, number: u8, free: u64| {
         let (used_len, free_len) = (90 * GB, free * GB);
-        let usage = Usage { capacity_len: used_len + free_len, used_len, free_len, transfer_count: 0 };
+        let usage = NodeUsage {
+            storage: StorageUsage { capacity_len: used_len + free_len, used_len, free_len },
+            transfer_count: 0,
+        };
         cluster.on_registered(now, id(number), usage);
     };
     [1, 2, 4, 5].into_iter().for_each(|number| room(&mut cluster, number, 4)); // node 3 is lost
@@ -630,8 +639,10 @@ fn a_newcomer_without_room_is_relieved_where_all_are_newcomers() {
     assert_eq!(cluster.pipeline(PipelineId(1)).unwrap().row.joining.len(), 2);
     cluster.on_written(home, 10 * GB);
     for (number, free) in [(3, 4), (4, 4), (5, 20)] {
-        let usage =
-            Usage { capacity_len: 100 * GB, used_len: (100 - free) * GB, free_len: free * GB, transfer_count: 0 };
+        let usage = NodeUsage {
+            storage: StorageUsage { capacity_len: 100 * GB, used_len: (100 - free) * GB, free_len: free * GB },
+            transfer_count: 0,
+        };
         cluster.on_registered(now, id(number), usage);
     }
     let mut repair = Repair::default();

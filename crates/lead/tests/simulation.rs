@@ -3,12 +3,12 @@
 //! What must hold after every step stands in `World::check` and beside the step itself. A failure prints its seed.
 
 use blocks::{Command, Node, apply};
-use lead::{Allocation, Ask, Cluster, PlaceError, Plan, SILENCE_MAX, Usage};
+use lead::{Allocation, Ask, Cluster, NodeUsage, PlaceError, Plan, SILENCE_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::random::Seeded;
 use types::rows::MemoryRows;
-use types::{BlockId, ContainerId, NodeId, Random};
+use types::{BlockId, ContainerId, NodeId, Random, StorageUsage};
 
 const GB: u64 = 1 << 30;
 
@@ -63,7 +63,8 @@ impl World {
         let id = node.id;
         let free_len = [0, GB, 100 * GB, 1000 * GB][self.random.below(4)];
         self.propose(Command::Register(node));
-        let usage = Usage { capacity_len: 1000 * GB, used_len: 0, free_len, transfer_count: 0 };
+        let usage =
+            NodeUsage { storage: StorageUsage { capacity_len: 1000 * GB, used_len: 0, free_len }, transfer_count: 0 };
         for leader in &mut self.leaders {
             leader.on_registered(self.now, id, usage);
         }
@@ -73,10 +74,8 @@ impl World {
 
     fn beat(&mut self) {
         for (id, last) in &mut self.beating {
-            let usage = Usage {
-                capacity_len: 1000 * GB,
-                used_len: 0,
-                free_len: self.free[id],
+            let usage = NodeUsage {
+                storage: StorageUsage { capacity_len: 1000 * GB, used_len: 0, free_len: self.free[id] },
                 transfer_count: self.random.below(5) as u32,
             };
             for leader in &mut self.leaders {

@@ -52,10 +52,10 @@ pub(crate) mod tests {
     use super::*;
     use crate::Config;
     use blocks::{Command, ContainerState, Node};
-    use lead::{Ask, Usage};
+    use lead::{Ask, NodeUsage};
     use namespace::{AddBlock, Allocated, BlockRef, Complete, Create, Reply};
     use std::sync::Arc;
-    use types::{ContainerId, NodeId};
+    use types::{ContainerId, NodeId, StorageUsage};
 
     pub(crate) const LEN: u64 = 6 << 30;
 
@@ -111,7 +111,10 @@ pub(crate) mod tests {
             incarnation: blocks::Incarnation::default(),
             from: "127.0.0.1".into(),
         };
-        let usage = Usage { capacity_len: 1 << 50, used_len: 0, free_len: 1 << 50, transfer_count: 0 };
+        let usage = NodeUsage {
+            storage: StorageUsage { capacity_len: 1 << 50, used_len: 0, free_len: 1 << 50 },
+            transfer_count: 0,
+        };
         core.change_blocks(Command::Register(node)).await.unwrap().unwrap();
         let now = core.monotonic();
         core.with_cluster(|cluster, _| cluster.on_registered(now, NodeId([1; 16]), usage));

@@ -182,7 +182,7 @@ mod tests {
         let (_dir, metad, core) = crate::container_sealing::tests::with_node().await;
         let leadership = std::sync::Arc::clone(&metad.running().as_ref().unwrap().server.leadership);
         let node = core.with_cluster(|cluster, _| cluster.node(types::NodeId([1; 16])).unwrap().node.clone());
-        leadership.heard.registered(node, lead::Usage::default(), String::new(), core.monotonic());
+        leadership.heard.registered(node, lead::NodeUsage::default(), String::new(), core.monotonic());
         let change = || core.with_leader(|_, _| panic!("half way"));
         let panicked: Result<(), _> = std::panic::catch_unwind(std::panic::AssertUnwindSafe(change));
         assert!(panicked.is_err() && core.is_broken());

@@ -4,7 +4,7 @@
 use crate::topology_script::DEFAULT_RACK;
 use blocks::{Incarnation, Node};
 use io::LogLimit;
-use lead::{Cluster, Usage};
+use lead::{Cluster, NodeUsage};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) struct RegistrationRefusals {
 struct NodeEntry {
     /// As it described itself.
     node: Node,
-    usage: Usage,
+    usage: NodeUsage,
     at: Duration,
     /// Of its program.
     version: String,
@@ -45,7 +45,7 @@ impl NodeRegistry {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn registered(&self, node: Node, usage: Usage, version: String, at: Duration) {
+    pub(crate) fn registered(&self, node: Node, usage: NodeUsage, version: String, at: Duration) {
         let mut nodes = self.lock();
         if nodes.len() < DATANODE_COUNT_MAX || nodes.contains_key(&node.id) {
             nodes.insert(node.id, NodeEntry { node, usage, at, version });
@@ -54,14 +54,14 @@ impl NodeRegistry {
     }
 
     /// Of the process that is the node, as the leader knows.
-    pub(crate) fn beat(&self, node: NodeId, usage: Usage, at: Duration) {
+    pub(crate) fn beat(&self, node: NodeId, usage: NodeUsage, at: Duration) {
         if let Some(word) = self.lock().get_mut(&node) {
             (word.usage, word.at) = (usage, at);
         }
     }
 
     /// False: this process has not described itself to this server.
-    pub(crate) fn beat_of(&self, node: NodeId, incarnation: Incarnation, usage: Usage, at: Duration) -> bool {
+    pub(crate) fn beat_of(&self, node: NodeId, incarnation: Incarnation, usage: NodeUsage, at: Duration) -> bool {
         let mut nodes = self.lock();
         let word = nodes.get_mut(&node).filter(|word| word.node.incarnation == incarnation);
         word.map(|word| (word.usage, word.at) = (usage, at)).is_some()

@@ -102,7 +102,7 @@ fn of_leader(core: &Core) -> Value {
                 let disks: Vec<Value> = disks.iter().map(disk).collect();
                 json!({
                     "disks": disks, "id": node.id.to_string(), "addr": node.xfer_addr(), "rack": node.rack, "live": is_live,
-                    "used_len": usage.used_len, "free_len": usage.free_len, "transfers": usage.transfer_count,
+                    "used_len": usage.used_len, "free_len": usage.free_len, "transfers": member.transfer_count,
                 })
             })
             .collect();

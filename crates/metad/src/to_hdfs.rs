@@ -192,7 +192,7 @@ impl<'a> Locator<'a> {
             remaining: Some(usage.free_len),
             block_pool_used: Some(usage.used_len),
             last_update: Some(age.map_or(0, |age| self.wall.0.saturating_sub(age))),
-            xceiver_count: Some(usage.transfer_count),
+            xceiver_count: Some(member.transfer_count),
             location: Some(node.rack.clone()),
             non_dfs_used: Some(usage.capacity_len.saturating_sub(usage.used_len).saturating_sub(usage.free_len)),
             admin_state: (member.service == Service::Draining).then(|| AdminState::DecommissionInprogress.into()),

@@ -8,13 +8,13 @@ use crate::scrubber::Scrubber;
 use crate::small::Small;
 use crate::volume::{Info, Volume, VolumeError};
 use crate::world::{Process, World};
-use lead::{ReportedReplica, ScrubReport, Usage};
+use lead::{NodeUsage, ReportedReplica, ScrubReport};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
-use types::{BlockId, ContainerId, FileId, Generation, NodeId, ReplicaState};
+use types::{BlockId, ContainerId, FileId, Generation, NodeId, ReplicaState, StorageUsage};
 
 // As in `datad`, but for the catalogue, which comes every ten minutes there.
 const HEARTBEAT_EACH: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ pub(crate) const IN_USE_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct Heartbeat {
     pub(crate) process: Process,
     pub(crate) node: NodeId,
-    pub(crate) usage: Usage,
+    pub(crate) usage: NodeUsage,
     pub(crate) put: Vec<ReportedReplica>,
     pub(crate) deleted: Vec<BlockId>,
     pub(crate) stale: Vec<ReportedReplica>,
@@ -211,9 +211,12 @@ impl Datanode {
         left.then(|| told(&info))
     }
 
-    fn usage(&self) -> Usage {
+    fn usage(&self) -> NodeUsage {
         let (used_len, free_len) = (self.volume.used_len() as u64, self.volume.free_len() as u64);
-        Usage { capacity_len: used_len + free_len, used_len, free_len, transfer_count: self.transfers.get() }
+        NodeUsage {
+            storage: StorageUsage { capacity_len: used_len + free_len, used_len, free_len },
+            transfer_count: self.transfers.get(),
+        }
     }
 
     // ── sessions ──

@@ -7,16 +7,19 @@ use crate::datanode::{Heartbeat, IN_USE_MAX};
 use crate::executor::{Boxed, HostId};
 use crate::metad::{Metad, Refused};
 use crate::world::{Process, World};
-use lead::Usage;
+use lead::NodeUsage;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 use types::random::Seeded;
-use types::{BlockId, Random};
+use types::{BlockId, Random, StorageUsage};
 
 const HEARTBEAT_EACH: Duration = Duration::from_secs(1);
 const CALL_MAX: Duration = Duration::from_secs(60);
-const USAGE: Usage = Usage { capacity_len: 1 << 41, used_len: 1 << 30, free_len: 1 << 40, transfer_count: 0 };
+const USAGE: NodeUsage = NodeUsage {
+    storage: StorageUsage { capacity_len: 1 << 41, used_len: 1 << 30, free_len: 1 << 40 },
+    transfer_count: 0,
+};
 
 /// One copy: from when on, of which node, and for how long.
 #[derive(Clone, Copy, Debug)]

@@ -15,6 +15,7 @@ pub mod path;
 pub mod random;
 pub mod replica;
 pub mod rows;
+mod storage_usage;
 pub mod time;
 pub mod tree;
 
@@ -26,5 +27,6 @@ pub use mutation::Mutation;
 pub use path::FsPath;
 pub use random::Random;
 pub use replica::{Fitness, ReplicaState};
+pub use storage_usage::StorageUsage;
 pub use time::Millis;
 pub use tree::{TreeLeaf, TreeNode, TreeSum};

@@ -19,7 +19,7 @@ pub use crate::proto::{
     HeartbeatRequest, Incarnation, Member, Orders, Owner, RegisterRequest, RegisterResponse, Replica, ScrubOrder,
     ScrubReport, Sender, Source, Usage, VerifyRequest, VerifyResponse,
 };
-use types::{BlockId, ContainerId, Generation, InodeId};
+use types::{BlockId, ContainerId, Generation, InodeId, StorageUsage};
 
 /// Datanode → metad, on metad's RPC port.
 pub const NODE_PROTOCOL: &str = "org.levada.NodeProtocol";
@@ -49,6 +49,20 @@ pub const VERIFY: &str = "verify";
 
 /// Replicas in one page of the catalogue; changes in one heartbeat.
 pub const PAGE_COUNT_MAX: usize = 10_000;
+
+impl From<StorageUsage> for Usage {
+    fn from(usage: StorageUsage) -> Self {
+        let StorageUsage { capacity_len, used_len, free_len } = usage;
+        Self { capacity_len, used_len, free_len }
+    }
+}
+
+impl From<Usage> for StorageUsage {
+    fn from(message: Usage) -> Self {
+        let Usage { capacity_len, used_len, free_len } = message;
+        Self { capacity_len, used_len, free_len }
+    }
+}
 
 impl Replica {
     pub fn block_id(&self) -> BlockId {

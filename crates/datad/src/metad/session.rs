@@ -436,8 +436,7 @@ impl Session {
     }
 
     fn usage(&self) -> Usage {
-        let disks::Usage { capacity_len, used_len, free_len } = self.replicas.disks.usage();
-        Usage { capacity_len, used_len, free_len }
+        self.replicas.disks.usage().into()
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
                 capacity_len: member.usage.capacity_len,
                 used_len: member.usage.used_len,
                 free_len: member.usage.free_len,
-                transfer_count: member.usage.transfer_count,
+                transfer_count: member.transfer_count,
                 pipeline_count: pipelines.len() as u64,
                 container_count: containers,
                 drained: leader.has_drained(member),

@@ -119,6 +119,7 @@ async fn reserve(core: &Core, count: usize) -> Result<(), Exception> {
 mod tests {
     use super::*;
     use crate::container_sealing::tests::with_node;
+    use types::StorageUsage;
 
     /// Each entry is gone through while all others wait.
     #[tokio::test]
@@ -153,7 +154,10 @@ mod tests {
             let command = blocks::Command::Register(blocks::Node::example(number, "/r"));
             core.change_blocks(command).await.unwrap().unwrap();
         }
-        let usage = lead::Usage { capacity_len: 1 << 50, free_len: 1 << 50, ..lead::Usage::default() };
+        let usage = lead::NodeUsage {
+            storage: StorageUsage { capacity_len: 1 << 50, free_len: 1 << 50, ..StorageUsage::default() },
+            transfer_count: 0,
+        };
         let beat = || {
             let now = core.monotonic();
             core.with_cluster(|cluster, _| {

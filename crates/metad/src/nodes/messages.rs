@@ -4,7 +4,7 @@ use crate::refusal;
 use crate::topology_script::DEFAULT_RACK;
 use blocks::{Incarnation, Node};
 use hdfs::Exception;
-use lead::{CopyFailure, CopyOrder, Heartbeat, ReportedReplica, Usage};
+use lead::{CopyFailure, CopyOrder, Heartbeat, NodeUsage, ReportedReplica};
 use std::net::{IpAddr, SocketAddr};
 use types::{BlockId, Generation, NodeId, ReplicaState};
 use wire::node::{Copy, Deletion, HeartbeatRequest, RegisterRequest, Replica, Source};
@@ -73,9 +73,8 @@ pub(super) fn described(request: RegisterRequest, peer: SocketAddr) -> Result<No
     })
 }
 
-pub(super) fn usage(told: Option<wire::node::Usage>, transfer_count: u32) -> Usage {
-    let usage = told.unwrap_or_default();
-    Usage { capacity_len: usage.capacity_len, used_len: usage.used_len, free_len: usage.free_len, transfer_count }
+pub(super) fn usage(told: Option<wire::node::Usage>, transfer_count: u32) -> NodeUsage {
+    NodeUsage { storage: told.unwrap_or_default().into(), transfer_count }
 }
 
 /// The part of a heartbeat about the node and its copies.

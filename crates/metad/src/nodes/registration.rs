@@ -12,7 +12,7 @@ use crate::refusal;
 use crate::topology_script::DEFAULT_RACK;
 use blocks::Node;
 use hdfs::Exception;
-use lead::{Claim, Crowded, Leader, Standing, Usage};
+use lead::{Claim, Crowded, Leader, NodeUsage, Standing};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use types::Millis;
@@ -29,7 +29,7 @@ pub(super) async fn admit(
     leadership: &Leadership,
     RegisteredNode { id: node, incarnation }: RegisteredNode,
     xfer_addr: &str,
-    usage: Option<Usage>,
+    usage: Option<NodeUsage>,
 ) -> Result<bool, Exception> {
     let now = core.monotonic();
     match core.with_cluster(|cluster, _| cluster.standing(now, node, incarnation, xfer_addr)) {
@@ -144,7 +144,7 @@ async fn accept(
     core: &Arc<Core>,
     leadership: &Leadership,
     mut node: Node,
-    usage: Usage,
+    usage: NodeUsage,
     version: String,
     must_write: bool,
 ) -> Result<(), Exception> {

@@ -92,7 +92,7 @@ fn nodes(leader: &Leader, now: Duration, readings: &mut Readings<'_>) {
             put("levada_datanode_capacity_bytes", usage.capacity_len as f64);
             put("levada_datanode_used_bytes", usage.used_len as f64);
             put("levada_datanode_free_bytes", usage.free_len as f64);
-            put("levada_datanode_transfers", f64::from(usage.transfer_count));
+            put("levada_datanode_transfers", f64::from(member.transfer_count));
         }
         if !is_live {
             dead += 1;

@@ -3,7 +3,7 @@
 use super::{Answer, Metad};
 use crate::datanode::{Heartbeat, Orders};
 use crate::world::{Process, World, node_of};
-use lead::{ReportedReplica, Usage};
+use lead::{NodeUsage, ReportedReplica};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -14,10 +14,6 @@ use wire::node::{self, *};
 struct Before {
     applied: Option<(u64, u64)>,
     bad: BTreeSet<(BlockId, NodeId)>,
-}
-
-fn usage(usage: Usage) -> node::Usage {
-    node::Usage { capacity_len: usage.capacity_len, used_len: usage.used_len, free_len: usage.free_len }
 }
 
 fn sender(process: Process) -> Sender {
@@ -84,7 +80,7 @@ impl Metad {
         self.ask_as(Self::peer(process), NODE_PROTOCOL, PROTOCOL_VERSION, method, None, request).await
     }
 
-    pub(crate) async fn register(self: Rc<Self>, process: Process, used: Usage) -> Answer<()> {
+    pub(crate) async fn register(self: Rc<Self>, process: Process, used: NodeUsage) -> Answer<()> {
         // A process registers again over the connection that it has.
         if self.connected.borrow_mut().insert(Self::peer(process)) {
             self.server.opened(Self::peer(process));
@@ -99,7 +95,7 @@ impl Metad {
             info_port: node.info_port.into(),
             storage: node.storage,
             rack: node.rack,
-            usage: Some(usage(used)),
+            usage: Some(used.storage.into()),
             version: "simulated".to_owned(),
             pool: String::new(),
             incarnation: sender(process).incarnation,
@@ -136,7 +132,7 @@ impl Metad {
         });
         let request = HeartbeatRequest {
             node: node.to_string(),
-            usage: Some(usage(used)),
+            usage: Some(used.storage.into()),
             transfer_count: used.transfer_count,
             put: told.put.iter().map(replica).collect(),
             deleted: told.deleted.iter().map(|block| block.0).collect(),
