@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use types::{BlockId, ContainerId, Generation, InodeId, ReplicaState};
-use wire::node::{Copy, CopyFailure};
+use wire::node::{CopyFailure, CopyOrder};
 
 /// Orders that wait. The metadata server gives some hundred at a time, and the rest again.
 const WAITING_COUNT_MAX: usize = 4000;
@@ -46,7 +46,7 @@ pub(crate) struct Copier {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<Copy>,
+    waiting: VecDeque<CopyOrder>,
     /// Waiting or under way.
     known: BTreeSet<BlockId>,
     /// By their numbers, each with what it is at. One that was written off is not among them.
@@ -111,7 +111,7 @@ impl Copier {
     }
 
     /// Takes orders; threads begin with them.
-    pub(crate) fn order(self: &Arc<Self>, orders: Vec<Copy>) {
+    pub(crate) fn order(self: &Arc<Self>, orders: Vec<CopyOrder>) {
         // The metadata server gives no order to delete together with one to copy the same, so these are from before.
         orders.iter().for_each(|order| self.replicas.deletions.withdraw(BlockId(order.block)));
         let mut state = self.lock();
@@ -223,7 +223,7 @@ impl Copier {
 
     /// The next order for a thread; `None`: it ends. That it does is counted under the same lock, so that orders which
     /// come just then begin another.
-    fn take(&self, number: u64, stopping: bool) -> Option<Copy> {
+    fn take(&self, number: u64, stopping: bool) -> Option<CopyOrder> {
         let mut state = self.lock();
         let order = if stopping { None } else { state.waiting.pop_front() };
         match &order {
@@ -241,7 +241,7 @@ impl Copier {
     }
 
     /// Tries one source after the other.
-    fn copy(&self, fetcher: &mut Fetcher, order: &Copy, number: u64) -> Result<(), Vec<CopyFailure>> {
+    fn copy(&self, fetcher: &mut Fetcher, order: &CopyOrder, number: u64) -> Result<(), Vec<CopyFailure>> {
         let mut failures = Vec::new();
         let failure = |source: &str, corrupt, reason: String| CopyFailure {
             block: order.block,
@@ -290,7 +290,7 @@ impl Copier {
     }
 
     /// A replica that serves is there already: the order was given again, or a chain was faster.
-    fn is_here(&self, order: &Copy, number: u64) -> bool {
+    fn is_here(&self, order: &CopyOrder, number: u64) -> bool {
         self.find(BlockId(order.block), number).is_some_and(|info| {
             info.state == ReplicaState::Finalized
                 && info.identity.generation >= Generation(order.generation)
@@ -305,7 +305,7 @@ impl Copier {
             .is_some_and(|info| !matches!(info.state, ReplicaState::Finalized | ReplicaState::Copying))
     }
 
-    fn copy_from(&self, fetcher: &mut Fetcher, order: &Copy, addr: &str, number: u64) -> Result<(), Fault> {
+    fn copy_from(&self, fetcher: &mut Fetcher, order: &CopyOrder, addr: &str, number: u64) -> Result<(), Fault> {
         let own = |error: ReplicaError| Fault::Own(error.to_string());
         let (block, disks) = (BlockId(order.block), &self.replicas.disks);
         if self.is_unfinished(block, number) {

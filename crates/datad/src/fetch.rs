@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use types::{BlockId, ChecksumSpec, ContainerId, Generation, InodeId};
 use wire::BlockScope;
-use wire::node::Copy;
+use wire::node::CopyOrder;
 use xfer::fault;
 use xfer::front::Front;
 use xfer::read::{self, Extent, Given, Range, Receiver};
@@ -88,7 +88,7 @@ impl Fetcher {
     }
 
     /// Asks the node at `addr` for the replica.
-    pub(crate) fn open(&mut self, addr: &str, pool: String, order: &Copy) -> Result<Reply<'_>, Fault> {
+    pub(crate) fn open(&mut self, addr: &str, pool: String, order: &CopyOrder) -> Result<Reply<'_>, Fault> {
         // One that was kept may have been closed by the other side: then a fresh one.
         if let Some((socket, front)) = self.kept.remove(addr)
             && let Ok((reading, spec)) = self.begin(socket, front, &pool, order)
@@ -110,7 +110,7 @@ impl Fetcher {
         socket: TcpStream,
         front: Front,
         pool: &str,
-        order: &Copy,
+        order: &CopyOrder,
     ) -> Result<(Reading, ChecksumSpec), Fault> {
         let range = Range { from: 0, end: order.len };
         (&socket).write_all(&request(pool, order, range)).map_err(|error| failed(&error))?;
@@ -134,7 +134,7 @@ impl Fetcher {
     }
 }
 
-fn request(pool: &str, order: &Copy, range: Range) -> Vec<u8> {
+fn request(pool: &str, order: &CopyOrder, range: Range) -> Vec<u8> {
     let scope = BlockScope { file: InodeId(order.file), home: ContainerId(order.home) };
     let token = proto::TokenProto {
         identifier: scope.encode().into(),

@@ -13,7 +13,7 @@ use crate::stop::Stop;
 use io::task::{Owned, spawn_owned};
 use std::sync::Arc;
 use std::time::Duration;
-use wire::node::{Copy, DiskBalanceOrder, Owner, ScrubOrder};
+use wire::node::{CopyOrder, DiskBalanceOrder, Owner, ScrubOrder};
 
 #[derive(Debug)]
 pub(crate) struct Maintenance {
@@ -82,7 +82,7 @@ impl Maintenance {
     /// What the metadata server wants.
     pub(crate) fn order(
         &self,
-        copies: Vec<Copy>,
+        copies: Vec<CopyOrder>,
         scrub: Option<ScrubOrder>,
         disk_balance: Option<DiskBalanceOrder>,
         owners: Vec<Owner>,

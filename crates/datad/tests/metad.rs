@@ -321,7 +321,7 @@ fn an_unfinished_replica_outlives_a_source_that_is_damaged() {
     std::fs::write(&stored, damaged).unwrap();
 
     let source = Source { node: "other".into(), addr: other.node(0).xfer_addr().to_string() };
-    let copy = node::Copy {
+    let copy = node::CopyOrder {
         block: 5,
         generation: GENERATION,
         len: data.len() as u64,

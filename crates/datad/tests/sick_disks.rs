@@ -32,16 +32,16 @@ impl World {
     }
 
     /// The order to copy blocks from the other node, in place of what is here if it `replaces`.
-    fn copies(&self, blocks: &[u64], replaces: bool) -> Vec<Copy> {
+    fn copies(&self, blocks: &[u64], replaces: bool) -> Vec<CopyOrder> {
         let other = self.cluster.node(1);
         let source = Source { node: other.node_id().to_string(), addr: other.xfer_addr().to_string() };
-        let copy = |block: &u64| Copy {
+        let copy = |block: &u64| CopyOrder {
             block: *block,
             generation: GENERATION,
             len: LEN as u64,
             sources: vec![source.clone()],
             replaces,
-            ..Copy::default()
+            ..CopyOrder::default()
         };
         blocks.iter().map(copy).collect()
     }

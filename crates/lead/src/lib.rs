@@ -109,7 +109,7 @@ pub use node_job::{NodeJob, NodeOrder, NodeReport};
 pub use placement::{Allocation, Ask, Batch, PlaceError, Plan};
 pub use proximity::Distance;
 pub use reception::Reception;
-pub use repair::{Copy, Lack, Missing, Progress, Repair};
+pub use repair::{Lack, Missing, PlannedCopy, Progress, Repair};
 pub use repair_context::RepairContext;
 pub use replica_fate::{Judgement, ReplicaFate, ReportedReplica, Undecided};
 pub use reports::{CopyFailure, CopyOrder, Heartbeat, HeartbeatOutcome, LookedUp, ReplicaOrders};

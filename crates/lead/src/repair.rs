@@ -23,7 +23,7 @@ mod replica_keys;
 mod tests;
 mod unfit_replicas;
 
-pub use copy_queue::{Copy, Lack};
+pub use copy_queue::{Lack, PlannedCopy};
 pub use missing_blocks::Missing;
 
 use crate::replica_fate::ReportedReplica;
@@ -277,7 +277,7 @@ impl Repair {
 /// What concerns the copies alone.
 impl Repair {
     /// Orders for `node` now.
-    pub fn orders(&mut self, node: NodeId, now: Duration) -> Vec<Copy> {
+    pub fn orders(&mut self, node: NodeId, now: Duration) -> Vec<PlannedCopy> {
         self.copies.orders(node, now)
     }
 

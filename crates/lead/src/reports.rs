@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::complaints::Complainant;
 use crate::leader::Leader;
 use crate::member::NodeUsage;
-use crate::repair::{Copy, Repair};
+use crate::repair::{PlannedCopy, Repair};
 use crate::replica_fate::{ReplicaFate, ReportedReplica};
 use blocks::Node;
 use namespace::BlockView;
@@ -81,7 +81,7 @@ pub struct ReplicaOrders {
 /// A copy to make, with the addresses of its sources.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CopyOrder {
-    pub copy: Copy,
+    pub copy: PlannedCopy,
     pub sources: Vec<(NodeId, String)>,
 }
 

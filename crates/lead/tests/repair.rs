@@ -5,7 +5,7 @@
 //! What must hold: no replica goes while fewer than wanted others are left; what is under way is bounded; when nothing
 //! happens any more, everything that can be healed is, and what cannot is named.
 
-use lead::{Answers, Copy, Lack, Outcome, Repair, ReportedReplica, Surplus};
+use lead::{Answers, Lack, Outcome, PlannedCopy, Repair, ReportedReplica, Surplus};
 use namespace::BlockView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -39,7 +39,7 @@ struct Node {
     full: bool,
     replicas: BTreeMap<BlockId, Replica>,
     /// With the era of the leader who ordered it.
-    queue: Vec<(u64, Copy)>,
+    queue: Vec<(u64, PlannedCopy)>,
     put: BTreeSet<BlockId>,
     deleted: BTreeSet<BlockId>,
     failures: Vec<(Duration, Failure)>,
@@ -374,8 +374,8 @@ impl World {
             }
         }
         // Of copies that are not wanted any more nobody tells the node.
-        let is_ours = |(era, copy): &&(u64, Copy)| *era == self.era && self.repair.wants(node_id, copy.block);
-        let ours: Vec<&Copy> = self.nodes[at].queue.iter().filter(is_ours).map(|(_, copy)| copy).collect();
+        let is_ours = |(era, copy): &&(u64, PlannedCopy)| *era == self.era && self.repair.wants(node_id, copy.block);
+        let ours: Vec<&PlannedCopy> = self.nodes[at].queue.iter().filter(is_ours).map(|(_, copy)| copy).collect();
         let blocks: BTreeSet<BlockId> = ours.iter().map(|copy| copy.block).collect();
         assert_eq!(blocks.len(), ours.len(), "seed {}: a block is ordered twice", self.seed);
         let len: u64 = ours.iter().map(|copy| copy.len).sum();

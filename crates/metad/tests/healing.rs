@@ -105,7 +105,7 @@ async fn damage_that_was_none_is_taken_back() {
     let ordered = |node: &Datanode| {
         let copies = node.copies.lock().unwrap();
         let from = world.nodes[2].id.to_string();
-        copies.iter().any(|copy: &node::Copy| copy.block == id && copy.replaces && copy.sources[0].node == from)
+        copies.iter().any(|copy: &node::CopyOrder| copy.block == id && copy.replaces && copy.sources[0].node == from)
     };
     world.until("the others copy it", async || ordered(&world.nodes[0]) && ordered(&world.nodes[1])).await;
     let told = trouble(&root).await;

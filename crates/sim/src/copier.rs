@@ -7,7 +7,7 @@ use crate::platter::Identity;
 use crate::reads::Ask;
 use crate::volume::VolumeError;
 use crate::world::World;
-use lead::Copy;
+use lead::PlannedCopy;
 use namespace::BlockView;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -36,7 +36,7 @@ pub(crate) struct CopyFailure {
 
 #[derive(Default)]
 pub(crate) struct Copier {
-    waiting: RefCell<VecDeque<Copy>>,
+    waiting: RefCell<VecDeque<PlannedCopy>>,
     /// Waiting or under way.
     known: RefCell<BTreeSet<BlockId>>,
     came: Notify,
@@ -52,7 +52,7 @@ enum Fault {
 }
 
 impl Copier {
-    pub(crate) fn order(&self, order: Copy) {
+    pub(crate) fn order(&self, order: PlannedCopy) {
         if self.known.borrow_mut().insert(order.block) {
             self.waiting.borrow_mut().push_back(order);
             self.came.notify();
@@ -108,7 +108,7 @@ impl Datanode {
     }
 
     /// Tries one source after the other.
-    async fn copy(self: &Rc<Self>, order: &Copy) -> bool {
+    async fn copy(self: &Rc<Self>, order: &PlannedCopy) -> bool {
         let block = order.block;
         if self.is_to_delete(block, order.generation) {
             self.copier.failed(self.sim.now(), block, None, false);
@@ -146,7 +146,7 @@ impl Datanode {
         false
     }
 
-    fn is_here(&self, order: &Copy) -> bool {
+    fn is_here(&self, order: &PlannedCopy) -> bool {
         self.volume.find(order.block).is_some_and(|info| {
             info.state == ReplicaState::Finalized
                 && info.identity.generation >= order.generation
@@ -155,9 +155,9 @@ impl Datanode {
         })
     }
 
-    async fn copy_from(self: &Rc<Self>, order: &Copy, source: NodeId) -> Result<(), Fault> {
+    async fn copy_from(self: &Rc<Self>, order: &PlannedCopy, source: NodeId) -> Result<(), Fault> {
         let blame = |corrupt| Fault::Source { corrupt };
-        let Copy { block, generation, file, home, .. } = *order;
+        let PlannedCopy { block, generation, file, home, .. } = *order;
         if mutation::is(Mutation::CopyInPlace) {
             self.volume.remove_older(block, generation).await;
         }

@@ -44,7 +44,7 @@ pub(crate) struct Heartbeat {
 pub(crate) struct Orders {
     pub(crate) delete: Vec<(BlockId, Generation)>,
     pub(crate) owners: Vec<(BlockId, FileId, ContainerId)>,
-    pub(crate) copy: Vec<lead::Copy>,
+    pub(crate) copy: Vec<lead::PlannedCopy>,
     /// All that is here, soon.
     pub(crate) tell_all: bool,
     pub(crate) scrub: Option<u64>,

@@ -121,9 +121,9 @@ fn source() -> Source {
     Source { node: node(), addr: "10.0.0.7:9866".into() }
 }
 
-fn copy() -> Copy {
+fn copy() -> CopyOrder {
     let (block, generation, sources) = (7 << 20 | 4, 1_002, vec![source()]);
-    Copy { block, generation, len: 600_000, file: 16_388, home: 7, sources, replaces: true }
+    CopyOrder { block, generation, len: 600_000, file: 16_388, home: 7, sources, replaces: true }
 }
 
 const DELETION: Deletion = Deletion { block: 7 << 20 | 5, generation_at_most: 1_003 };

@@ -14,10 +14,10 @@
 //! The messages are in `proto/node.proto`.
 
 pub use crate::proto::{
-    BeginRecoveryRequest, BeginRecoveryResponse, CatalogueRequest, CompareRequest, CompareResponse, Copy, CopyFailure,
-    Deletion, Digest, Disk, DiskBalanceOrder, DiskBalanceReport, FinishRecoveryRequest, FinishRecoveryResponse,
-    HeartbeatRequest, Incarnation, Member, Orders, Owner, RegisterRequest, RegisterResponse, Replica, ScrubOrder,
-    ScrubReport, Sender, Source, Usage, VerifyRequest, VerifyResponse,
+    BeginRecoveryRequest, BeginRecoveryResponse, CatalogueRequest, CompareRequest, CompareResponse, CopyFailure,
+    CopyOrder, Deletion, Digest, Disk, DiskBalanceOrder, DiskBalanceReport, FinishRecoveryRequest,
+    FinishRecoveryResponse, HeartbeatRequest, Incarnation, Member, Orders, Owner, RegisterRequest, RegisterResponse,
+    Replica, ScrubOrder, ScrubReport, Sender, Source, Usage, VerifyRequest, VerifyResponse,
 };
 use types::{BlockId, ContainerId, Generation, InodeId, StorageUsage};
 

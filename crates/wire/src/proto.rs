@@ -259,7 +259,7 @@ pub struct CopyFailure {
 }
 /// A replica to copy from another node: read, verified, written, read back, put.
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct Copy {
+pub struct CopyOrder {
     #[prost(uint64, tag = "1")]
     pub block: u64,
     #[prost(uint64, tag = "2")]
@@ -314,7 +314,7 @@ pub struct Orders {
     #[prost(message, repeated, tag = "3")]
     pub owners: ::prost::alloc::vec::Vec<Owner>,
     #[prost(message, repeated, tag = "4")]
-    pub copy: ::prost::alloc::vec::Vec<Copy>,
+    pub copy: ::prost::alloc::vec::Vec<CopyOrder>,
     /// The scrub that is under way.
     #[prost(message, optional, tag = "5")]
     pub scrub: ::core::option::Option<ScrubOrder>,

@@ -20,7 +20,7 @@ pub struct Notes {
     pub put: BTreeSet<u64>,
     pub delete: Vec<Deletion>,
     /// Given until the node says that it has them.
-    pub copy: Vec<Copy>,
+    pub copy: Vec<CopyOrder>,
     pub balance: Option<DiskBalanceOrder>,
     pub scrub: Option<ScrubOrder>,
     /// When each copy was ordered last. What is put just then is neither under way nor told yet.
@@ -33,11 +33,11 @@ impl Notes {
         self.put.extend(told.put.iter().map(|replica| replica.block));
         told.deleted.iter().for_each(|block| _ = self.put.remove(block));
         self.told = told;
-        let lacks = |copy: &&Copy| {
+        let lacks = |copy: &&CopyOrder| {
             let of_late = self.ordered.get(&copy.block).is_some_and(|at| at + 5 > self.beats);
             !of_late && !self.put.contains(&copy.block) && !self.told.copying.contains(&copy.block)
         };
-        let copy: Vec<Copy> = self.copy.iter().filter(lacks).cloned().collect();
+        let copy: Vec<CopyOrder> = self.copy.iter().filter(lacks).cloned().collect();
         self.ordered.extend(copy.iter().map(|copy| (copy.block, self.beats)));
         Orders { copy, delete: self.delete.clone(), disk_balance: self.balance, scrub: self.scrub, ..known() }
     }

@@ -47,7 +47,7 @@ pub struct Lack {
 
 /// An order to copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copy {
+pub struct PlannedCopy {
     pub block: BlockId,
     pub generation: Generation,
     pub len: u64,
@@ -148,7 +148,7 @@ impl CopyQueue {
     }
 
     /// What `node` is to copy now.
-    pub(super) fn orders(&mut self, node: NodeId, now: Duration) -> Vec<Copy> {
+    pub(super) fn orders(&mut self, node: NodeId, now: Duration) -> Vec<PlannedCopy> {
         let Some(mut waiting) = self.waiting.remove(&node) else { return Vec::new() };
         let mut orders = Vec::new();
         let mut passed = Vec::new();
@@ -178,7 +178,7 @@ impl CopyQueue {
             }
             task.ordered = Some((now, source));
             let Lack { block, generation, len, file, home, ref sources, unfit, .. } = task.lack;
-            orders.push(Copy { block, generation, len, file, home, sources: sources.clone(), unfit });
+            orders.push(PlannedCopy { block, generation, len, file, home, sources: sources.clone(), unfit });
             self.ordered_count_to.add(node, 1);
             self.ordered_len_to.add(node, len);
             self.ordered_len_from.add(source, len);

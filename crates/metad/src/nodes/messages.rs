@@ -4,10 +4,10 @@ use crate::refusal;
 use crate::topology_script::DEFAULT_RACK;
 use blocks::{Incarnation, Node};
 use hdfs::Exception;
-use lead::{CopyFailure, CopyOrder, Heartbeat, NodeUsage, ReportedReplica};
+use lead::{CopyFailure, Heartbeat, NodeUsage, ReportedReplica};
 use std::net::{IpAddr, SocketAddr};
 use types::{BlockId, Generation, NodeId, ReplicaState};
-use wire::node::{Copy, Deletion, HeartbeatRequest, RegisterRequest, Replica, Source};
+use wire::node::{CopyOrder, Deletion, HeartbeatRequest, RegisterRequest, Replica, Source};
 
 /// Texts of a registration: names and addresses are shorter.
 const TEXT_LEN_MAX: usize = 256;
@@ -106,10 +106,10 @@ fn has_no_disk(request: &HeartbeatRequest) -> bool {
         && disks.iter().all(|disk| !disk.failure.is_empty())
 }
 
-pub(super) fn copy(order: CopyOrder) -> Copy {
-    let CopyOrder { copy, sources } = order;
+pub(super) fn copy(order: lead::CopyOrder) -> CopyOrder {
+    let lead::CopyOrder { copy, sources } = order;
     let source = |(id, addr): (NodeId, String)| Source { node: id.to_string(), addr };
-    Copy {
+    CopyOrder {
         block: copy.block.0,
         generation: copy.generation.0,
         len: copy.len,

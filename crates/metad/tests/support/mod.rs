@@ -147,7 +147,7 @@ pub(crate) struct Datanode {
     /// How it behaves when it is asked.
     pub(crate) manners: Arc<Mutex<Manners>>,
     /// What it was told to copy, and copies never.
-    pub(crate) copies: Mutex<Vec<node::Copy>>,
+    pub(crate) copies: Mutex<Vec<node::CopyOrder>>,
     server: rpc::Server,
     ipc_addr: SocketAddr,
     deleted: Mutex<Vec<u64>>,

@@ -33,7 +33,7 @@ fn replica(told: &ReportedReplica) -> Replica {
 }
 
 fn orders(said: node::Orders) -> Orders {
-    let copy = |copy: node::Copy| lead::Copy {
+    let copy = |copy: node::CopyOrder| lead::PlannedCopy {
         block: BlockId(copy.block),
         generation: Generation(copy.generation),
         len: copy.len,
