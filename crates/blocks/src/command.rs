@@ -186,11 +186,11 @@ pub fn apply_with(
                 () if row.state != ContainerState::Open || *up_to > BlockId::INDEX_COUNT || up_to <= from => {
                     Err(BlocksError::NotOpen { container: *container })
                 }
-                () if row.leased != *from && !mutation::is(Mutation::LeaseIndexesAgain) => {
-                    Err(BlocksError::Overtaken { container: *container, from: *from, leased: row.leased })
+                () if row.leased_index_count != *from && !mutation::is(Mutation::LeaseIndexesAgain) => {
+                    Err(BlocksError::Overtaken { container: *container, from: *from, leased: row.leased_index_count })
                 }
                 () => {
-                    (row.leased, row.len) = (*up_to, *len);
+                    (row.leased_index_count, row.len) = (*up_to, *len);
                     Ok(())
                 }
             })
@@ -466,7 +466,7 @@ fn open_container(rows: &mut dyn RowsMut, pipeline: PipelineId) -> Result<Result
     assert!(id < ContainerId::END, "container numbers are used up");
     debug_assert!(matches!(tables::container(rows, id), Ok(None)), "{id} is given a second time");
     tables::put_counters(rows, counters);
-    let fresh = ContainerRow { pipeline, epoch: row.epoch, state: ContainerState::Open, leased: 0, len: 0 };
+    let fresh = ContainerRow { pipeline, epoch: row.epoch, state: ContainerState::Open, leased_index_count: 0, len: 0 };
     tables::put_container(rows, id, &fresh);
     Ok(Ok(Reply::Container(id)))
 }

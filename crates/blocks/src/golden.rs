@@ -102,7 +102,7 @@ fn rows_in_the_store() {
     tables::put_pipeline(&mut rows, PIPELINE, &pipeline);
     let states = [ContainerState::Open, ContainerState::Sealing, ContainerState::Sealed];
     for (at, state) in states.into_iter().enumerate() {
-        let row = ContainerRow { pipeline: PIPELINE, epoch: EPOCH, state, leased: 200, len: 1 << 30 };
+        let row = ContainerRow { pipeline: PIPELINE, epoch: EPOCH, state, leased_index_count: 200, len: 1 << 30 };
         tables::put_container(&mut rows, ContainerId(CONTAINER.0 + at as u64), &row);
     }
     tables::put_counters(&mut rows, Counters { pipeline: 301, container: 702 });

@@ -77,11 +77,11 @@ pub struct ContainerRow {
     pub epoch: Epoch,
     pub state: ContainerState,
     /// Indexes below this are leased: used, in somebody's hand, or lost with whoever held them.
-    pub leased: u32,
+    pub leased_index_count: u32,
     /// Bytes of its blocks, about: as known when indexes were leased last.
     pub len: u64,
 }
-types::record!(ContainerRow { 0: pipeline, 1: epoch, 2: state, 3: leased, 4: len });
+types::record!(ContainerRow { 0: pipeline, 1: epoch, 2: state, 3: leased_index_count, 4: len });
 
 /// What a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

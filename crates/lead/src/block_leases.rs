@@ -352,93 +352,93 @@ mod tests {
         if predecessor_may_have_leased {
             rows.put(namespace::tables::RESERVED, &[], vec![0; 8]);
         }
-        let mut leased = BlockLeases::load(&rows, at(100), at(60)).unwrap();
-        assert_eq!(leased.grant("a", HOST, PLACE, &[block(0)], None, at(100)), Err(LeaseRefused::NoIds));
-        leased.reserved(InodeId(50), 10, Generation(1001));
-        let (grants, generation) = leased.grant("a", HOST, PLACE, &[block(0), block(1)], None, at(100)).unwrap();
+        let mut leases = BlockLeases::load(&rows, at(100), at(60)).unwrap();
+        assert_eq!(leases.grant("a", HOST, PLACE, &[block(0)], None, at(100)), Err(LeaseRefused::NoIds));
+        leases.reserved(InodeId(50), 10, Generation(1001));
+        let (grants, generation) = leases.grant("a", HOST, PLACE, &[block(0), block(1)], None, at(100)).unwrap();
         assert_eq!(generation, Generation(1001));
-        (leased, grants)
+        (leases, grants)
     }
 
     #[test]
     fn a_lease_stands_while_it_is_renewed_and_never_again() {
-        let (mut leased, grants) = leader(false);
-        leased.renew("a", at(150));
-        assert!(leased.may_be_put(block(0), at(210)));
-        assert!(!leased.may_be_put(block(0), at(211)));
-        assert!(!leased.may_be_put(block(2), at(110)), "nobody has it");
-        assert!(leased.any_out(at(110)));
-        leased.renew("a", at(211));
-        assert!(!leased.may_be_put(block(0), at(211)), "too late");
-        assert_eq!(leased.begin_put("a", grants[0], false, true, at(211)), Err(LeaseRefused::NotHeld));
-        leased.grant("a", HOST, PLACE, &[block(5)], None, at(212)).unwrap();
-        assert_eq!(leased.begin_put("a", grants[0], false, true, at(213)), Err(LeaseRefused::NotHeld));
-        leased.check();
+        let (mut leases, grants) = leader(false);
+        leases.renew("a", at(150));
+        assert!(leases.may_be_put(block(0), at(210)));
+        assert!(!leases.may_be_put(block(0), at(211)));
+        assert!(!leases.may_be_put(block(2), at(110)), "nobody has it");
+        assert!(leases.any_out(at(110)));
+        leases.renew("a", at(211));
+        assert!(!leases.may_be_put(block(0), at(211)), "too late");
+        assert_eq!(leases.begin_put("a", grants[0], false, true, at(211)), Err(LeaseRefused::NotHeld));
+        leases.grant("a", HOST, PLACE, &[block(5)], None, at(212)).unwrap();
+        assert_eq!(leases.begin_put("a", grants[0], false, true, at(213)), Err(LeaseRefused::NotHeld));
+        leases.check();
     }
 
     #[test]
     fn a_block_is_put_once_by_its_holder() {
-        let (mut leased, grants) = leader(false);
-        assert_eq!(leased.begin_put("b", grants[0], false, true, at(101)), Err(LeaseRefused::NotHeld));
+        let (mut leases, grants) = leader(false);
+        assert_eq!(leases.begin_put("b", grants[0], false, true, at(101)), Err(LeaseRefused::NotHeld));
         let other_file = Grant { file: InodeId(51), ..grants[0] };
-        assert_eq!(leased.begin_put("a", other_file, false, true, at(101)), Err(LeaseRefused::NotHeld));
-        assert_eq!(leased.begin_put("a", grants[0], false, true, at(101)), Ok(PLACE));
-        leased.check();
-        leased.give_back("a", [block(0)].into_iter());
-        leased.give_back("b", [block(1)].into_iter());
-        assert!(leased.may_be_put(block(1), at(101)), "it is not b's to give");
-        leased.sweep(at(1000));
-        leased.check();
-        assert!(leased.may_be_put(block(0), at(1000)), "it is being put");
-        assert!(!leased.may_be_put(block(1), at(1000)));
-        leased.end_put(block(0));
-        leased.check();
-        assert_eq!(leased.begin_put("a", grants[0], false, true, at(101)), Err(LeaseRefused::NotHeld));
-        assert_eq!(leased.len(), 0);
+        assert_eq!(leases.begin_put("a", other_file, false, true, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leases.begin_put("a", grants[0], false, true, at(101)), Ok(PLACE));
+        leases.check();
+        leases.give_back("a", [block(0)].into_iter());
+        leases.give_back("b", [block(1)].into_iter());
+        assert!(leases.may_be_put(block(1), at(101)), "it is not b's to give");
+        leases.sweep(at(1000));
+        leases.check();
+        assert!(leases.may_be_put(block(0), at(1000)), "it is being put");
+        assert!(!leases.may_be_put(block(1), at(1000)));
+        leases.end_put(block(0));
+        leases.check();
+        assert_eq!(leases.begin_put("a", grants[0], false, true, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leases.len(), 0);
     }
 
     /// The leader before may have given out anything.
     #[test]
     fn a_young_leader_believes_its_clients() {
-        let (mut leased, _) = leader(true);
-        assert!(leased.may_be_put(block(9), at(160)));
-        assert_eq!(leased.homes(at(160)), None);
+        let (mut leases, _) = leader(true);
+        assert!(leases.may_be_put(block(9), at(160)));
+        assert_eq!(leases.homes(at(160)), None);
         let strange = Grant { block: block(9), file: InodeId(7) };
-        assert_eq!(leased.begin_put("z", strange, false, true, at(160)), Ok(LeasedHome { set: None, ..PLACE }));
-        leased.check();
-        assert!(leased.may_be_put(block(9), at(161)), "until it is applied");
-        leased.end_put(block(9));
-        leased.check();
-        assert!(!leased.may_be_put(block(9), at(161)));
-        assert_eq!(leased.begin_put("z", strange, false, true, at(161)), Err(LeaseRefused::NotHeld));
-        assert_eq!(leased.homes(at(161)), Some(BTreeSet::from([HOME])));
+        assert_eq!(leases.begin_put("z", strange, false, true, at(160)), Ok(LeasedHome { set: None, ..PLACE }));
+        leases.check();
+        assert!(leases.may_be_put(block(9), at(161)), "until it is applied");
+        leases.end_put(block(9));
+        leases.check();
+        assert!(!leases.may_be_put(block(9), at(161)));
+        assert_eq!(leases.begin_put("z", strange, false, true, at(161)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leases.homes(at(161)), Some(BTreeSet::from([HOME])));
     }
 
     /// A leader that hears no majority for a while sends its callers away, and what it proposed comes about when it
     /// hears them again.
     #[test]
     fn a_put_that_nobody_waits_for_any_more_may_come_about() {
-        let (mut leased, grants) = leader(false);
-        assert_eq!(leased.begin_put("a", grants[0], false, true, at(101)), Ok(PLACE));
-        leased.check();
-        let first = leased.last_put();
-        leased.leave_put(block(0), first, PutFate::InDoubt);
-        leased.sweep(at(1000));
-        leased.check();
-        assert!(leased.may_be_put(block(0), at(1000)), "its replicas are not nobody's");
-        leased.leave_put(block(9), first, PutFate::Decided);
-        assert!(leased.may_be_put(block(0), at(1000)), "that was begun before");
-        assert_eq!(leased.begin_put("a", grants[0], false, true, at(1000)), Ok(PLACE), "and its client may ask again");
-        let second = leased.last_put();
-        leased.leave_put(block(0), second, PutFate::NotProposed);
-        assert!(leased.may_be_put(block(0), at(1000)), "the first one may still come about");
-        assert_eq!(leased.begin_put("a", grants[0], false, true, at(1000)), Ok(PLACE));
-        let third = leased.last_put();
-        leased.leave_put(block(0), third, PutFate::InDoubt);
-        leased.check();
-        leased.leave_put(block(9), third + 1, PutFate::Decided);
-        assert!(!leased.may_be_put(block(0), at(1000)), "what comes later in the log tells of all before");
-        assert!(leased.doubted.is_empty());
+        let (mut leases, grants) = leader(false);
+        assert_eq!(leases.begin_put("a", grants[0], false, true, at(101)), Ok(PLACE));
+        leases.check();
+        let first = leases.last_put();
+        leases.leave_put(block(0), first, PutFate::InDoubt);
+        leases.sweep(at(1000));
+        leases.check();
+        assert!(leases.may_be_put(block(0), at(1000)), "its replicas are not nobody's");
+        leases.leave_put(block(9), first, PutFate::Decided);
+        assert!(leases.may_be_put(block(0), at(1000)), "that was begun before");
+        assert_eq!(leases.begin_put("a", grants[0], false, true, at(1000)), Ok(PLACE), "and its client may ask again");
+        let second = leases.last_put();
+        leases.leave_put(block(0), second, PutFate::NotProposed);
+        assert!(leases.may_be_put(block(0), at(1000)), "the first one may still come about");
+        assert_eq!(leases.begin_put("a", grants[0], false, true, at(1000)), Ok(PLACE));
+        let third = leases.last_put();
+        leases.leave_put(block(0), third, PutFate::InDoubt);
+        leases.check();
+        leases.leave_put(block(9), third + 1, PutFate::Decided);
+        assert!(!leases.may_be_put(block(0), at(1000)), "what comes later in the log tells of all before");
+        assert!(leases.doubted.is_empty());
     }
 
     /// A client that asks again while its first call waits for the log: the first put may come about, whatever becomes
@@ -446,73 +446,73 @@ mod tests {
     #[test]
     fn a_put_that_is_under_way_is_not_ended_by_another_attempt() {
         for fate in [PutFate::NotProposed, PutFate::Decided] {
-            let (mut leased, grants) = leader(false);
-            leased.begin_put("a", grants[0], false, true, at(101)).unwrap();
-            let first = leased.last_put();
-            leased.begin_put("a", grants[0], false, true, at(101)).unwrap();
-            leased.leave_put(block(0), leased.last_put(), fate);
-            leased.check();
-            assert!(leased.may_be_put(block(0), at(1000)), "{fate:?}: the first one is under way");
+            let (mut leases, grants) = leader(false);
+            leases.begin_put("a", grants[0], false, true, at(101)).unwrap();
+            let first = leases.last_put();
+            leases.begin_put("a", grants[0], false, true, at(101)).unwrap();
+            leases.leave_put(block(0), leases.last_put(), fate);
+            leases.check();
+            assert!(leases.may_be_put(block(0), at(1000)), "{fate:?}: the first one is under way");
             // Another put that the log decided was begun after the first one, which nobody has left.
-            leased.begin_put("a", grants[1], false, true, at(101)).unwrap();
-            leased.leave_put(block(1), leased.last_put(), PutFate::Decided);
-            assert!(leased.may_be_put(block(0), at(1000)), "{fate:?}");
-            leased.leave_put(block(0), first, PutFate::Decided);
-            assert!(!leased.may_be_put(block(0), at(1000)), "{fate:?}");
-            leased.check();
+            leases.begin_put("a", grants[1], false, true, at(101)).unwrap();
+            leases.leave_put(block(1), leases.last_put(), PutFate::Decided);
+            assert!(leases.may_be_put(block(0), at(1000)), "{fate:?}");
+            leases.leave_put(block(0), first, PutFate::Decided);
+            assert!(!leases.may_be_put(block(0), at(1000)), "{fate:?}");
+            leases.check();
         }
     }
 
     #[test]
     fn blocks_of_an_open_file_take_no_ids_of_files() {
-        let (mut leased, _) = leader(false);
+        let (mut leases, _) = leader(false);
         let open = InodeId(40);
-        let left = leased.files.clone();
-        let (grants, _) = leased.grant("a", HOST, PLACE, &[block(3), block(4)], Some(open), at(100)).unwrap();
+        let left = leases.files.clone();
+        let (grants, _) = leases.grant("a", HOST, PLACE, &[block(3), block(4)], Some(open), at(100)).unwrap();
         assert_eq!(grants, [block(3), block(4)].map(|block| Grant { block, file: open }));
-        assert_eq!(leased.files, left);
-        assert_eq!(leased.begin_put("a", grants[1], false, true, at(101)), Ok(PLACE));
-        leased.check();
+        assert_eq!(leases.files, left);
+        assert_eq!(leases.begin_put("a", grants[1], false, true, at(101)), Ok(PLACE));
+        leases.check();
         let other = Grant { file: InodeId(41), ..grants[0] };
-        assert_eq!(leased.begin_put("a", other, false, true, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leases.begin_put("a", other, false, true, at(101)), Err(LeaseRefused::NotHeld));
     }
 
     #[test]
     fn what_is_given_back_is_nobodys() {
-        let (mut leased, grants) = leader(false);
-        leased.give_back("a", [block(0), block(7)].into_iter());
-        leased.check();
-        assert!(!leased.may_be_put(block(0), at(101)));
-        assert!(leased.may_be_put(block(1), at(101)));
-        assert_eq!(leased.begin_put("a", grants[0], false, true, at(101)), Err(LeaseRefused::NotHeld));
+        let (mut leases, grants) = leader(false);
+        leases.give_back("a", [block(0), block(7)].into_iter());
+        leases.check();
+        assert!(!leases.may_be_put(block(0), at(101)));
+        assert!(leases.may_be_put(block(1), at(101)));
+        assert_eq!(leases.begin_put("a", grants[0], false, true, at(101)), Err(LeaseRefused::NotHeld));
     }
 
     #[test]
     fn one_client_can_not_take_everything() {
-        let (mut leased, _) = leader(false);
-        leased.reserved(InodeId(100), 60_000, Generation(1002));
+        let (mut leases, _) = leader(false);
+        leases.reserved(InodeId(100), 60_000, Generation(1002));
         let blocks: Vec<BlockId> = (10..10 + HELD_COUNT_MAX as u32).map(block).collect();
-        assert_eq!(leased.grant("a", HOST, PLACE, &blocks, None, at(101)), Err(LeaseRefused::TooMany));
-        assert!(leased.grant("a", HOST, PLACE, &blocks[2..], None, at(101)).is_ok());
-        assert!(leased.grant("b", HOST, PLACE, &[block(9000)], None, at(101)).is_ok());
-        leased.give_back("a", blocks.into_iter().chain([block(0), block(1)]));
-        assert_eq!(leased.len(), 1);
-        leased.check();
-        assert_eq!(leased.holders.renewed("a"), None, "a client that holds nothing is not remembered");
+        assert_eq!(leases.grant("a", HOST, PLACE, &blocks, None, at(101)), Err(LeaseRefused::TooMany));
+        assert!(leases.grant("a", HOST, PLACE, &blocks[2..], None, at(101)).is_ok());
+        assert!(leases.grant("b", HOST, PLACE, &[block(9000)], None, at(101)).is_ok());
+        leases.give_back("a", blocks.into_iter().chain([block(0), block(1)]));
+        assert_eq!(leases.len(), 1);
+        leases.check();
+        assert_eq!(leases.holders.renewed("a"), None, "a client that holds nothing is not remembered");
     }
 
     #[test]
     fn one_host_can_not_take_everything_under_many_names() {
-        let (mut leased, _) = leader(false);
+        let (mut leases, _) = leader(false);
         let open = Some(InodeId(40));
         let mut ask = |name: &str, host: IpAddr, home: u64| {
             let blocks = (0..HELD_COUNT_MAX as u32).map(|index| BlockId::new(ContainerId(home), index));
-            leased.grant(name, host, PLACE, &blocks.collect::<Vec<_>>(), open, at(101)).map(drop)
+            leases.grant(name, host, PLACE, &blocks.collect::<Vec<_>>(), open, at(101)).map(drop)
         };
         let answers =
             (2..2 + OUT_COUNT_MAX / HELD_COUNT_MAX).map(|home| ask(&format!("name {home}"), HOST, home as u64));
         assert_eq!(answers.last(), Some(Err(LeaseRefused::TooMany)));
         assert_eq!(ask("b", [10, 0, 0, 1].into(), 1000), Ok(()));
-        leased.check();
+        leases.check();
     }
 }

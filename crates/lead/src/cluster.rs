@@ -43,9 +43,9 @@ pub struct Container {
     pub state: ContainerState,
     /// Members that joined up to this epoch of the pipeline have reported all of the container.
     pub(crate) told: Epoch,
-    pub(crate) leased: u32,
+    pub(crate) leased_index_count: u32,
     /// Of those: by leaders before this one.
-    leased_before: u32,
+    leased_index_count_before: u32,
     /// Bytes of its blocks, about.
     pub(crate) len: u64,
     /// Of those: bytes that no live node has. They cannot be copied, or a writer claimed bytes that it never wrote.
@@ -61,14 +61,14 @@ pub struct Container {
 
 impl Container {
     fn mirrored(row: &ContainerRow) -> Self {
-        let leased = if mutation::is(Mutation::LeaseIndexesAgain) { 0 } else { row.leased };
+        let leased_index_count = if mutation::is(Mutation::LeaseIndexesAgain) { 0 } else { row.leased_index_count };
         Self {
             pipeline: row.pipeline,
             epoch: row.epoch,
             state: row.state,
             told: row.epoch,
-            leased,
-            leased_before: leased,
+            leased_index_count,
+            leased_index_count_before: leased_index_count,
             len: row.len,
             missing_len: 0,
             unconfirmed_len: 0,
@@ -90,13 +90,13 @@ impl Container {
     }
 
     /// Block indexes given out.
-    pub fn leased_count(&self) -> u32 {
-        self.leased
+    pub fn leased_index_count(&self) -> u32 {
+        self.leased_index_count
     }
 
     /// Full containers are sealed. What is being written just then makes them a little longer than that.
     pub(crate) fn is_full(&self, len_max: u64) -> bool {
-        self.held_len() >= len_max || self.in_hand.is_empty() && self.leased >= BlockId::INDEX_COUNT
+        self.held_len() >= len_max || self.in_hand.is_empty() && self.leased_index_count >= BlockId::INDEX_COUNT
     }
 }
 
@@ -205,7 +205,7 @@ impl Cluster {
                     pipeline: *pipeline,
                     epoch: self.pipelines.get(pipeline).map_or(Epoch(1), |pipeline| pipeline.row.epoch),
                     state: ContainerState::Open,
-                    leased: 0,
+                    leased_index_count: 0,
                     len: 0,
                 };
                 self.mirror_container(*id, &row);
@@ -218,7 +218,7 @@ impl Cluster {
             (Command::LeaseIndexes { container, from, up_to, lessee, .. }, _) => {
                 let ours = *lessee == self.lessee;
                 if let Some(container) = self.containers.get_mut(container) {
-                    container.leased = *up_to;
+                    container.leased_index_count = *up_to;
                     if ours && container.in_hand.end == *from {
                         container.in_hand.end = *up_to;
                     } else if ours {
@@ -428,13 +428,17 @@ impl Cluster {
     /// a removed container are not given out any more.
     pub fn was_given_out(&self, block: BlockId) -> bool {
         let home = block.born_in();
-        self.containers.get(&home).map_or(self.was_removed(home), |container| block.index() < container.leased)
+        self.containers
+            .get(&home)
+            .map_or(self.was_removed(home), |container| block.index() < container.leased_index_count)
     }
 
     /// Whether a leader before this one may have given a block out: this one does not know to which client.
     pub fn was_given_out_before(&self, block: BlockId) -> bool {
         let home = block.born_in();
-        self.containers.get(&home).map_or(self.was_removed(home), |container| block.index() < container.leased_before)
+        self.containers
+            .get(&home)
+            .map_or(self.was_removed(home), |container| block.index() < container.leased_index_count_before)
     }
 
     /// It was there once, and emptied.

@@ -16,19 +16,23 @@ use std::collections::BTreeSet;
 use types::ContainerId;
 
 impl Cluster {
-    /// Up to `count` containers behind `after` that may be empty for good; the rows tell which are. `leased` are the
-    /// homes of blocks that clients hold on lease, `doomed` what datanodes are still to delete.
+    /// Up to `count` containers behind `after` that may be empty for good; the rows tell which are. `homes_on_lease` are
+    /// the homes of blocks that clients hold on lease, `doomed` what datanodes are still to delete.
     pub fn removable(
         &self,
         after: Option<ContainerId>,
         count: usize,
-        leased: &BTreeSet<ContainerId>,
+        homes_on_lease: &BTreeSet<ContainerId>,
         doomed: &Doomed,
     ) -> Vec<ContainerId> {
         let from = ContainerId(after.map_or(0, |after| after.0 + 1));
         let owed = doomed.homes();
-        let quiet =
-            self.worklists.sealed.range(from..).copied().filter(|id| !leased.contains(id) && !owed.contains(id));
+        let quiet = self
+            .worklists
+            .sealed
+            .range(from..)
+            .copied()
+            .filter(|id| !homes_on_lease.contains(id) && !owed.contains(id));
         quiet.take(count).collect()
     }
 }

@@ -15,9 +15,9 @@ pub struct Sealing {
 }
 
 impl Sealing {
-    /// `leased` are the homes of blocks that clients hold on lease.
-    pub fn begin(cluster: &Cluster, leased: &BTreeSet<ContainerId>) -> Self {
-        Self { quiet: cluster.worklists.sealing.difference(leased).copied().collect() }
+    /// `homes_on_lease` are the homes of blocks that clients hold on lease.
+    pub fn begin(cluster: &Cluster, homes_on_lease: &BTreeSet<ContainerId>) -> Self {
+        Self { quiet: cluster.worklists.sealing.difference(homes_on_lease).copied().collect() }
     }
 
     /// False: there is nothing to seal, so no further file needs to be looked at.

@@ -42,18 +42,18 @@ pub enum LeftBehind {
 }
 
 impl Surplus {
-    /// `undecided`: some replica that `node` reported is still being written. `leased`: if clients may hold block
+    /// `undecided`: some replica that `node` reported is still being written. `lease_limit`: if clients may hold block
     /// leases, how long one may last.
     pub fn left_behind(
         &mut self,
         node: NodeId,
         undecided: bool,
-        leased: Option<Duration>,
+        lease_limit: Option<Duration>,
         repair: &Repair,
         now: Duration,
     ) -> Option<LeftBehind> {
         let since = self.out_since(node, now);
-        if leased.is_some_and(|limit| now.saturating_sub(since) <= limit) {
+        if lease_limit.is_some_and(|limit| now.saturating_sub(since) <= limit) {
             return Some(LeftBehind::Leased);
         }
         (!self.is_settled(node, repair) || undecided).then_some(LeftBehind::Unsettled)

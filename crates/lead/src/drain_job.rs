@@ -91,8 +91,8 @@ impl Leader {
 
     /// Why a node that is in no pipeline any more may still have what others lack; `None` if it has not.
     fn left_behind(&mut self, node: NodeId, lease_soft: Duration, now: Duration) -> Option<&'static str> {
-        let leased = self.leased.any_out(now).then_some(lease_soft);
-        let left = self.surplus.left_behind(node, self.undecided.has(node), leased, &self.repair, now);
+        let lease_limit = self.block_leases.any_out(now).then_some(lease_soft);
+        let left = self.surplus.left_behind(node, self.undecided.has(node), lease_limit, &self.repair, now);
         left.map(|left| match left {
             LeftBehind::Leased => {
                 "clients may still put small files here that they began before; they are waited for up to a minute"

@@ -22,7 +22,7 @@ pub struct EffectHandler<'a> {
     pub cluster: &'a mut Cluster,
     pub doomed: &'a mut Doomed,
     pub repair: &'a mut Repair,
-    pub leased: &'a BlockLeases,
+    pub block_leases: &'a BlockLeases,
 }
 
 /// Which of the leader's rounds have work now.
@@ -71,7 +71,7 @@ impl EffectHandler<'_> {
             // Members that came to its home since the lease began have no replica; nor have late ones. It is compared
             // when it is complete. Leases of an earlier leader are unknown.
             DoubtCause::Leased => {
-                let put = self.leased.put_of(doubt.block);
+                let put = self.block_leases.put_of(doubt.block);
                 let is_known = put.is_some_and(|put| {
                     !put.is_short && put.home.set.is_some_and(|set| self.cluster.is_held_by(doubt.home, set))
                 });
@@ -102,7 +102,7 @@ mod tests {
         cluster: Cluster,
         doomed: Doomed,
         repair: Repair,
-        leased: BlockLeases,
+        block_leases: BlockLeases,
     }
 
     fn node(number: u8) -> NodeId {
@@ -123,17 +123,17 @@ mod tests {
         let mut cluster = Cluster::load(&rows, 1).unwrap();
         (1..=2).for_each(|number| cluster.on_registered(NOW, node(number), NodeUsage::default()));
         rows.put(namespace::tables::RESERVED, &[], vec![0; 8]);
-        let mut leased = BlockLeases::load(&rows, NOW, Duration::from_secs(60)).unwrap();
-        leased.reserved(InodeId(50), 10, Generation(1001));
+        let mut block_leases = BlockLeases::load(&rows, NOW, Duration::from_secs(60)).unwrap();
+        block_leases.reserved(InodeId(50), 10, Generation(1001));
         let home = LeasedHome { container: HOME, set: cluster.set_of(HOME, &[node(1), node(2)]) };
-        leased.grant("a", [127, 0, 0, 1].into(), home, &[block(0)], None, NOW).unwrap();
-        Leader { cluster, doomed: Doomed::default(), repair: Repair::default(), leased }
+        block_leases.grant("a", [127, 0, 0, 1].into(), home, &[block(0)], None, NOW).unwrap();
+        Leader { cluster, doomed: Doomed::default(), repair: Repair::default(), block_leases }
     }
 
     impl Leader {
         fn tell(&mut self, effects: &Effects, now: Duration) -> Wakeups {
-            let Self { cluster, doomed, repair, leased } = self;
-            let wakes = EffectHandler { cluster, doomed, repair, leased }.on_effects(effects, now);
+            let Self { cluster, doomed, repair, block_leases } = self;
+            let wakes = EffectHandler { cluster, doomed, repair, block_leases }.on_effects(effects, now);
             self.cluster.check();
             wakes
         }
@@ -149,7 +149,7 @@ mod tests {
 
         fn put(&mut self, is_short: bool) {
             let grant = Grant { block: block(0), file: InodeId(50) };
-            self.leased.begin_put("a", grant, is_short, false, NOW).unwrap();
+            self.block_leases.begin_put("a", grant, is_short, false, NOW).unwrap();
         }
     }
 

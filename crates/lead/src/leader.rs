@@ -44,9 +44,9 @@ pub struct Leader {
     /// Processes that registered with ids that no node has.
     pub newcomers: Newcomers,
     /// Writers, and the last renewal of each.
-    pub leases: WriterLeases,
+    pub writer_leases: WriterLeases,
     /// Blocks that clients hold on lease.
-    pub leased: BlockLeases,
+    pub block_leases: BlockLeases,
     /// Replicas to delete.
     pub doomed: Doomed,
     /// Replicas whose blocks are still written.
@@ -95,8 +95,8 @@ impl Leader {
         let mut leader = Self {
             cluster,
             newcomers: Newcomers::default(),
-            leases: WriterLeases::load(rows, now)?,
-            leased: BlockLeases::load(rows, now, lease_soft)?,
+            writer_leases: WriterLeases::load(rows, now)?,
+            block_leases: BlockLeases::load(rows, now, lease_soft)?,
             doomed: Doomed::default(),
             undecided: Undecided::default(),
             withheld_deletions: Undecided::default(),
@@ -161,14 +161,14 @@ impl Leader {
         now: Duration,
     ) -> Result<(LeasedHome, u64), LeaseRefused> {
         let given_before = self.cluster.was_given_out_before(put.block);
-        let home = self.leased.begin_put(holder, put, is_short, given_before, now)?;
-        Ok((home, self.leased.last_put()))
+        let home = self.block_leases.begin_put(holder, put, is_short, given_before, now)?;
+        Ok((home, self.block_leases.last_put()))
     }
 
     /// A change of the namespace was applied, and had these effects.
     pub fn on_effects(&mut self, effects: &Effects, now: Duration) -> Wakeups {
-        let Self { cluster, doomed, repair, leased, .. } = self;
-        EffectHandler { cluster, doomed, repair, leased }.on_effects(effects, now)
+        let Self { cluster, doomed, repair, block_leases, .. } = self;
+        EffectHandler { cluster, doomed, repair, block_leases }.on_effects(effects, now)
     }
 
     /// What decisions about copies rest on.
@@ -204,8 +204,8 @@ impl Leader {
     pub fn check(&self) {
         self.cluster.check();
         self.newcomers.check();
-        self.leases.check();
-        self.leased.check();
+        self.writer_leases.check();
+        self.block_leases.check();
         self.doomed.check();
         self.undecided.check();
         self.withheld_deletions.check();
@@ -321,9 +321,9 @@ pub(crate) mod tests {
         let claim = |index| Grant { block: block(index), file: InodeId(7) };
         assert!(leader.begin_put("old", claim(99), false, NOW).is_ok(), "it may have been given out before");
         assert_eq!(leader.begin_put("thief", claim(100), false, NOW), Err(LeaseRefused::NotHeld));
-        leader.leased.reserved(InodeId(50), 10, Generation(1001));
+        leader.block_leases.reserved(InodeId(50), 10, Generation(1001));
         let home = LeasedHome { container: HOME, set: None };
-        leader.leased.grant("honest", [127, 0, 0, 1].into(), home, &[block(100)], None, NOW).unwrap();
+        leader.block_leases.grant("honest", [127, 0, 0, 1].into(), home, &[block(100)], None, NOW).unwrap();
         leader.check();
     }
 

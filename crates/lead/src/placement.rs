@@ -321,8 +321,10 @@ impl Cluster {
             return Plan::Propose(Command::Seal { container: home, len: container.held_len() });
         }
         if container.in_hand.is_empty() {
-            let (from, up_to) =
-                (container.leased, container.leased + lease_count(container, block_len, self.container_len_max));
+            let (from, up_to) = (
+                container.leased_index_count,
+                container.leased_index_count + lease_count(container, block_len, self.container_len_max),
+            );
             return Plan::Propose(Command::LeaseIndexes {
                 container: home,
                 from,

@@ -74,8 +74,8 @@ impl Cluster {
             let low = container.in_hand.len() as u32 <= count / 4;
             (low && count > 0).then(|| Command::LeaseIndexes {
                 container: *home,
-                from: container.leased,
-                up_to: container.leased + count,
+                from: container.leased_index_count,
+                up_to: container.leased_index_count + count,
                 lessee: self.lessee(),
                 len: container.held_len(),
             })
@@ -130,5 +130,5 @@ pub(crate) fn lease_count(container: &Container, block_len: u64, len_max: u64) -
     let usual = written_len.checked_div(container.given_count).unwrap_or(block_len).max(1);
     let room = len_max.saturating_sub(container.held_len()) / usual;
     let count = u32::try_from(room).unwrap_or(u32::MAX).clamp(LEASE_COUNT_MIN, LEASE_COUNT_MAX);
-    count.min(BlockId::INDEX_COUNT - container.leased.min(BlockId::INDEX_COUNT))
+    count.min(BlockId::INDEX_COUNT - container.leased_index_count.min(BlockId::INDEX_COUNT))
 }

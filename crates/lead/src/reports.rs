@@ -146,7 +146,7 @@ impl Leader {
     /// Whether a client may still put a file with each of these blocks. To be asked before the rows are read: what
     /// nobody may put then can only have an owner already.
     pub fn may_be_put(&self, told: &[ReportedReplica], now: Duration) -> Vec<bool> {
-        told.iter().map(|told| self.leased.may_be_put(told.block, now)).collect()
+        told.iter().map(|told| self.block_leases.may_be_put(told.block, now)).collect()
     }
 
     /// Replicas of `node` that are judged again and again until their blocks are complete; and those that safe mode has

@@ -37,8 +37,8 @@ impl Leader {
 
     /// Containers that may be empty for good, some at a time; the rows decide.
     pub fn next_removable(&mut self, now: Duration) -> Vec<ContainerId> {
-        let Some(leased) = self.leased.homes(now) else { return Vec::new() };
-        let some = self.cluster.removable(self.removal_after, REMOVABLE_COUNT_MAX, &leased, &self.doomed);
+        let Some(homes_on_lease) = self.block_leases.homes(now) else { return Vec::new() };
+        let some = self.cluster.removable(self.removal_after, REMOVABLE_COUNT_MAX, &homes_on_lease, &self.doomed);
         assert!(some.len() <= REMOVABLE_COUNT_MAX, "{} containers in one round", some.len());
         self.removal_after = some.last().copied().filter(|_| some.len() == REMOVABLE_COUNT_MAX);
         some
@@ -46,7 +46,7 @@ impl Leader {
 
     /// A look at the containers that take no more blocks; `None`: clients may hold blocks of any.
     pub fn begin_sealing(&self, now: Duration) -> Option<Sealing> {
-        self.leased.homes(now).map(|leased| Sealing::begin(&self.cluster, &leased))
+        self.block_leases.homes(now).map(|homes| Sealing::begin(&self.cluster, &homes))
     }
 
     /// Deletions do not wait for a node that is gone. When it returns, also without having registered anew, it is asked

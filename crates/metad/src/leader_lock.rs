@@ -163,9 +163,9 @@ mod tests {
     fn a_thread_takes_it_again_once_it_has_let_go() {
         let lock = lock();
         for number in 1..=1000 {
-            lock.lock().leased.renew("a", Duration::from_secs(number));
+            lock.lock().block_leases.renew("a", Duration::from_secs(number));
         }
-        assert_eq!(lock.lock().with_random().0.leased.len(), 0);
+        assert_eq!(lock.lock().with_random().0.block_leases.len(), 0);
     }
 
     #[test]

@@ -70,22 +70,22 @@ pub(crate) async fn take(core: &Arc<Core>, file: FileId, holder: &str) {
 /// Resumes interrupted work: files that were being recovered when this server stopped, and those of silent holders.
 pub(crate) async fn look_after_leases(core: &Arc<Core>) -> Result<(), types::rows::RowsError> {
     let now = core.monotonic();
-    core.leader().leased.sweep(now);
+    core.leader().block_leases.sweep(now);
     if core.safe_mode()?.is_some() {
         return Ok(()); // files stay open; their writers are looked after when it is over
     }
-    let mut holders = core.leader().leases.silent(now, core.config.lease_hard());
+    let mut holders = core.leader().writer_leases.silent(now, core.config.lease_hard());
     holders.retain(|holder| holder != RECOVERY_HOLDER);
     holders.push(RECOVERY_HOLDER.to_owned());
     for holder in holders {
         take_all(core, &holder, now).await?;
     }
     // Clients that closed all they had and went.
-    let silent = core.leader().leases.silent(now, core.config.lease_soft());
+    let silent = core.leader().writer_leases.silent(now, core.config.lease_soft());
     for holder in silent {
         let of_whom = holder.clone();
         if core.chore_rows(move |rows| read::lease_files(rows, &of_whom, None, 1)).await?.is_empty() {
-            core.leader().leases.forget(&holder, now.saturating_sub(core.config.lease_soft()));
+            core.leader().writer_leases.forget(&holder, now.saturating_sub(core.config.lease_soft()));
         }
     }
     Ok(())
@@ -99,11 +99,11 @@ async fn take_all(core: &Arc<Core>, holder: &str, seen: Duration) -> Result<(), 
         let of_whom = holder.to_owned();
         let files = core.chore_rows(move |rows| read::lease_files(rows, &of_whom, after, PAGE_COUNT)).await?;
         if after.is_none() && files.is_empty() {
-            core.leader().leases.forget(holder, seen.saturating_sub(limit));
+            core.leader().writer_leases.forget(holder, seen.saturating_sub(limit));
         }
         after = files.last().copied();
         for file in files {
-            if !core.leader().leases.may_be_taken(holder, core.monotonic(), limit) {
+            if !core.leader().writer_leases.may_be_taken(holder, core.monotonic(), limit) {
                 return Ok(());
             }
             if core.recoveries.has_room() && !core.recoveries.is_running(file) {
@@ -300,11 +300,11 @@ mod tests {
         let (_dir, metad, core) = with_node().await;
         create(&core, &FsPath::parse("/f").unwrap()).await;
         let now = core.monotonic();
-        core.leader().leases.asks("writer");
-        core.leader().leases.answered("writer", true, now);
+        core.leader().writer_leases.asks("writer");
+        core.leader().writer_leases.answered("writer", true, now);
         take_all(&core, "writer", now).await.unwrap();
         assert_eq!(count_of(&core, "writer").await, 1);
-        core.leader().leases.forget("writer", now);
+        core.leader().writer_leases.forget("writer", now);
         take_all(&core, "writer", now).await.unwrap();
         assert_eq!(count_of(&core, "writer").await, 0, "it does not come back");
         drop(core);

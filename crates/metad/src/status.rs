@@ -108,8 +108,8 @@ fn of_leader(core: &Core) -> Value {
             .collect();
         let counts = Counts {
             shortage: leader.shortage,
-            writers: leader.leases.len(),
-            leased: leader.leased.len(),
+            writers: leader.writer_leases.len(),
+            leased: leader.block_leases.len(),
             doomed: leader.doomed.len(),
             complaints: leader.complaints.len(),
         };

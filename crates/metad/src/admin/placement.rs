@@ -69,7 +69,7 @@ fn placed(core: &Core, request: PageRequest) -> told::ListContainersResponse {
                     ContainerState::Sealed => told::ContainerState::Sealed,
                 }
                 .into(),
-                leased: container.leased_count(),
+                leased: container.leased_index_count(),
                 len: container.len_about(),
                 members: cluster.member_ids(id).iter().map(|node| name(cluster, *node)).collect(),
                 whole: cluster.member_ids(id).iter().all(|node| cluster.is_whole(id, *node)),

@@ -18,8 +18,8 @@ pub(super) async fn renew_lease(
     if !request.namespaces.is_empty() {
         return Err(Exception::io("namespaces(CallerNamespaces) should be null or empty"));
     }
-    core.leader().leases.renew(&request.client_name, core.monotonic());
-    core.leader().leased.renew(&request.client_name, core.monotonic());
+    core.leader().writer_leases.renew(&request.client_name, core.monotonic());
+    core.leader().block_leases.renew(&request.client_name, core.monotonic());
     Ok(RenewLeaseResponseProto {})
 }
 
@@ -66,14 +66,14 @@ struct LeaseRequestGuard<'a> {
 impl Drop for LeaseRequestGuard<'_> {
     fn drop(&mut self) {
         if let Some(mut leader) = self.core.leader_unless_broken() {
-            leader.leases.answered(self.holder, self.granted, self.core.monotonic());
+            leader.writer_leases.answered(self.holder, self.granted, self.core.monotonic());
         }
     }
 }
 
 /// Proposes what gives `holder` a file to write.
 pub(super) async fn grant(core: &Core, session: &Session, holder: &str, op: impl Into<Op>) -> Result<Reply, Exception> {
-    core.leader().leases.asks(holder);
+    core.leader().writer_leases.asks(holder);
     let mut asking = LeaseRequestGuard { core, holder, granted: true };
     let changed = core.change_or_doubt(session, op).await;
     let refused = matches!(changed, Err(ChangeError::Refused(_) | ChangeError::NoRoom(_)) | Ok(Reply::Recovery(_)));

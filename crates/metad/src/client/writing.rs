@@ -156,7 +156,7 @@ pub(crate) async fn silent_holder(core: &Core, path: &FsPath) -> Result<Option<S
     let holder = core.rows(move |rows| read::holder_of(rows, &path)).await?;
     let holder = holder.filter(|holder| !holder.recovering).map(|holder| holder.holder);
     let (now, limit) = (core.monotonic(), core.config.lease_soft());
-    Ok(holder.filter(|holder| core.leader().leases.is_silent(holder, now, limit)))
+    Ok(holder.filter(|holder| core.leader().writer_leases.is_silent(holder, now, limit)))
 }
 
 /// What a new block of the file would be, if the client may have one.

@@ -47,7 +47,7 @@ impl<'a> Held<'a> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         if let Some(mut leader) = self.core.leader_unless_broken() {
-            leader.leased.leave_put(self.block, self.number, self.fate);
+            leader.block_leases.leave_put(self.block, self.number, self.fate);
         }
     }
 }
@@ -67,8 +67,8 @@ mod tests {
         let (home, now) = (LeasedHome { container: ContainerId(1), set: None }, core.monotonic());
         let [first, second] = [0, 1].map(|index| BlockId::new(home.container, index));
         let grants = core.with_leader(|leader, _| {
-            leader.leased.reserved(InodeId(50), 10, Generation(1001));
-            leader.leased.grant("a", session.peer, home, &[first, second], None, now).unwrap().0
+            leader.block_leases.reserved(InodeId(50), 10, Generation(1001));
+            leader.block_leases.grant("a", session.peer, home, &[first, second], None, now).unwrap().0
         });
         let (mut in_doubt, _) = Held::begin(&core, "a", grants[0], false).unwrap();
         in_doubt.fate = PutFate::InDoubt;
@@ -82,8 +82,8 @@ mod tests {
         assert!(answer.unwrap_err().to_string().contains("in reserve"));
         drop(refused);
         let later = core.monotonic() + std::time::Duration::from_secs(3600);
-        assert!(core.leader().leased.may_be_put(first, later), "it may still come about");
-        assert!(!core.leader().leased.may_be_put(second, later));
+        assert!(core.leader().block_leases.may_be_put(first, later), "it may still come about");
+        assert!(!core.leader().block_leases.may_be_put(second, later));
         drop(core);
         metad.shutdown().await;
     }

@@ -37,9 +37,9 @@ pub(crate) async fn lease_blocks(
         )));
     }
     core.must_be_changeable(|| "Cannot lease blocks".to_owned())?;
-    core.leader().leased.give_back(&request.holder, request.returned.iter().map(|block| BlockId(*block)));
+    core.leader().block_leases.give_back(&request.holder, request.returned.iter().map(|block| BlockId(*block)));
     // A client that holds all it may gets no set of nodes made either.
-    if !core.leader().leased.has_room(&request.holder, session.address(), core.monotonic()) {
+    if !core.leader().block_leases.has_room(&request.holder, session.address(), core.monotonic()) {
         return Err(refused(&request.holder, &LeaseRefused::TooMany));
     }
     let ask = Ask {
@@ -60,7 +60,7 @@ pub(crate) async fn lease_blocks(
         let mut attempts = 0..RESERVE_ATTEMPTS;
         loop {
             let (address, now) = (session.address(), core.monotonic());
-            let granted = core.leader().leased.grant(&request.holder, address, place, &blocks, open, now);
+            let granted = core.leader().block_leases.grant(&request.holder, address, place, &blocks, open, now);
             match granted {
                 Ok(granted) => break granted,
                 Err(LeaseRefused::NoIds) if attempts.next().is_some() => {}
@@ -100,12 +100,12 @@ fn refused(holder: &str, why: &LeaseRefused) -> Exception {
 /// Ensures that there are ids for `count` files; of many callers who lack them, one proposes.
 async fn reserve(core: &Core, count: usize) -> Result<(), Exception> {
     let _planning = core.plan().await;
-    if core.leader().leased.has_files(count) {
+    if core.leader().block_leases.has_files(count) {
         return Ok(());
     }
     match core.change_unasked(Reserve { count: RESERVE_COUNT }).await {
         Ok(Reply::Reserved { first, generation }) => {
-            core.leader().leased.reserved(first, RESERVE_COUNT, generation);
+            core.leader().block_leases.reserved(first, RESERVE_COUNT, generation);
             Ok(())
         }
         answer => {

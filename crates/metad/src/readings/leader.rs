@@ -58,8 +58,8 @@ fn read(core: &Core, readings: &mut Readings<'_>) {
             ("levada_pipelines", leader.cluster.pipeline_count() as f64),
             ("levada_placement_shortage_bytes", leader.shortage.len as f64),
             ("levada_placement_shortage_containers", leader.shortage.container_count as f64),
-            ("levada_writers", leader.leases.len() as f64),
-            ("levada_leased_blocks", leader.leased.len() as f64),
+            ("levada_writers", leader.writer_leases.len() as f64),
+            ("levada_leased_blocks", leader.block_leases.len() as f64),
             ("levada_pending_deletion_blocks", leader.doomed.len() as f64),
             ("levada_suspect_replicas", leader.complaints.len() as f64),
         ];
