@@ -17,7 +17,7 @@ pub(crate) enum Room {
 
 impl Inner {
     /// A recovery shuts out writers up to its generation. A copy of that very generation is what it came to: where this
-    /// node could not take part in its end, since its own replica is damaged, that copy is what mends it.
+    /// node could not take part in its end, since its own replica is damaged, that copy is what repairs it.
     pub(crate) fn check_fence(&self, identity: Identity, is_copy: bool) -> Result<()> {
         let (block, new) = (identity.block, identity.generation);
         let shut_out = |by: &&Generation| **by > new || **by == new && !is_copy;

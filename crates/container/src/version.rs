@@ -129,7 +129,7 @@ impl VolumeIdentity {
     }
 
     /// Writes whichever of the two files does not say this. A disk that is full opens without the copy.
-    pub(crate) fn mend(&self, layout: &Layout) -> Result<(), VolumeError> {
+    pub(crate) fn repair(&self, layout: &Layout) -> Result<(), VolumeError> {
         let says_this = |path: &Path| matches!(Self::read_at(path, layout), Ok(Some(there)) if there == *self);
         let (version, copy) = (layout.version(), layout.version_copy());
         if !says_this(&version) {

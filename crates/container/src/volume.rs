@@ -154,7 +154,7 @@ impl Volume {
                 Some(want) if want != have.node => {
                     Err(VolumeError::Foreign { dir: layout.dir.display().to_string(), have: have.node, want })
                 }
-                _ => have.mend(layout).map(|()| have),
+                _ => have.repair(layout).map(|()| have),
             };
         }
         check_unused(layout)?;

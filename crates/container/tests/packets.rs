@@ -175,7 +175,7 @@ fn damage_in_our_partial_chunk_stops_the_writer() {
         let error = send(&mut writer, &data, 700..800).unwrap_err();
         assert_eq!(error.advice(), Advice::ReportBad, "{error}");
         assert_eq!(volume.verify(block(1)).unwrap_err().advice(), Advice::ReportBad);
-        // The packet that brings the whole chunk again heals it.
+        // The packet that brings the whole chunk again repairs it.
         send(&mut writer, &data, 512..1000).unwrap();
         check(&read(&volume, block(1)), &data);
     }

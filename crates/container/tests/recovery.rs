@@ -204,7 +204,7 @@ fn recovery_takes_finalized_replicas_as_well() {
     }
 }
 
-/// A node whose own replica is damaged cannot take part in the end of a recovery: what that came to mends it.
+/// A node whose own replica is damaged cannot take part in the end of a recovery: what that came to repairs it.
 #[test]
 fn a_copy_of_what_a_recovery_came_to_is_taken() {
     let dir = tempfile::tempdir().unwrap();

@@ -96,7 +96,7 @@ pub struct Limits {
     /// How often a node of ours says that it lives, while those above wait for it.
     pub sign_ms: u64,
     /// Once a majority has put a small block, how long the others are waited for. As long as a disk under load may take
-    /// for a sync; who is later than that is healed, if it lacks the block at all. A guess.
+    /// for a sync; what is later than that is repaired, if it lacks the block at all. A guess.
     pub small_late_ms: u64,
     /// A replica whose chain broke off is reported after so long, if nobody took it up: clients recover in seconds.
     pub left_open_ms: u64,

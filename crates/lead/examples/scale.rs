@@ -137,9 +137,9 @@ fn main() {
 
     let (mut begun, mut steps, mut applied, mut told) = <(Pieces, Pieces, Pieces, Pieces)>::default();
     let (mut splits, mut shortage) = (0, None);
-    let mut mending = begun.time(|| MembershipRound::begin(&cluster, &repair, &rules));
+    let mut round = begun.time(|| MembershipRound::begin(&cluster, &repair, &rules));
     while shortage.is_none() {
-        let command = match steps.time(|| mending.step(&cluster, &repair, &rules, &mut random)) {
+        let command = match steps.time(|| round.step(&cluster, &repair, &rules, &mut random)) {
             MembershipStep::Propose(command) => command,
             MembershipStep::Again => continue,
             MembershipStep::Done(lacking) => {
@@ -155,10 +155,10 @@ fn main() {
             RepairContext { cluster, repair: &mut repair, surplus: &mut surplus, rules }.on_members(&command, &before);
         });
     }
-    begun.print("mending: a round begins");
-    steps.print("mending: a step");
-    applied.print("mending: a change is applied, and mirrored");
-    told.print("mending: its containers are listed");
+    begun.print("membership: a round begins");
+    steps.print("membership: a step");
+    applied.print("membership: a change is applied, and mirrored");
+    told.print("membership: its containers are listed");
     println!("    {splits} splits, {:?}", shortage.unwrap_or_default());
 
     let mut drained = Pieces::default();

@@ -39,8 +39,8 @@ struct Set {
     wanted: u16,
 }
 
-fn set_of(home: ContainerId, healing: &RepairContext<'_>) -> Option<Set> {
-    let row = &healing.cluster.pipeline(healing.cluster.container(home)?.pipeline)?.row;
+fn set_of(home: ContainerId, context: &RepairContext<'_>) -> Option<Set> {
+    let row = &context.cluster.pipeline(context.cluster.container(home)?.pipeline)?.row;
     let wanted = row.wanted;
     Some(Set { epoch: row.epoch, members: row.members.clone(), wanted })
 }
@@ -70,14 +70,14 @@ impl Clearance {
     pub fn on_found(
         &mut self,
         found: impl IntoIterator<Item = (BlockId, Option<BlockView>)>,
-        healing: &RepairContext<'_>,
+        context: &RepairContext<'_>,
     ) -> Vec<NodeId> {
         self.found.extend(found);
         // What is being written again is judged when it is complete.
         let here = self.found.values().flatten().filter(|wanted| wanted.complete && wanted.home == self.home);
         self.asked = here.copied().collect();
-        self.before = set_of(self.home, healing);
-        healing.members_to_ask(self.home)
+        self.before = set_of(self.home, context);
+        context.members_to_ask(self.home)
     }
 
     /// Blocks that the members are asked for.
@@ -86,17 +86,17 @@ impl Clearance {
     }
 
     /// The members' answers. Returns the replicas to delete.
-    pub fn on_answers(self, answers: &Answers, healing: &mut RepairContext<'_>) -> Vec<Cleared> {
-        let (home, now) = (self.home, healing.rules.now);
-        if set_of(home, healing) != self.before {
-            healing.surplus.asked(home, now, false);
+    pub fn on_answers(self, answers: &Answers, context: &mut RepairContext<'_>) -> Vec<Cleared> {
+        let (home, now) = (self.home, context.rules.now);
+        if set_of(home, context) != self.before {
+            context.surplus.asked(home, now, false);
             return Vec::new();
         }
         let (members, wanted) = match self.before {
             Some(set) => (set.members, set.wanted),
-            None => (Vec::new(), healing.rules.usual_replication),
+            None => (Vec::new(), context.rules.usual_replication),
         };
-        let RepairContext { cluster, repair, surplus, .. } = healing;
+        let RepairContext { cluster, repair, surplus, .. } = context;
         assert_eq!(cluster.member_ids(home), members, "the members of {home} that were asked are its members now");
         let places: BTreeMap<BlockId, usize> =
             self.asked.iter().enumerate().map(|(at, wanted)| (wanted.block, at)).collect();
@@ -190,13 +190,13 @@ mod tests {
         assert_eq!(clearance.blocks(), BTreeSet::from([BLOCK]));
         let lost_after = Duration::from_secs(15);
         let rules = LivenessRules { now: NOW, receiving_since: Duration::ZERO, lost_after, usual_replication: 2 };
-        let mut healing = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
-        let nodes = clearance.on_found(found.map(|found| (BLOCK, found)), &healing);
+        let mut context = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
+        let nodes = clearance.on_found(found.map(|found| (BLOCK, found)), &context);
         assert_eq!(nodes, [id(1), id(2)]);
         let count = clearance.asked().len();
         let said = said.map(|said| said.map(|said| vec![said; count]));
         let answers = Answers::new(count, nodes.into_iter().zip(said));
-        clearance.on_answers(&answers, &mut healing);
+        clearance.on_answers(&answers, &mut context);
         assert_eq!(surplus.orders(id(3), NOW).len(), goes, "{generation} {found:?} {answers:?}");
     }
 

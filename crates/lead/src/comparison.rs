@@ -65,12 +65,12 @@ pub struct Comparison {
 
 impl Comparison {
     /// `None`: there is no such container.
-    pub fn begin(home: ContainerId, healing: &mut RepairContext<'_>) -> Option<Self> {
-        let pipeline = healing.cluster.container(home)?.pipeline;
-        let row = &healing.cluster.pipeline(pipeline)?.row;
+    pub fn begin(home: ContainerId, context: &mut RepairContext<'_>) -> Option<Self> {
+        let pipeline = context.cluster.container(home)?.pipeline;
+        let row = &context.cluster.pipeline(pipeline)?.row;
         let (epoch, is_joining) = (row.epoch, !row.joining.is_empty());
-        healing.repair.begin(home);
-        let members = healing.members_to_ask(home);
+        context.repair.begin(home);
+        let members = context.members_to_ask(home);
         let (open, sum) = (BTreeSet::new(), Outcome::default());
         Some(Self { home, pipeline, epoch, is_joining, members, open, sum })
     }
@@ -104,8 +104,8 @@ impl Comparison {
         alike
     }
 
-    pub fn on_list(&mut self, blocks: &[BlockView], answers: &Answers, healing: &mut RepairContext<'_>) {
-        let Outcome { lacks, missing, unnamed_len, unanswered } = healing.on_list(blocks, &self.members, answers);
+    pub fn on_list(&mut self, blocks: &[BlockView], answers: &Answers, context: &mut RepairContext<'_>) {
+        let Outcome { lacks, missing, unnamed_len, unanswered } = context.on_list(blocks, &self.members, answers);
         self.sum.lacks += lacks;
         self.sum.missing += missing;
         self.sum.unnamed_len = self.sum.unnamed_len.saturating_add(unnamed_len);
@@ -120,13 +120,13 @@ impl Comparison {
     }
 
     /// All pages were compared, or it does not go on.
-    pub fn end(self, healing: &mut RepairContext<'_>) -> Compared {
-        let passes_over = self.passes_over_missing(healing);
+    pub fn end(self, context: &mut RepairContext<'_>) -> Compared {
+        let passes_over = self.passes_over_missing(context);
         let Self { home, epoch, mut sum, .. } = self;
         if mutation::is(Mutation::WholeUnanswered) {
             sum.unanswered = 0;
         }
-        let RepairContext { cluster, repair, rules, .. } = healing;
+        let RepairContext { cluster, repair, rules, .. } = context;
         let now = rules.now;
         // What was not looked at, or not by all, may still be missing as it was before.
         if sum.unanswered == 0 {
@@ -184,8 +184,8 @@ impl Comparison {
 
     /// Whether a block that no member has is nowhere else either, as far as live nodes can tell. Some of those asked
     /// had all of the container before, and all live former members have reported since.
-    fn passes_over_missing(&self, healing: &RepairContext<'_>) -> bool {
-        let RepairContext { cluster, surplus, rules, .. } = healing;
+    fn passes_over_missing(&self, context: &RepairContext<'_>) -> bool {
+        let RepairContext { cluster, surplus, rules, .. } = context;
         let row = cluster.pipeline(self.pipeline).map(|pipeline| &pipeline.row);
         let mut former = row.into_iter().flat_map(|row| &row.former);
         self.members.iter().any(|id| cluster.has_complete(self.home, *id))
@@ -376,7 +376,7 @@ mod tests {
             self.cluster.on_applied(command, &reply);
         }
 
-        fn healing(&mut self) -> RepairContext<'_> {
+        fn repair_context(&mut self) -> RepairContext<'_> {
             let Self { cluster, repair, surplus, .. } = self;
             let (receiving_since, lost_after) = (Duration::ZERO, Duration::from_secs(15));
             let rules = LivenessRules { now: NOW, receiving_since, lost_after, usual_replication: 2 };
@@ -386,8 +386,8 @@ mod tests {
         /// Compares blocks 0, 1, … : a letter for each member says what it has of it, `F`it, `R`eadable, `A`bsent,
         /// `U`nfit, `B`usy; `-` no answer.
         fn compare(&mut self, said: &[&str], open: &[BlockId]) -> Compared {
-            let mut healing = self.healing();
-            let mut comparison = Comparison::begin(HOME, &mut healing).expect("a container");
+            let mut context = self.repair_context();
+            let mut comparison = Comparison::begin(HOME, &mut context).expect("a container");
             let blocks: Vec<BlockView> = (0..said.len() as u32).map(wanted).collect();
             let of = |letter: u8| match letter {
                 b'F' => Some(Fitness::Fit),
@@ -402,9 +402,9 @@ mod tests {
                 said.len(),
                 comparison.members.clone().into_iter().enumerate().map(|(at, id)| (id, list(at))),
             );
-            comparison.on_open(open, healing.repair);
-            comparison.on_list(&blocks, &answers, &mut healing);
-            let compared = comparison.end(&mut healing);
+            comparison.on_open(open, context.repair);
+            comparison.on_list(&blocks, &answers, &mut context);
+            let compared = comparison.end(&mut context);
             self.cluster.check();
             self.repair.check();
             self.surplus.check();
@@ -423,7 +423,7 @@ mod tests {
     fn members_with_the_same_digest_are_alike_unless_a_replica_of_theirs_is_not_to_be_believed() {
         let (mut world, blocks) = (World::new(), [wanted(0), wanted(1)]);
         let are_alike = |world: &mut World, same: &[NodeId]| {
-            let comparison = Comparison::begin(HOME, &mut world.healing()).expect("a container");
+            let comparison = Comparison::begin(HOME, &mut world.repair_context()).expect("a container");
             let are_alike = comparison.are_alike(&blocks, same, &mut world.repair, &world.surplus);
             world.repair.check();
             are_alike
@@ -514,7 +514,7 @@ mod tests {
         }
         world.cluster.on_written(HOME, 100);
         let held_len = |world: &mut World| {
-            world.healing().watch(&mut BTreeSet::new());
+            world.repair_context().watch(&mut BTreeSet::new());
             world.cluster.check();
             world.cluster.container(HOME).unwrap().held_len()
         };
@@ -566,7 +566,7 @@ mod tests {
         }
     }
 
-    /// Its writer said that there is more of it than it wrote, or all its replicas are lost: the rest is healed all the
+    /// Its writer said that there is more of it than it wrote, or all its replicas are lost: the rest is repaired all the
     /// same, and the block stays missing.
     #[test]
     fn a_block_that_nobody_has_keeps_no_container_from_being_whole() {
@@ -631,10 +631,10 @@ mod tests {
     #[test]
     fn a_member_that_was_not_asked_keeps_a_container_from_being_whole() {
         let mut world = World::new();
-        let mut healing = world.healing();
-        let mut comparison = Comparison::begin(HOME, &mut healing).unwrap();
+        let mut context = world.repair_context();
+        let mut comparison = Comparison::begin(HOME, &mut context).unwrap();
         comparison.members.pop();
-        comparison.end(&mut healing);
+        comparison.end(&mut context);
         assert!(world.repair.next_due().is_some_and(|due| due > NOW), "again, later");
     }
 }

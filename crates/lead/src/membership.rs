@@ -221,9 +221,9 @@ impl Cluster {
 #[cfg(test)]
 pub(crate) fn next_change(cluster: &Cluster, rules: &LivenessRules, random: &mut dyn Random) -> Option<Command> {
     let repair = Repair::default();
-    let mut mending = MembershipRound::begin(cluster, &repair, rules);
+    let mut round = MembershipRound::begin(cluster, &repair, rules);
     loop {
-        match mending.step(cluster, &repair, rules, random) {
+        match round.step(cluster, &repair, rules, random) {
             Step::Propose(command) => return Some(command),
             Step::Again => {}
             Step::Done(_) => return None,

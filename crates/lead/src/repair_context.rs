@@ -190,20 +190,20 @@ mod tests {
         };
         let (blocks, members) = ([block(1, lie), block(2, truth)], [node(1), node(2)]);
         let (mut repair, mut surplus, mut known) = (Repair::default(), Surplus::default(), BTreeSet::new());
-        let mut healing = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
-        assert_eq!(healing.watch(&mut known), Some((node(3), true)));
-        assert_eq!(next_change(healing.cluster, &rules, &mut First), None, "it is believed until somebody was asked");
+        let mut context = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
+        assert_eq!(context.watch(&mut known), Some((node(3), true)));
+        assert_eq!(next_change(context.cluster, &rules, &mut First), None, "it is believed until somebody was asked");
         let said = |id| (id, Some(vec![Fitness::Unfit, Fitness::Fit]));
         let answers = Answers::new(blocks.len(), members.map(said));
-        healing.on_doubted(&blocks, &members, &answers);
-        healing.watch(&mut known);
+        context.on_doubted(&blocks, &members, &answers);
+        context.watch(&mut known);
         let members = vec![node(1), node(2), node(4)];
         let expected = Command::SetMembers { pipeline: PipelineId(1), epoch: types::Epoch(1), members };
-        assert_eq!(next_change(healing.cluster, &rules, &mut First), Some(expected));
+        assert_eq!(next_change(context.cluster, &rules, &mut First), Some(expected));
         // Somebody brought it after all.
-        healing.repair.found(blocks[0].block);
-        healing.watch(&mut known);
-        assert_eq!(next_change(healing.cluster, &rules, &mut First), None);
+        context.repair.found(blocks[0].block);
+        context.watch(&mut known);
+        assert_eq!(next_change(context.cluster, &rules, &mut First), None);
     }
 
     /// A node reports damage to blocks that it has nothing to do with, and then to all that it could have: neither
@@ -224,13 +224,13 @@ mod tests {
         let surplus_one = BlockId::new(home, 7);
         let told = ReportedReplica { block: surplus_one, generation, len: 1, file: None, home: None, finalized: true };
         surplus.keep(node(3), told, home, now);
-        let mut healing = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
+        let mut context = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
         let wanted =
             BlockView { file: InodeId(20_000), generation, home, complete: true, block: BlockId(0), len: 0, offset: 0 };
         let open = BlockView { complete: false, ..wanted };
         let mut counts = |number, block: BlockId, wanted: Option<&BlockView>, may_be_put| {
-            healing.on_bad_reported((block, generation), node(number), wanted, may_be_put);
-            healing.repair.is_bad(block, node(number), generation)
+            context.on_bad_reported((block, generation), node(number), wanted, may_be_put);
+            context.repair.is_bad(block, node(number), generation)
         };
         let block = |index: u32| BlockId::new(home, index);
         assert!(!counts(3, block(0), Some(&wanted), false), "it belongs to others");
@@ -245,10 +245,10 @@ mod tests {
         assert!(of_one < 100_000 / 3, "{of_one}");
         assert!(counts(2, block(300_000), Some(&wanted), false), "there is a place left for others");
         let later = Generation(6);
-        healing.on_bad_reported((block(0), later), node(1), Some(&wanted), false);
-        assert!(healing.repair.is_bad(block(0), node(1), later), "one that is known");
-        healing.repair.forget_bad(block(0), node(1));
-        healing.on_bad_reported((block(300_001), generation), node(1), Some(&wanted), false);
-        assert!(healing.repair.is_bad(block(300_001), node(1), generation), "one was replaced");
+        context.on_bad_reported((block(0), later), node(1), Some(&wanted), false);
+        assert!(context.repair.is_bad(block(0), node(1), later), "one that is known");
+        context.repair.forget_bad(block(0), node(1));
+        context.on_bad_reported((block(300_001), generation), node(1), Some(&wanted), false);
+        assert!(context.repair.is_bad(block(300_001), node(1), generation), "one was replaced");
     }
 }

@@ -35,20 +35,20 @@ impl Resizing {
         replication: u16,
         is_open: bool,
         blocks: impl IntoIterator<Item = BlockView>,
-        healing: &mut RepairContext<'_>,
+        context: &mut RepairContext<'_>,
     ) -> BTreeMap<ContainerId, Vec<BlockView>> {
         self.replication = replication;
         self.is_waiting |= is_open;
         let mut by_home: BTreeMap<ContainerId, Vec<BlockView>> = BTreeMap::new();
         for wanted in blocks {
-            if healing.cluster.wanted(wanted.home) == replication {
+            if context.cluster.wanted(wanted.home) == replication {
                 // It may have been on its way elsewhere: what was copied there already is surplus.
-                healing.repair.end_moving(wanted.block);
+                context.repair.end_moving(wanted.block);
                 continue;
             }
             self.is_waiting = true;
             // What is being copied will be looked at when it is.
-            if wanted.complete && !healing.repair.is_copied(wanted.block) {
+            if wanted.complete && !context.repair.is_copied(wanted.block) {
                 by_home.entry(wanted.home).or_default().push(wanted);
             }
         }
@@ -99,8 +99,8 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    pub fn begin(from: ContainerId, to: ContainerId, blocks: &[BlockView], healing: &RepairContext<'_>) -> Self {
-        let RepairContext { cluster, repair, surplus, .. } = healing;
+    pub fn begin(from: ContainerId, to: ContainerId, blocks: &[BlockView], context: &RepairContext<'_>) -> Self {
+        let RepairContext { cluster, repair, surplus, .. } = context;
         let (old, new) = (cluster.member_ids(from).to_vec(), cluster.member_ids(to).to_vec());
         let mut strays: Vec<NodeId> = Vec::new();
         for BlockView { block, generation, len, .. } in blocks {
@@ -114,14 +114,14 @@ impl Transfer {
     }
 
     /// Nodes that have the blocks, or are to have them, and can be asked.
-    pub fn to_ask(&self, healing: &RepairContext<'_>) -> Vec<NodeId> {
+    pub fn to_ask(&self, context: &RepairContext<'_>) -> Vec<NodeId> {
         let both = self.new.iter().chain(self.old.iter().filter(|id| !self.new.contains(id)));
-        healing.cluster.askable(&healing.rules, both.chain(&self.strays).copied())
+        context.cluster.askable(&context.rules, both.chain(&self.strays).copied())
     }
 
     /// The answers. Notes lacking replicas; blocks without any are ready.
-    pub fn on_answers(&mut self, blocks: &[BlockView], answers: &Answers, healing: &mut RepairContext<'_>) {
-        let RepairContext { repair, surplus, .. } = healing;
+    pub fn on_answers(&mut self, blocks: &[BlockView], answers: &Answers, context: &mut RepairContext<'_>) {
+        let RepairContext { repair, surplus, .. } = context;
         for (at, wanted) in blocks.iter().enumerate() {
             let said: BTreeMap<NodeId, Fitness> =
                 answers.nodes().filter_map(|id| Some((id, answers.of(id, at, wanted, repair, surplus)?))).collect();
@@ -154,15 +154,15 @@ impl Transfer {
     }
 
     /// The ready blocks have their home there now, unless another change came between.
-    pub fn on_moved(self, healing: &mut RepairContext<'_>) {
-        let now = healing.rules.now;
+    pub fn on_moved(self, context: &mut RepairContext<'_>) {
+        let now = context.rules.now;
         for BlockView { block, generation, len, file, .. } in self.ready {
-            healing.repair.end_moving(block);
-            healing.cluster.on_written(self.to, len);
+            context.repair.end_moving(block);
+            context.cluster.on_written(self.to, len);
             let told =
                 ReportedReplica { block, generation, len, file: Some(file), home: Some(self.from), finalized: true };
             for node in self.old.iter().filter(|id| !self.new.contains(id)) {
-                healing.surplus.keep(*node, told, self.to, now);
+                context.surplus.keep(*node, told, self.to, now);
             }
         }
     }

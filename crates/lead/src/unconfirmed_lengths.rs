@@ -186,9 +186,9 @@ mod tests {
                 lost_after: Duration::from_secs(1000),
                 usual_replication: 2,
             };
-            let mut healing = RepairContext { cluster, repair: &mut repair, surplus: &mut surplus, rules };
-            healing.watch(&mut BTreeSet::new());
-            let doubted = healing.repair.take_doubts(10);
+            let mut context = RepairContext { cluster, repair: &mut repair, surplus: &mut surplus, rules };
+            context.watch(&mut BTreeSet::new());
+            let doubted = context.repair.take_doubts(10);
             let expected = |index| BlockView {
                 block: block(index),
                 generation: Generation(1),
@@ -201,9 +201,9 @@ mod tests {
             // The third was deleted.
             let found = doubted.iter().map(|block| (*block, (block.index() < 2).then(|| expected(block.index()))));
             let members = [node(1), node(2)];
-            for (_, blocks) in healing.sort_doubts(found.collect::<Vec<_>>()) {
+            for (_, blocks) in context.sort_doubts(found.collect::<Vec<_>>()) {
                 let said = |id| (id, Some(vec![Fitness::Fit, Fitness::Absent]));
-                healing.on_doubted(&blocks, &members, &Answers::new(blocks.len(), members.map(said)));
+                context.on_doubted(&blocks, &members, &Answers::new(blocks.len(), members.map(said)));
             }
             cluster.check();
             doubted.len()

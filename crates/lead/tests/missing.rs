@@ -1,4 +1,4 @@
-//! What nobody has, or nobody who is here, must not keep the rest from being healed. The shipped rules are played with
+//! What nobody has, or nobody who is here, must not keep the rest from being repaired. The shipped rules are played with
 //! nodes that say what the test has them say.
 
 mod next_change;
@@ -83,9 +83,9 @@ impl World {
 
     fn compare(&mut self, home: ContainerId) {
         let rules = self.rules();
-        let mut healing =
+        let mut context =
             RepairContext { cluster: &mut self.cluster, repair: &mut self.repair, surplus: &mut self.surplus, rules };
-        let mut comparison = Comparison::begin(home, &mut healing).unwrap();
+        let mut comparison = Comparison::begin(home, &mut context).unwrap();
         let expected = BlockView {
             block: BlockId::new(home, 1),
             generation: Generation(1001),
@@ -97,8 +97,8 @@ impl World {
         };
         let fitness = if home == SICK { Fitness::Unfit } else { Fitness::Fit };
         let said: Vec<_> = comparison.members().iter().map(|node| (*node, Some(vec![fitness]))).collect();
-        comparison.on_list(&[expected], &Answers::new(1, said), &mut healing);
-        if let Some((pipeline, epoch)) = comparison.end(&mut healing).whole {
+        comparison.on_list(&[expected], &Answers::new(1, said), &mut context);
+        if let Some((pipeline, epoch)) = comparison.end(&mut context).whole {
             self.apply(&Command::Whole { containers: vec![(home, pipeline, epoch)] });
         }
     }

@@ -1,9 +1,9 @@
-//! Healing from a seed: a leader made of `Repair` and `Surplus`, as small as it can be, over nodes that are a map each.
+//! Repair from a seed: a leader made of `Repair` and `Surplus`, as small as it can be, over nodes that are a map each.
 //! Nodes come and go, restart and hang, replicas rot, files are appended to and deleted, replications change, leaders
 //! change.
 //!
 //! What must hold: no replica goes while fewer than wanted others are left; what is under way is bounded; when nothing
-//! happens any more, everything that can be healed is, and what cannot is named.
+//! happens any more, everything that can be repaired is, and what cannot is named.
 
 use lead::{Answers, Lack, Outcome, PlannedCopy, Repair, ReportedReplica, Surplus};
 use namespace::BlockView;
@@ -474,7 +474,7 @@ impl World {
     // ── the leader ──
 
     /// Members that are lost are replaced, if somebody has what they had.
-    fn mend(&mut self) {
+    fn repair(&mut self) {
         let lost: BTreeSet<NodeId> = (0..NODE_COUNT).map(id).filter(|node| self.is_lost(*node)).collect();
         let changed: Vec<NodeId> = lost.symmetric_difference(&self.lost).copied().collect();
         self.lost = lost;
@@ -619,7 +619,7 @@ impl World {
                 self.work(at);
             }
         }
-        self.mend();
+        self.repair();
         self.compare();
         self.settle_surplus();
         self.verify();

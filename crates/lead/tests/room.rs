@@ -1,4 +1,4 @@
-//! Healing in a store that is nearly full: twelve nodes lose one, then another, or one is drained; the shipped rules
+//! Repair in a store that is nearly full: twelve nodes lose one, then another, or one is drained; the shipped rules
 //! are played to the end, with nodes that hold what they were told to copy and no more than they have room for.
 //!
 //! What must hold: no node is ever given more than it has room for; in the end every container has all its copies, or
@@ -22,7 +22,7 @@ const GB: u64 = 1 << 30;
 const SECOND: Duration = Duration::from_secs(1);
 const LOST_AFTER: Duration = Duration::from_secs(15);
 const NODE_COUNT: u8 = 12;
-/// Containers copied in a second, so that several rounds of mending come while others are on their way.
+/// Containers copied in a second, so that several rounds come while others are on their way.
 const COPIES_A_SECOND: usize = 60;
 const CHANGES_A_SECOND: usize = 50;
 /// Seconds between looks at what the cluster counts beside its rows, which go over everything.
@@ -170,7 +170,7 @@ impl World {
     fn second(&mut self) -> bool {
         self.now += SECOND;
         self.beat();
-        let mended = self.mend();
+        let changed = self.repair();
         let copied = self.copy();
         self.clear();
         if self.now.as_secs().is_multiple_of(CHECKED_EACH) {
@@ -178,16 +178,16 @@ impl World {
             self.repair.check();
             self.surplus.check();
         }
-        mended || copied
+        changed || copied
     }
 
-    fn mend(&mut self) -> bool {
+    fn repair(&mut self) -> bool {
         let rules = self.rules();
-        let mut mending = MembershipRound::begin(&self.cluster, &self.repair, &rules);
+        let mut round = MembershipRound::begin(&self.cluster, &self.repair, &rules);
         let mut sources = 0;
         for changes in 0..CHANGES_A_SECOND {
             let command = loop {
-                match mending.step(&self.cluster, &self.repair, &rules, &mut self.random) {
+                match round.step(&self.cluster, &self.repair, &rules, &mut self.random) {
                     MembershipStep::Propose(command) => break command,
                     MembershipStep::Again => {}
                     MembershipStep::Done(shortage) => {
@@ -418,7 +418,7 @@ fn who_has_no_room_after_all_is_relieved() {
     let mut world = World::new(3, false, 70);
     world.lose(id(1));
     world.beat();
-    assert!(world.mend());
+    assert!(world.repair());
     let joined = world.cluster.pipelines().find_map(|(id, known)| Some((id, known.row.joining.first()?.0)));
     let (pipeline, full) = joined.unwrap();
     // Somebody else wrote there: it is full before it has copied anything.
@@ -427,7 +427,7 @@ fn who_has_no_room_after_all_is_relieved() {
     world.beat();
     let homes: Vec<ContainerId> = world.cluster.containers_of(pipeline).collect();
     world.lack(full, &homes);
-    assert!(world.mend());
+    assert!(world.repair());
     assert_eq!(world.repair.needed_len_on(full), 0, "nothing is left that it cannot take");
     world.settle();
     world.check_rest("after it was relieved");

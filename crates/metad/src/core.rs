@@ -66,7 +66,7 @@ pub(crate) struct Core {
     pub(crate) deletion_wake: Notify,
     /// Nodes came, or ids were used up.
     pub(crate) prepare: Notify,
-    /// There may be something to mend, to compare or to move.
+    /// There may be something to repair, to compare or to move.
     pub(crate) repair_wake: Notify,
     /// One permit a call that looks at many rows.
     walks: Arc<Semaphore>,

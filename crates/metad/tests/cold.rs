@@ -105,7 +105,7 @@ async fn who_reads_cold_pages_delays_nobody() {
     };
     let (listed, took) = beside(&world, "beside a listing of 1,000 names", listing).await;
     assert!(took > PAGE * 50, "it was cold: {took:?}");
-    // On a machine that does much else: without the mending each waits for the whole listing.
+    // On a machine that does much else: without the repair each waits for the whole listing.
     let limit = at(&alone, 99) + took / 4;
     assert!(at(&listed, 99) < limit, "{:?} beside a listing, {:?} alone", at(&listed, 99), at(&alone, 99));
     kv::cold::begin(Duration::ZERO);

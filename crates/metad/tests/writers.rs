@@ -1,4 +1,4 @@
-//! Stories of writers in trouble: nodes that fail, leases that are lost, chains that are mended.
+//! Stories of writers in trouble: nodes that fail, leases that are lost, chains that are repaired.
 
 mod support;
 

@@ -87,7 +87,7 @@ pub(crate) struct Plan {
     pub(crate) copies: Vec<MachineCopy>,
     /// Bytes that each node's disk holds.
     pub(crate) capacities: Vec<usize>,
-    /// Before the end disks become nearly full, and a node goes, until what there is room for was healed.
+    /// Before the end disks become nearly full, and a node goes, until what there is room for was repaired.
     pub(crate) squeeze: bool,
     /// Safe mode comes and goes.
     pub(crate) freezes: bool,

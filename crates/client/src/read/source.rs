@@ -144,7 +144,7 @@ impl Source {
                             self.report(block, other, &others_fault).await;
                             return (0, Some(fault));
                         }
-                        // The caller hears of no fault; whoever heals must.
+                        // The caller hears of no fault; whoever repairs must.
                         self.report(block, node, &fault).await;
                     }
                 },

@@ -1,15 +1,15 @@
-//! One step of a round of mending.
+//! One step of a round of membership changes.
 
 use blocks::Command;
 use lead::{Cluster, LivenessRules, MembershipRound, MembershipStep, Repair};
 use types::Random;
 
-/// The next change that a round of mending proposes, if no copy is under way.
+/// The next change that a round of membership changes proposes, if no copy is under way.
 pub(crate) fn next_change(cluster: &Cluster, rules: &LivenessRules, random: &mut dyn Random) -> Option<Command> {
     let repair = Repair::default();
-    let mut mending = MembershipRound::begin(cluster, &repair, rules);
+    let mut round = MembershipRound::begin(cluster, &repair, rules);
     loop {
-        match mending.step(cluster, &repair, rules, random) {
+        match round.step(cluster, &repair, rules, random) {
             MembershipStep::Propose(command) => return Some(command),
             MembershipStep::Again => {}
             MembershipStep::Done(_) => return None,

@@ -113,9 +113,9 @@ async fn bad(core: &Arc<Core>, node: NodeId, replicas: Vec<Replica>) -> Result<(
         let told: Vec<ReportedReplica> = replicas.iter().map(reported_replica).collect();
         for page in told.chunks(VIEW_COUNT) {
             let found = owners(&core, page, core.monotonic())?;
-            core.heal(|healing| {
+            core.with_repair_context(|context| {
                 for (told, wanted, may_be_put) in found {
-                    healing.on_bad_reported((told.block, told.generation), node, wanted.as_ref(), may_be_put);
+                    context.on_bad_reported((told.block, told.generation), node, wanted.as_ref(), may_be_put);
                 }
             });
         }

@@ -63,7 +63,7 @@ async fn doubted(core: &Arc<Core>) -> Result<(), RepairError> {
         let repair = &mut core.leader().repair;
         blocks.iter().for_each(|block| repair.doubt(*block));
     })?;
-    let by_home = core.heal(|healing| healing.sort_doubts(found));
+    let by_home = core.with_repair_context(|context| context.sort_doubts(found));
     let begun = core.monotonic();
     for (home, blocks) in by_home {
         for page in blocks.chunks(PAGE_COUNT) {
@@ -72,9 +72,9 @@ async fn doubted(core: &Arc<Core>) -> Result<(), RepairError> {
                 page.iter().for_each(|wanted| repair.doubt(wanted.block)); // others have their turn
                 continue;
             }
-            let members = core.heal(|healing| healing.members_to_ask(home));
+            let members = core.with_repair_context(|context| context.members_to_ask(home));
             let answers = answers(core, page, &members).await;
-            core.heal(|healing| healing.on_doubted(page, &members, &answers));
+            core.with_repair_context(|context| context.on_doubted(page, &members, &answers));
         }
     }
     Ok(())
@@ -95,7 +95,7 @@ pub(super) async fn look_up(
 
 /// Compares a whole container. The pipeline and epoch of which it is whole, if that is news.
 async fn container(core: &Arc<Core>, home: ContainerId) -> Result<Option<(PipelineId, Epoch)>, RepairError> {
-    let begun = core.heal(|healing| Comparison::begin(home, healing));
+    let begun = core.with_repair_context(|context| Comparison::begin(home, context));
     let Some(mut comparison) = begun else { return Ok(None) };
     let mut place = Some(Place::start(home));
     while let Some(from) = place {
@@ -110,7 +110,7 @@ async fn container(core: &Arc<Core>, home: ContainerId) -> Result<Option<(Pipeli
             break;
         }
     }
-    let compared = core.heal(|healing| comparison.end(healing));
+    let compared = core.with_repair_context(|context| comparison.end(context));
     if compared.missing > 0 {
         tracing::error!(%home, count = compared.missing, "missing blocks: no copy on a live datanode");
     }
@@ -145,7 +145,7 @@ async fn compare_page(core: &Core, home: ContainerId, from: Place, page: &Page, 
         }
     }
     let answers = answers(core, blocks, comparison.members()).await;
-    core.heal(|healing: &mut RepairContext<'_>| comparison.on_list(blocks, &answers, healing));
+    core.with_repair_context(|context: &mut RepairContext<'_>| comparison.on_list(blocks, &answers, context));
 }
 
 /// True if a member of the block's home has a whole replica, of the given length or more.

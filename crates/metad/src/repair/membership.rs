@@ -21,9 +21,9 @@ pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
         }
     }
     let rules_now = rules(core);
-    let mut mending = core.with_leader(|leader, _| MembershipRound::begin(&leader.cluster, &leader.repair, &rules_now));
+    let mut round = core.with_leader(|leader, _| MembershipRound::begin(&leader.cluster, &leader.repair, &rules_now));
     for _ in 0..CHANGE_COUNT_MAX {
-        let Some(command) = next(core, &mut mending) else { return Ok(()) };
+        let Some(command) = next(core, &mut round) else { return Ok(()) };
         note_change(core, &command);
         if let Err(refused) = core.change_blocks(command).await? {
             tracing::debug!(%refused, "change of members superseded");
@@ -34,13 +34,13 @@ pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
 }
 
 /// The next change; `None` when all pipelines were looked at. The cluster is locked for one step at a time.
-fn next(core: &Core, mending: &mut MembershipRound) -> Option<Command> {
+fn next(core: &Core, round: &mut MembershipRound) -> Option<Command> {
     loop {
         let rules = rules(core);
-        let step = core.with_leader(|leader, random| mending.step(&leader.cluster, &leader.repair, &rules, random));
+        let step = core.with_leader(|leader, random| round.step(&leader.cluster, &leader.repair, &rules, random));
         match step {
             MembershipStep::Propose(Command::Carve { .. }) if mutation::is(Mutation::WholePipelinesOnly) => {
-                mending.pass()
+                round.pass()
             }
             MembershipStep::Propose(command) => return Some(command),
             MembershipStep::Again => {}

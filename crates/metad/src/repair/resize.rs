@@ -53,7 +53,8 @@ async fn resize(core: &Arc<Core>, file: FileId) -> Result<bool, RepairError> {
         let Some(found) = found else { break };
         offset = found.next_offset;
         let blocks = found.blocks;
-        let by_home = core.heal(|healing| resizing.on_page(found.replication, found.is_open, blocks, healing));
+        let by_home =
+            core.with_repair_context(|context| resizing.on_page(found.replication, found.is_open, blocks, context));
         for (home, blocks) in by_home {
             if let Some(to) = target(core, home, &resizing, &blocks).await? {
                 move_to(core, home, to, &blocks).await?;
@@ -101,18 +102,18 @@ async fn move_to(
     to: ContainerId,
     blocks: &[BlockView],
 ) -> Result<(), RepairError> {
-    let (mut transfer, nodes) = core.heal(|healing| {
-        let transfer = Transfer::begin(from, to, blocks, healing);
-        let nodes = transfer.to_ask(healing);
+    let (mut transfer, nodes) = core.with_repair_context(|context| {
+        let transfer = Transfer::begin(from, to, blocks, context);
+        let nodes = transfer.to_ask(context);
         (transfer, nodes)
     });
     let answers = answers(core, blocks, &nodes).await;
-    core.heal(|healing| transfer.on_answers(blocks, &answers, healing));
+    core.with_repair_context(|context| transfer.on_answers(blocks, &answers, context));
     if transfer.ready().is_empty() {
         return Ok(());
     }
     let one = |wanted: &BlockView| BlockMove { block: wanted.block, generation: wanted.generation, from, to };
     core.change_unasked(MoveBlocks { moves: transfer.ready().iter().map(one).collect() }).await?;
-    core.heal(|healing| transfer.on_moved(healing));
+    core.with_repair_context(|context| transfer.on_moved(context));
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(super) fn askable(core: &Core, nodes: impl IntoIterator<Item = NodeId>) -> V
 
 impl Core {
     /// What decisions about copies rest on, as of now.
-    pub(crate) fn heal<T>(&self, run: impl FnOnce(&mut RepairContext<'_>) -> T) -> T {
+    pub(crate) fn with_repair_context<T>(&self, run: impl FnOnce(&mut RepairContext<'_>) -> T) -> T {
         let rules = rules(self);
         self.with_leader(|leader, _| run(&mut leader.repair_context(rules)))
     }

@@ -33,9 +33,9 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
 async fn ask(core: &Arc<Core>, home: ContainerId) -> Result<(), RepairError> {
     let mut clearance = Clearance::begin(home, &mut core.leader().surplus);
     let found = look_up(core, clearance.blocks()).await?;
-    let nodes = core.heal(|healing| clearance.on_found(found, healing));
+    let nodes = core.with_repair_context(|context| clearance.on_found(found, context));
     let answers = answers(core, clearance.asked(), &nodes).await;
-    for Cleared { block, node, copies } in core.heal(|healing| clearance.on_answers(&answers, healing)) {
+    for Cleared { block, node, copies } in core.with_repair_context(|context| clearance.on_answers(&answers, context)) {
         tracing::info!(%block, %node, copies, "surplus replica ordered deleted");
     }
     Ok(())

@@ -47,7 +47,7 @@ impl Metad {
         self.safe_mode(SafeModeActionProto::SafemodeLeave).await
     }
 
-    /// All of the namespace but what safe mode itself, its own retries and healing change.
+    /// All of the namespace but what safe mode itself, its own retries and repair change.
     fn frozen_rows(&self) -> FrozenRows {
         use namespace::tables::{ALL, RETRY, RETRY_EXPIRY, SAFE_MODE, VISITOR};
         let may_change = [RETRY, RETRY_EXPIRY, VISITOR, SAFE_MODE];

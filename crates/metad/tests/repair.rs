@@ -1,4 +1,4 @@
-//! Stories of healing: what is called bad, who does not answer, what clients wrote short.
+//! Stories of repair: what is called bad, who does not answer, what clients wrote short.
 
 mod support;
 
