@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! orders ──▶ waiting ──▶ a few threads: fetch ──▶ create_copy ─ write … ─ put ─ verify ──▶ told as put
-//!                           │                                                 └ failed ──▶ failures, told for some seconds
+//!                           │                                                 └ failed ──▶ reported for some seconds
 //!                           └ all together at most so many bytes a second
 //! ```
 //!
@@ -28,10 +28,10 @@ use wire::node::{CopyFailure, CopyOrder};
 
 /// Orders that wait. The metadata server gives some hundred at a time, and the rest again.
 const WAITING_COUNT_MAX: usize = 4000;
-/// A failure is told so long: several heartbeats, should an answer be lost or the leader change.
-const TOLD_FOR: Duration = Duration::from_secs(5);
-/// Failures that are told at a time.
-const TOLD_COUNT_MAX: usize = 1000;
+/// A failure is reported for so long: several heartbeats, should an answer be lost or the leader change.
+const REPORTED_FOR: Duration = Duration::from_secs(5);
+/// Failures that are reported at a time.
+const REPORT_COUNT_MAX: usize = 1000;
 
 #[derive(Debug)]
 pub(crate) struct Copier {
@@ -165,7 +165,7 @@ impl Copier {
 
     pub(crate) fn report(&self, now: Duration) -> Report {
         let mut state = self.lock();
-        let old = |at: &Duration| now.saturating_sub(*at) > TOLD_FOR;
+        let old = |at: &Duration| now.saturating_sub(*at) > REPORTED_FOR;
         while state.failures.front().is_some_and(|(at, _)| old(at)) {
             state.failures.pop_front();
         }
@@ -209,7 +209,7 @@ impl Copier {
                         state.failure_count += 1;
                         failure.number = state.failure_count;
                         tracing::warn!(%block, source = failure.source, why = failure.reason, "a replica was not copied");
-                        if state.failures.len() >= TOLD_COUNT_MAX {
+                        if state.failures.len() >= REPORT_COUNT_MAX {
                             state.failures.pop_front();
                         }
                         state.failures.push_back((now, failure));

@@ -9,61 +9,61 @@ use std::time::Duration;
 use types::BlockId;
 use wire::node::Replica;
 
-/// One is told so long: several heartbeats, should an answer be lost or the leader change.
-const TOLD_FOR: Duration = Duration::from_secs(5);
-/// Damaged replicas that are told at a time.
-const TOLD_COUNT_MAX: usize = 1000;
+/// One is reported for so long: several heartbeats, should an answer be lost or the leader change.
+const REPORTED_FOR: Duration = Duration::from_secs(5);
+/// Damaged replicas that are reported at a time.
+const REPORT_COUNT_MAX: usize = 1000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Damage {
     known: Mutex<VecDeque<Bad>>,
 }
 
-/// A damaged replica: since when it is known, and whether the metadata server was told.
+/// A damaged replica: since when it is known, and whether the metadata server has acknowledged the report.
 #[derive(Debug)]
 struct Bad {
     at: Duration,
     replica: Replica,
-    told: bool,
+    is_acknowledged: bool,
 }
 
 impl Damage {
     /// For the heartbeat.
     pub(crate) fn report(&self, now: Duration) -> Vec<Replica> {
-        let old = |at: Duration| now.saturating_sub(at) > TOLD_FOR;
-        self.lock().iter().filter(|bad| !bad.told || !old(bad.at)).map(|bad| bad.replica).collect()
+        let old = |at: Duration| now.saturating_sub(at) > REPORTED_FOR;
+        self.lock().iter().filter(|bad| !bad.is_acknowledged || !old(bad.at)).map(|bad| bad.replica).collect()
     }
 
     /// The metadata server that leads has heard a report.
     pub(crate) fn acknowledge(&self, bad: &[Replica]) {
         for known in &mut *self.lock() {
-            known.told |= bad.contains(&known.replica);
+            known.is_acknowledged |= bad.contains(&known.replica);
         }
     }
 
     /// Another metadata server leads, or this one has lost what it knew: it is to hear of all damage that is known.
     pub(crate) fn report_again(&self, now: Duration) {
         for known in &mut *self.lock() {
-            (known.told, known.at) = (false, now);
+            (known.is_acknowledged, known.at) = (false, now);
         }
     }
 
     /// So many damaged replicas are to be reported that others should be found later.
     pub(crate) fn is_full(&self) -> bool {
-        self.lock().iter().filter(|bad| !bad.told).count() >= TOLD_COUNT_MAX / 2
+        self.lock().iter().filter(|bad| !bad.is_acknowledged).count() >= REPORT_COUNT_MAX / 2
     }
 
     /// A replica of this node was found damaged: the metadata server is to hear of it.
     pub(crate) fn found(&self, now: Duration, replica: Replica) {
         let mut known = self.lock();
         known.retain(|known| known.replica.block != replica.block);
-        if known.len() >= TOLD_COUNT_MAX {
+        if known.len() >= REPORT_COUNT_MAX {
             // One that was reported already, if there is one.
-            let at = known.iter().position(|bad| bad.told).unwrap_or(0);
+            let at = known.iter().position(|bad| bad.is_acknowledged).unwrap_or(0);
             known.remove(at);
         }
-        known.push_back(Bad { at: now, replica, told: false });
-        assert!(known.len() <= TOLD_COUNT_MAX, "no more damage is known than can be told");
+        known.push_back(Bad { at: now, replica, is_acknowledged: false });
+        assert!(known.len() <= REPORT_COUNT_MAX, "no more damage is known than can be reported");
     }
 
     /// A damaged replica is no more: it was deleted, a good copy has its place, or it reads well again. A metadata
@@ -87,14 +87,14 @@ mod tests {
         let damage = Damage::default();
         let (at, replica) = (Duration::from_secs(100), Replica { block: 7, ..Replica::default() });
         damage.found(at, replica);
-        assert_eq!(damage.report(at + TOLD_FOR * 2), [replica], "nobody has heard of it");
+        assert_eq!(damage.report(at + REPORTED_FOR * 2), [replica], "nobody has heard of it");
         damage.acknowledge(&[replica]);
-        assert_eq!(damage.report(at + TOLD_FOR * 2), []);
+        assert_eq!(damage.report(at + REPORTED_FOR * 2), []);
         assert!(!damage.is_full());
-        damage.report_again(at + TOLD_FOR * 3);
-        assert_eq!(damage.report(at + TOLD_FOR * 9), [replica]);
+        damage.report_again(at + REPORTED_FOR * 3);
+        assert_eq!(damage.report(at + REPORTED_FOR * 9), [replica]);
         damage.forget(BlockId(7));
-        damage.report_again(at + TOLD_FOR * 10);
-        assert_eq!(damage.report(at + TOLD_FOR * 10), []);
+        damage.report_again(at + REPORTED_FOR * 10);
+        assert_eq!(damage.report(at + REPORTED_FOR * 10), []);
     }
 }

@@ -12,28 +12,28 @@ pub(crate) struct Stop {
     watched: UnixStream,
     held: Mutex<Option<UnixStream>>,
     /// For tasks.
-    told: watch::Sender<bool>,
+    stopping: watch::Sender<bool>,
 }
 
 impl Stop {
     pub(crate) fn new() -> io::Result<Self> {
         let (watched, held) = UnixStream::pair()?;
-        Ok(Self { watched, held: Mutex::new(Some(held)), told: watch::Sender::new(false) })
+        Ok(Self { watched, held: Mutex::new(Some(held)), stopping: watch::Sender::new(false) })
     }
 
     pub(crate) fn now(&self) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.told.send_replace(true);
+        self.stopping.send_replace(true);
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        *self.told.borrow()
+        *self.stopping.borrow()
     }
 
     /// Returns at the end of the node.
     pub(crate) async fn wait(&self) {
-        let mut told = self.told.subscribe();
-        let _never_closed = told.wait_for(|stopped| *stopped).await;
+        let mut stopping = self.stopping.subscribe();
+        let _never_closed = stopping.wait_for(|stopped| *stopped).await;
     }
 }
 

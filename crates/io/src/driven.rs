@@ -243,9 +243,9 @@ mod tests {
         let driven = Arc::new(Driven::new(begin));
         let its = Arc::clone(&driven);
         let echo = crate::task::spawn("echo", async move {
-            let mut told = 0;
-            its.run(&mut far, |len| told += len).await;
-            told
+            let mut total = 0;
+            its.run(&mut far, |len| total += len).await;
+            total
         });
         let bytes: Vec<u8> = (0..100_000u32).map(|number| (number * 7 % 251) as u8).collect();
         let (mut inward, mut outward) = near.split();

@@ -135,7 +135,7 @@ fn main() {
     }
     short.print("census: containers with too few members");
 
-    let (mut begun, mut steps, mut applied, mut told) = <(Pieces, Pieces, Pieces, Pieces)>::default();
+    let (mut begun, mut steps, mut applied, mut listed) = <(Pieces, Pieces, Pieces, Pieces)>::default();
     let (mut splits, mut shortage) = (0, None);
     let mut round = begun.time(|| MembershipRound::begin(&cluster, &repair, &rules));
     while shortage.is_none() {
@@ -150,7 +150,7 @@ fn main() {
         splits += usize::from(matches!(command, Command::Carve { .. }));
         applied.time(|| propose(&mut cluster, &command));
         let before = [id(most)];
-        told.time(|| {
+        listed.time(|| {
             let cluster = &mut cluster;
             RepairContext { cluster, repair: &mut repair, surplus: &mut surplus, rules }.on_members(&command, &before);
         });
@@ -158,7 +158,7 @@ fn main() {
     begun.print("membership: a round begins");
     steps.print("membership: a step");
     applied.print("membership: a change is applied, and mirrored");
-    told.print("membership: its containers are listed");
+    listed.print("membership: its containers are listed");
     println!("    {splits} splits, {:?}", shortage.unwrap_or_default());
 
     let mut drained = Pieces::default();

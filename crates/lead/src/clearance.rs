@@ -63,7 +63,7 @@ impl Clearance {
 
     /// Blocks to look up.
     pub fn blocks(&self) -> BTreeSet<BlockId> {
-        self.kept.iter().map(|(_, told)| told.block).collect()
+        self.kept.iter().map(|(_, reported)| reported.block).collect()
     }
 
     /// What the namespace has of them; `None`: no file owns it. Returns the nodes to ask about [`Self::asked`].
@@ -102,13 +102,13 @@ impl Clearance {
             self.asked.iter().enumerate().map(|(at, wanted)| (wanted.block, at)).collect();
         let mut settled_all = true;
         let mut cleared = Vec::new();
-        for (node, told) in self.kept {
-            let Some(at) = places.get(&told.block).copied() else {
-                let found = match self.found.get(&told.block) {
+        for (node, reported) in self.kept {
+            let Some(at) = places.get(&reported.block).copied() else {
+                let found = match self.found.get(&reported.block) {
                     Some(Some(found)) => *found,
                     Some(None) => {
                         // Its file was deleted meanwhile. Only the members of its home get an order for that.
-                        surplus.approve_deletion(home, node, told, now);
+                        surplus.approve_deletion(home, node, reported, now);
                         continue;
                     }
                     None => {
@@ -116,18 +116,18 @@ impl Clearance {
                         continue;
                     }
                 };
-                surplus.forget(home, node, told.block);
+                surplus.forget(home, node, reported.block);
                 // The block has got another home meanwhile, which the node may be of.
-                let belongs = cluster.is_member(found.home, node) && told.generation >= found.generation;
+                let belongs = cluster.is_member(found.home, node) && reported.generation >= found.generation;
                 if found.complete && !belongs {
-                    surplus.keep(node, told, found.home, now);
+                    surplus.keep(node, reported, found.home, now);
                 }
                 continue;
             };
             let expected = &self.asked[at];
-            let is_old = told.generation < expected.generation;
+            let is_old = reported.generation < expected.generation;
             if members.contains(&node) && !is_old {
-                surplus.forget(home, node, told.block);
+                surplus.forget(home, node, reported.block);
                 continue;
             }
             let has = |id: &NodeId| answers.of(*id, at, expected, repair, surplus) == Some(Fitness::Fit);
@@ -136,11 +136,11 @@ impl Clearance {
             // there are enough others.
             let enough = if is_old { 1 } else { usize::from(wanted).max(1) };
             if copies >= enough || mutation::is(Mutation::DeleteSurplusUnasked) {
-                cleared.push(Cleared { block: told.block, node, copies });
-                surplus.approve_deletion(home, node, told, now);
+                cleared.push(Cleared { block: reported.block, node, copies });
+                surplus.approve_deletion(home, node, reported, now);
             } else {
                 settled_all = false;
-                repair.doubt(told.block);
+                repair.doubt(reported.block);
             }
         }
         surplus.asked(home, now, settled_all);
@@ -176,7 +176,7 @@ mod tests {
         let mut cluster = Cluster::load(&rows, 1).unwrap();
         (1..=3).for_each(|number| cluster.on_registered(NOW, id(number), NodeUsage::default()));
         let (mut repair, mut surplus) = (Repair::default(), Surplus::default());
-        let told = ReportedReplica {
+        let reported = ReportedReplica {
             block: BLOCK,
             generation: Generation(generation),
             len: 5,
@@ -184,7 +184,7 @@ mod tests {
             home: None,
             finalized: true,
         };
-        surplus.keep(id(3), told, HOME, NOW);
+        surplus.keep(id(3), reported, HOME, NOW);
         assert_eq!(surplus.next(NOW), Some(HOME));
         let mut clearance = Clearance::begin(HOME, &mut surplus);
         assert_eq!(clearance.blocks(), BTreeSet::from([BLOCK]));

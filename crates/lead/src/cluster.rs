@@ -42,7 +42,7 @@ pub struct Container {
     pub epoch: Epoch,
     pub state: ContainerState,
     /// Members that joined up to this epoch of the pipeline have reported all of the container.
-    pub(crate) told: Epoch,
+    pub(crate) reported_epoch: Epoch,
     pub(crate) leased_index_count: u32,
     /// Of those: by leaders before this one.
     leased_index_count_before: u32,
@@ -66,7 +66,7 @@ impl Container {
             pipeline: row.pipeline,
             epoch: row.epoch,
             state: row.state,
-            told: row.epoch,
+            reported_epoch: row.epoch,
             leased_index_count,
             leased_index_count_before: leased_index_count,
             len: row.len,
@@ -482,7 +482,7 @@ impl Cluster {
     /// Members that joined up to `epoch` have reported what they have of the container; the blocks they lack are known
     /// by name.
     pub(crate) fn on_compared(&mut self, home: ContainerId, epoch: Epoch) {
-        self.change_container(home, |container| container.told = container.told.max(epoch));
+        self.change_container(home, |container| container.reported_epoch = container.reported_epoch.max(epoch));
     }
 
     /// Members that joined up to `epoch` hold every complete block of the container.
@@ -599,7 +599,7 @@ impl Cluster {
                 from.row.container_count -= 1;
                 from.open.retain(|open| *open != home);
             }
-            (container.pipeline, container.epoch, container.told) = (into, epoch, Epoch(0));
+            (container.pipeline, container.epoch, container.reported_epoch) = (into, epoch, Epoch(0));
             if container.state == ContainerState::Open {
                 container.state = ContainerState::Sealing;
             }

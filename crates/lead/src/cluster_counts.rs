@@ -42,7 +42,7 @@ impl Cluster {
             step(&mut pipeline.lagging_count);
         }
         for (node, joined) in &pipeline.row.joining {
-            if *joined > container.epoch.max(container.told)
+            if *joined > container.epoch.max(container.reported_epoch)
                 && let Some(member) = self.nodes.get_mut(node)
             {
                 add(&mut member.incoming_len, len);
@@ -55,12 +55,13 @@ impl Cluster {
         let Some(pipeline) = self.pipelines.get_mut(&id) else { return };
         pipeline.lagging_count = 0;
         for container in pipeline.containers.iter().filter_map(|home| self.containers.get(home)) {
-            let (len, told) = (u128::from(container.held_len()), container.epoch.max(container.told));
+            let (len, reported_epoch) =
+                (u128::from(container.held_len()), container.epoch.max(container.reported_epoch));
             pipeline.lagging_count += u64::from(after.iter().any(|(_, joined)| *joined > container.epoch));
-            for (node, _) in before.iter().filter(|(_, joined)| *joined > told) {
+            for (node, _) in before.iter().filter(|(_, joined)| *joined > reported_epoch) {
                 self.nodes.entry(*node).and_modify(|member| member.incoming_len -= len);
             }
-            for (node, _) in after.iter().filter(|(_, joined)| *joined > told) {
+            for (node, _) in after.iter().filter(|(_, joined)| *joined > reported_epoch) {
                 self.nodes.entry(*node).and_modify(|member| member.incoming_len += len);
             }
         }
@@ -125,7 +126,8 @@ impl Cluster {
                 assert_eq!(container.pipeline, *id, "{home} is listed where it is");
                 len += u128::from(container.held_len());
                 lagging += u64::from(row.joining.iter().any(|(_, joined)| *joined > container.epoch));
-                for (node, _) in row.joining.iter().filter(|(_, joined)| *joined > container.epoch.max(container.told))
+                for (node, _) in
+                    row.joining.iter().filter(|(_, joined)| *joined > container.epoch.max(container.reported_epoch))
                 {
                     *incoming.entry(*node).or_default() += u128::from(container.held_len());
                 }

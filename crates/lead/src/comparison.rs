@@ -444,9 +444,9 @@ mod tests {
         assert!(are_alike(&mut world, &both));
         assert_eq!(world.repair.absent().count(), 0, "it came meanwhile");
         let BlockView { block, generation, len, file, home, .. } = blocks[1];
-        let told =
+        let reported =
             crate::ReportedReplica { block, generation, len, file: Some(file), home: Some(home), finalized: true };
-        world.surplus.approve_deletion(home, id(1), told, NOW);
+        world.surplus.approve_deletion(home, id(1), reported, NOW);
         assert!(!are_alike(&mut world, &both), "its node was told to delete it");
     }
 

@@ -275,9 +275,10 @@ mod tests {
         queue.check();
         queue.on_lost(node(2));
         queue.check();
-        let told: usize = (0..10).map(|second| queue.orders(node(1), Duration::from_secs(second * 4)).len()).sum();
+        let ordered_count: usize =
+            (0..10).map(|second| queue.orders(node(1), Duration::from_secs(second * 4)).len()).sum();
         queue.check();
-        assert_eq!(told, usize::from(ORDERS_UNTIL_DONE));
+        assert_eq!(ordered_count, usize::from(ORDERS_UNTIL_DONE));
         assert_eq!(queue.take_forgettable(10), [doomed(1)]);
     }
 

@@ -52,7 +52,7 @@ impl Surplus {
         repair: &Repair,
         now: Duration,
     ) -> Option<LeftBehind> {
-        let since = self.out_since(node, now);
+        let since = self.drained_since(node, now);
         if lease_limit.is_some_and(|limit| now.saturating_sub(since) <= limit) {
             return Some(LeftBehind::Leased);
         }
@@ -105,28 +105,28 @@ mod tests {
     use types::{BlockId, ContainerId, Generation, InodeId};
 
     #[test]
-    fn a_node_is_drained_when_leases_have_ended_and_it_has_told_all_once_more() {
+    fn a_node_is_drained_when_leases_have_ended_and_it_has_sent_another_catalogue() {
         let (node, limit) = (NodeId([1; 16]), Duration::from_secs(60));
         let at = Duration::from_secs;
         let (mut surplus, repair) = (Surplus::default(), Repair::default());
-        let told = |surplus: &mut Surplus, now| {
+        let send_catalogue = |surplus: &mut Surplus, now| {
             surplus.on_catalogue_begun(node, at(now));
             surplus.on_catalogue_complete(node);
         };
         assert_eq!(surplus.left_behind(node, false, Some(limit), &repair, at(100)), Some(LeftBehind::Leased));
-        told(&mut surplus, 130);
+        send_catalogue(&mut surplus, 130);
         assert_eq!(surplus.left_behind(node, false, Some(limit), &repair, at(160)), Some(LeftBehind::Leased));
         let left = surplus.left_behind(node, false, Some(limit), &repair, at(161));
         assert_eq!(left, Some(LeftBehind::Unsettled), "a client may have put something since");
         assert!(surplus.take_ask(node));
-        told(&mut surplus, 161);
+        send_catalogue(&mut surplus, 161);
         assert_eq!(surplus.left_behind(node, false, Some(limit), &repair, at(161)), None, "the clock may stand still");
         assert_eq!(surplus.left_behind(node, true, None, &repair, at(161)), Some(LeftBehind::Unsettled));
         surplus.on_member_again(node);
         assert_eq!(
             surplus.left_behind(node, false, None, &repair, at(170)),
             Some(LeftBehind::Unsettled),
-            "told before it left"
+            "it sent its catalogue before it left"
         );
     }
     /// It has half of a block, as all have: its writer said that there is more of it. When it tells of the whole one it
@@ -136,7 +136,7 @@ mod tests {
         let (node, home, at) = (NodeId([1; 16]), ContainerId(1), Duration::from_secs);
         let block = BlockId::new(home, 1);
         let (mut surplus, mut repair) = (Surplus::default(), Repair::default());
-        let told = ReportedReplica {
+        let reported = ReportedReplica {
             block,
             generation: Generation(5),
             len: 5,
@@ -144,14 +144,14 @@ mod tests {
             home: Some(home),
             finalized: true,
         };
-        surplus.keep(node, told, home, at(99));
+        surplus.keep(node, reported, home, at(99));
         assert_eq!(
             surplus.left_behind(node, false, None, &repair, at(100)),
             Some(LeftBehind::Unsettled),
             "it is asked"
         );
         surplus.on_catalogue_begun(node, at(101));
-        surplus.keep(node, told, home, at(101));
+        surplus.keep(node, reported, home, at(101));
         surplus.on_catalogue_complete(node);
         assert_eq!(surplus.left_behind(node, false, None, &repair, at(103)), Some(LeftBehind::Unsettled), "not asked");
         repair.on_lack(Lack {
@@ -166,7 +166,7 @@ mod tests {
         });
         assert_eq!(surplus.left_behind(node, false, None, &repair, at(103)), None);
         assert_eq!(surplus.useless_count(node, &repair), 1);
-        surplus.keep(node, ReportedReplica { len: 10, ..told }, home, at(104));
+        surplus.keep(node, ReportedReplica { len: 10, ..reported }, home, at(104));
         assert_eq!(surplus.left_behind(node, false, None, &repair, at(105)), Some(LeftBehind::Unsettled), "a source");
         repair.on_bad(block, node, Generation(5));
         assert_eq!(surplus.left_behind(node, false, None, &repair, at(105)), None, "that cannot be read");

@@ -139,7 +139,7 @@ fn waits_for(picture: &DrainPicture) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leader::tests::{HOME, NOW, begin, block, load, node, rows, rules, run, told};
+    use crate::leader::tests::{HOME, NOW, begin, block, load, node, reported, rows, rules, run};
     use blocks::{Command, JobTask};
     use types::rows::MemoryRows;
 
@@ -171,7 +171,7 @@ mod tests {
         assert!(!settle(&mut leader));
         assert!(matches!(leader.jobs.get(id).unwrap().state, JobState::Waiting(_)), "it is to report all");
         leader.surplus.on_catalogue_begun(node(3), NOW);
-        leader.surplus.keep(node(3), told(1), HOME, NOW);
+        leader.surplus.keep(node(3), reported(1), HOME, NOW);
         leader.surplus.on_catalogue_complete(node(3));
         assert!(!settle(&mut leader));
         leader.surplus.forget(HOME, node(3), block(1));

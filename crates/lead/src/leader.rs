@@ -251,7 +251,7 @@ pub(crate) mod tests {
         BlockId::new(HOME, index)
     }
 
-    pub(crate) fn told(index: u32) -> ReportedReplica {
+    pub(crate) fn reported(index: u32) -> ReportedReplica {
         let (generation, file) = (Generation(1005), Some(InodeId(20_000)));
         ReportedReplica { block: block(index), generation, len: 5, file, home: Some(HOME), finalized: true }
     }

@@ -44,8 +44,8 @@ fn between(from: &Node, to: &Node) -> Distance {
 impl Cluster {
     pub(crate) fn viewpoint<'a>(&self, host: Option<&'a str>) -> Viewpoint<'a> {
         let neighbour = host.and_then(|host| self.nodes.values().find(|member| member.node.is_on(host)));
-        let told = || host.and_then(|host| self.racks.get(host)).cloned();
-        Viewpoint { host, rack: neighbour.map(|member| member.node.rack.clone()).or_else(told) }
+        let of_host = || host.and_then(|host| self.racks.get(host)).cloned();
+        Viewpoint { host, rack: neighbour.map(|member| member.node.rack.clone()).or_else(of_host) }
     }
 
     /// False if the rack of this machine is not known yet.

@@ -149,8 +149,8 @@ impl Repair {
     }
 
     /// A replica of a missing block, and no better than those that existed when that was found: it cannot be copied.
-    pub(crate) fn is_useless(&self, node: NodeId, told: &ReportedReplica) -> bool {
-        self.missing.is_useless(told, self.is_bad(told.block, node, told.generation))
+    pub(crate) fn is_useless(&self, node: NodeId, reported: &ReportedReplica) -> bool {
+        self.missing.is_useless(reported, self.is_bad(reported.block, node, reported.generation))
     }
 
     /// A node that is no member has the block. If a member lacks it and has no order to copy it, it is compared now

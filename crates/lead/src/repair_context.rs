@@ -222,8 +222,9 @@ mod tests {
         let (mut repair, mut surplus) = (Repair::default(), Surplus::default());
         let generation = Generation(5);
         let surplus_one = BlockId::new(home, 7);
-        let told = ReportedReplica { block: surplus_one, generation, len: 1, file: None, home: None, finalized: true };
-        surplus.keep(node(3), told, home, now);
+        let reported =
+            ReportedReplica { block: surplus_one, generation, len: 1, file: None, home: None, finalized: true };
+        surplus.keep(node(3), reported, home, now);
         let mut context = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
         let wanted =
             BlockView { file: InodeId(20_000), generation, home, complete: true, block: BlockId(0), len: 0, offset: 0 };

@@ -54,7 +54,7 @@ impl Cluster {
     pub fn decide_fate(
         &self,
         node: NodeId,
-        told: &ReportedReplica,
+        reported: &ReportedReplica,
         wanted: Option<&BlockView>,
         may_be_put: bool,
     ) -> Judgement {
@@ -62,16 +62,16 @@ impl Cluster {
             if may_be_put && !mutation::is(Mutation::DeleteLeased) {
                 return Judgement { fate: ReplicaFate::Stays, again: true };
             }
-            let fate = if self.was_given_out(told.block) { ReplicaFate::Goes } else { ReplicaFate::Strange };
+            let fate = if self.was_given_out(reported.block) { ReplicaFate::Goes } else { ReplicaFate::Strange };
             return Judgement { fate, again: false };
         };
-        let stale = wanted.complete && told.generation < wanted.generation;
+        let stale = wanted.complete && reported.generation < wanted.generation;
         // While a block is written its chain may have nodes that its home has not yet.
         let elsewhere = wanted.complete && !self.is_member(wanted.home, node) && !mutation::is(Mutation::KeepElsewhere);
         if stale || elsewhere {
             return Judgement { fate: ReplicaFate::Surplus, again: false };
         }
-        let known = told.file == Some(wanted.file) && told.home == Some(wanted.home);
+        let known = reported.file == Some(wanted.file) && reported.home == Some(wanted.home);
         Judgement { fate: if known { ReplicaFate::Stays } else { ReplicaFate::Owned }, again: !wanted.complete }
     }
 }
@@ -101,19 +101,19 @@ pub struct Undecided {
 /// What is kept of one node.
 #[derive(Debug, Default)]
 struct Kept {
-    told: BTreeMap<BlockId, ReportedReplica>,
+    replicas: BTreeMap<BlockId, ReportedReplica>,
     /// When it was all judged again last.
     judged: Option<Duration>,
 }
 
 impl Undecided {
-    pub fn keep(&mut self, node: NodeId, told: ReportedReplica) {
-        let kept_of_node = self.of.get(&node).map_or(0, |kept| kept.told.len());
+    pub fn keep(&mut self, node: NodeId, reported: ReportedReplica) {
+        let kept_of_node = self.of.get(&node).map_or(0, |kept| kept.replicas.len());
         let has_room = kept_of_node < KEPT_COUNT_MAX && self.count < TOTAL_COUNT_MAX;
-        if !has_room && !self.of.get(&node).is_some_and(|kept| kept.told.contains_key(&told.block)) {
+        if !has_room && !self.of.get(&node).is_some_and(|kept| kept.replicas.contains_key(&reported.block)) {
             return;
         }
-        if self.of.entry(node).or_default().told.insert(told.block, told).is_none() {
+        if self.of.entry(node).or_default().replicas.insert(reported.block, reported).is_none() {
             self.count += 1;
         }
     }
@@ -131,22 +131,22 @@ impl Undecided {
             return Vec::new();
         }
         kept.judged = Some(now);
-        kept.told.values().copied().collect()
+        kept.replicas.values().copied().collect()
     }
 
     /// All undecided reports of `node`.
     pub fn of(&self, node: NodeId) -> Vec<ReportedReplica> {
-        self.of.get(&node).into_iter().flat_map(|kept| kept.told.values()).copied().collect()
+        self.of.get(&node).into_iter().flat_map(|kept| kept.replicas.values()).copied().collect()
     }
 
     /// `told` was judged; the one after it is judged next.
-    pub fn settle(&mut self, node: NodeId, told: &ReportedReplica) {
+    pub fn settle(&mut self, node: NodeId, reported: &ReportedReplica) {
         let Some(kept) = self.of.get_mut(&node) else { return };
-        if kept.told.get(&told.block) == Some(told) {
-            kept.told.remove(&told.block);
+        if kept.replicas.get(&reported.block) == Some(reported) {
+            kept.replicas.remove(&reported.block);
             self.count -= 1;
         }
-        if kept.told.is_empty() {
+        if kept.replicas.is_empty() {
             self.of.remove(&node);
         }
     }
@@ -154,18 +154,21 @@ impl Undecided {
     /// `node` is lost. True: some of its replicas were undecided; it has to report them again if it returns.
     pub fn forget(&mut self, node: NodeId) -> bool {
         let Some(kept) = self.of.remove(&node) else { return false };
-        self.count -= kept.told.len();
+        self.count -= kept.replicas.len();
         true
     }
 
     /// The limits, and that nothing is listed for nothing. Looks at everything.
     pub fn check(&self) {
-        for (node, Kept { told: kept, .. }) in &self.of {
+        for (node, Kept { replicas: kept, .. }) in &self.of {
             assert!(!kept.is_empty(), "{node} is listed, and nothing of it is undecided");
             assert!(kept.len() <= KEPT_COUNT_MAX, "{} replicas of {node} are undecided", kept.len());
-            assert!(kept.iter().all(|(block, told)| told.block == *block), "a replica is listed under its block");
+            assert!(
+                kept.iter().all(|(block, reported)| reported.block == *block),
+                "a replica is listed under its block"
+            );
         }
-        let count: usize = self.of.values().map(|kept| kept.told.len()).sum();
+        let count: usize = self.of.values().map(|kept| kept.replicas.len()).sum();
         assert_eq!(self.count, count, "the replicas that are undecided");
         assert!(count <= TOTAL_COUNT_MAX, "{count} replicas are undecided");
     }
@@ -201,7 +204,7 @@ mod tests {
         Cluster::load(&rows, 1).unwrap()
     }
 
-    fn told() -> ReportedReplica {
+    fn reported() -> ReportedReplica {
         let block = BlockId::new(HOME, 3);
         ReportedReplica {
             block,
@@ -227,73 +230,77 @@ mod tests {
 
     #[test]
     fn a_replica_goes_only_when_the_namespace_says_so() {
-        let check = |number: u8, told: ReportedReplica, wanted: Option<BlockView>| {
-            cluster().decide_fate(node(number), &told, wanted.as_ref(), false).fate
+        let check = |number: u8, reported: ReportedReplica, wanted: Option<BlockView>| {
+            cluster().decide_fate(node(number), &reported, wanted.as_ref(), false).fate
         };
         let open = Some(BlockView { complete: false, ..wanted() });
         let whole = Some(wanted());
-        let stale = ReportedReplica { generation: Generation(1004), ..told() };
-        assert_eq!(check(1, told(), whole), ReplicaFate::Stays);
-        assert_eq!(check(1, ReportedReplica { file: None, ..told() }, whole), ReplicaFate::Owned, "told whose it is");
+        let stale = ReportedReplica { generation: Generation(1004), ..reported() };
+        assert_eq!(check(1, reported(), whole), ReplicaFate::Stays);
+        assert_eq!(
+            check(1, ReportedReplica { file: None, ..reported() }, whole),
+            ReplicaFate::Owned,
+            "told whose it is"
+        );
         assert_eq!(check(1, stale, whole), ReplicaFate::Surplus);
         assert_eq!(check(1, stale, open), ReplicaFate::Stays, "the chain may be mended under it");
-        assert_eq!(check(3, told(), whole), ReplicaFate::Surplus, "the home is elsewhere");
-        assert_eq!(check(3, told(), open), ReplicaFate::Stays, "the home may follow");
-        assert_eq!(check(1, told(), None), ReplicaFate::Goes);
-        let held = cluster().decide_fate(node(1), &told(), None, true);
+        assert_eq!(check(3, reported(), whole), ReplicaFate::Surplus, "the home is elsewhere");
+        assert_eq!(check(3, reported(), open), ReplicaFate::Stays, "the home may follow");
+        assert_eq!(check(1, reported(), None), ReplicaFate::Goes);
+        let held = cluster().decide_fate(node(1), &reported(), None, true);
         assert_eq!(held, Judgement { fate: ReplicaFate::Stays, again: true }, "its client may still put it");
         assert_eq!(
-            check(1, ReportedReplica { block: BlockId::new(HOME, 10), ..told() }, None),
+            check(1, ReportedReplica { block: BlockId::new(HOME, 10), ..reported() }, None),
             ReplicaFate::Strange,
             "never given out"
         );
         assert_eq!(
-            check(1, ReportedReplica { block: BlockId::new(ContainerId(9), 0), ..told() }, None),
+            check(1, ReportedReplica { block: BlockId::new(ContainerId(9), 0), ..reported() }, None),
             ReplicaFate::Strange
         );
     }
 
     #[test]
     fn the_last_word_about_a_block_counts_and_there_is_a_bound() {
-        let told = |index: u32, generation| ReportedReplica {
+        let reported = |index: u32, generation| ReportedReplica {
             block: BlockId::new(HOME, index),
             generation: Generation(generation),
-            ..told()
+            ..reported()
         };
         let mut undecided = Undecided::default();
-        undecided.keep(node(1), told(5, 1001));
+        undecided.keep(node(1), reported(5, 1001));
         undecided.check();
-        undecided.keep(node(1), told(5, 1002));
+        undecided.keep(node(1), reported(5, 1002));
         undecided.check();
-        undecided.keep(node(2), told(5, 1001));
+        undecided.keep(node(2), reported(5, 1001));
         undecided.check();
-        assert_eq!(undecided.of(node(1)), [told(5, 1002)]);
-        undecided.settle(node(1), &told(5, 1001));
+        assert_eq!(undecided.of(node(1)), [reported(5, 1002)]);
+        undecided.settle(node(1), &reported(5, 1001));
         undecided.check();
         assert!(undecided.has(node(1)), "another word was judged");
-        undecided.settle(node(1), &told(5, 1002));
+        undecided.settle(node(1), &reported(5, 1002));
         undecided.check();
         assert_eq!((undecided.of(node(1)), undecided.has(node(1)), undecided.has(node(2))), (vec![], false, true));
         for index in 0..2 * KEPT_COUNT_MAX as u32 {
-            undecided.keep(node(1), told(index, 1001));
+            undecided.keep(node(1), reported(index, 1001));
         }
-        undecided.keep(node(1), told(3, 1009));
+        undecided.keep(node(1), reported(3, 1009));
         undecided.check();
         let kept = undecided.of(node(1));
-        assert_eq!((kept.len(), kept[3]), (KEPT_COUNT_MAX, told(3, 1009)));
+        assert_eq!((kept.len(), kept[3]), (KEPT_COUNT_MAX, reported(3, 1009)));
     }
     /// Many nodes that nobody knows may register and tell of as much as they like.
     #[test]
     fn what_all_nodes_tell_has_a_bound_and_a_lost_node_gives_its_place_back() {
-        let told = |index: usize| ReportedReplica { block: BlockId::new(HOME, index as u32), ..told() };
+        let reported = |index: usize| ReportedReplica { block: BlockId::new(HOME, index as u32), ..reported() };
         let mut undecided = Undecided::default();
         for number in 1..=12 {
-            (0..KEPT_COUNT_MAX).for_each(|index| undecided.keep(node(number), told(index)));
+            (0..KEPT_COUNT_MAX).for_each(|index| undecided.keep(node(number), reported(index)));
         }
         undecided.check();
         assert_eq!((undecided.count, undecided.has(node(11))), (TOTAL_COUNT_MAX, false));
         assert!(undecided.forget(node(1)) && !undecided.forget(node(11)));
-        undecided.keep(node(11), told(0));
+        undecided.keep(node(11), reported(0));
         undecided.check();
         assert!(undecided.has(node(11)) && !undecided.has(node(1)));
     }
@@ -303,7 +310,7 @@ mod tests {
     fn what_a_node_told_is_judged_again_once_a_second() {
         let at = Duration::from_millis;
         let mut undecided = Undecided::default();
-        undecided.keep(node(1), told());
+        undecided.keep(node(1), reported());
         let counts = [10_000, 10_001, 10_999, 11_000, 11_500].map(|ms| undecided.due(node(1), at(ms)).len());
         assert_eq!(counts, [1, 0, 0, 1, 0]);
         assert!(undecided.has(node(1)), "it is not decided by that");

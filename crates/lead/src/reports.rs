@@ -119,7 +119,7 @@ impl Leader {
             return None;
         }
         let wakes_repair = !(put.is_empty() && copy_failures.is_empty());
-        let mut reported = HeartbeatOutcome { wakes_repair, ..HeartbeatOutcome::default() };
+        let mut outcome = HeartbeatOutcome { wakes_repair, ..HeartbeatOutcome::default() };
         for (block, generation) in put {
             self.surplus.stays(node, *block);
             self.repair.on_put(node, *block, *generation, now);
@@ -135,32 +135,32 @@ impl Leader {
             }
             self.repair.on_failed(node, failure.block, failure.source, now);
             if let Some(source) = failure.source.filter(|_| failure.is_corrupt) {
-                reported.has_complaint |= self.complaints.note(failure.block, source, Complainant::Ours, now);
+                outcome.has_complaint |= self.complaints.note(failure.block, source, Complainant::Ours, now);
             }
-            reported.failures.push(at);
+            outcome.failures.push(at);
         }
         self.repair.on_working(node, copying, now);
-        Some(reported)
+        Some(outcome)
     }
 
     /// Whether a client may still put a file with each of these blocks. To be asked before the rows are read: what
     /// nobody may put then can only have an owner already.
-    pub fn may_be_put(&self, told: &[ReportedReplica], now: Duration) -> Vec<bool> {
-        told.iter().map(|told| self.block_leases.may_be_put(told.block, now)).collect()
+    pub fn may_be_put(&self, reported: &[ReportedReplica], now: Duration) -> Vec<bool> {
+        reported.iter().map(|reported| self.block_leases.may_be_put(reported.block, now)).collect()
     }
 
     /// Replicas of `node` that are judged again and again until their blocks are complete; and those that safe mode has
     /// kept, when it is over.
     pub fn due_for_decision(&mut self, node: NodeId, is_safe_mode: bool, now: Duration) -> Vec<ReportedReplica> {
-        let mut told = self.undecided.due(node, now);
+        let mut replicas = self.undecided.due(node, now);
         if !is_safe_mode {
-            told.extend(self.withheld_deletions.due(node, now));
+            replicas.extend(self.withheld_deletions.due(node, now));
         }
-        told
+        replicas
     }
 
-    /// `node` is lost. What it told and is not decided is told again, should it come back: nobody keeps it meanwhile,
-    /// and a drain waits for that.
+    /// `node` is lost. What it reported and is not decided is reported again, should it come back: nobody keeps it
+    /// meanwhile, and a drain waits for that.
     pub fn on_lost(&mut self, node: NodeId) {
         let was_undecided = self.undecided.forget(node);
         if self.withheld_deletions.forget(node) || was_undecided {
@@ -178,41 +178,41 @@ impl Leader {
         now: Duration,
     ) -> ReplicaOrders {
         let mut judged = ReplicaOrders::default();
-        for (told, wanted, may_be_put) in replicas {
-            let judgement = self.cluster.decide_fate(node, told, wanted.as_ref(), *may_be_put);
-            if told.finalized {
-                self.cluster.on_confirmed_len(told.block, told.len);
+        for (reported, wanted, may_be_put) in replicas {
+            let judgement = self.cluster.decide_fate(node, reported, wanted.as_ref(), *may_be_put);
+            if reported.finalized {
+                self.cluster.on_confirmed_len(reported.block, reported.len);
             }
-            if mutation::is(Mutation::KeepRemoved) && self.cluster.was_removed(told.block.born_in()) {
+            if mutation::is(Mutation::KeepRemoved) && self.cluster.was_removed(reported.block.born_in()) {
                 continue;
             }
             if is_safe_mode && judgement.fate == ReplicaFate::Goes {
                 // Nothing is deleted in safe mode. The node reports it no second time, so it is judged again when safe
                 // mode ends: until then nothing changes that could decide otherwise.
-                self.withheld_deletions.keep(node, *told);
-                self.undecided.settle(node, told);
+                self.withheld_deletions.keep(node, *reported);
+                self.undecided.settle(node, reported);
                 continue;
             }
-            self.withheld_deletions.settle(node, told);
+            self.withheld_deletions.settle(node, reported);
             let mut again = judgement.again;
             match (judgement.fate, wanted) {
-                (ReplicaFate::Goes, _) => judged.delete.push((told.block, told.generation)),
-                (ReplicaFate::Owned, Some(wanted)) => judged.owners.push((told.block, wanted.file, wanted.home)),
-                (ReplicaFate::Surplus, Some(_)) if comes_to(&self.cluster, &self.repair, node, told.block) => {
+                (ReplicaFate::Goes, _) => judged.delete.push((reported.block, reported.generation)),
+                (ReplicaFate::Owned, Some(wanted)) => judged.owners.push((reported.block, wanted.file, wanted.home)),
+                (ReplicaFate::Surplus, Some(_)) if comes_to(&self.cluster, &self.repair, node, reported.block) => {
                     again = true
                 }
                 (ReplicaFate::Surplus, Some(wanted)) => {
-                    self.surplus.keep(node, *told, wanted.home, now);
-                    self.repair.on_surplus(told.block);
+                    self.surplus.keep(node, *reported, wanted.home, now);
+                    self.repair.on_surplus(reported.block);
                     judged.has_surplus = true;
                 }
-                (ReplicaFate::Strange, _) => judged.strange.push(told.block),
+                (ReplicaFate::Strange, _) => judged.strange.push(reported.block),
                 (ReplicaFate::Stays | ReplicaFate::Owned | ReplicaFate::Surplus, _) => {}
             }
             if again {
-                self.undecided.keep(node, *told);
+                self.undecided.keep(node, *reported);
             } else {
-                self.undecided.settle(node, told);
+                self.undecided.settle(node, reported);
             }
         }
         judged
@@ -261,26 +261,26 @@ impl Leader {
     ) -> Vec<(BlockId, Generation)> {
         let Self { cluster, repair, surplus, .. } = self;
         let mut delete = Vec::new();
-        for (told, wanted) in found {
+        for (reported, wanted) in found {
             // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the block.
             let is_surplus = mutation::is(Mutation::SkipSecondLook)
                 || wanted.is_none()
-                || cluster.decide_fate(node, told, wanted.as_ref(), true).fate == ReplicaFate::Surplus;
+                || cluster.decide_fate(node, reported, wanted.as_ref(), true).fate == ReplicaFate::Surplus;
             let is_doubtful = |wanted: &&BlockView| {
                 if mutation::is(Mutation::TrustDamagedOthers) {
                     return false;
                 }
                 let mut others = cluster.member_ids(wanted.home).iter().filter(|member| **member != node);
-                others.any(|member| repair.is_bad(told.block, *member, wanted.generation))
+                others.any(|member| repair.is_bad(reported.block, *member, wanted.generation))
             };
             if let Some(wanted) = wanted.as_ref().filter(is_doubtful) {
                 // One of those who confirmed it has a damaged one: all of them are asked again.
-                surplus.stays(node, told.block);
-                surplus.keep(node, *told, wanted.home, now);
-            } else if is_surplus && !comes_to(cluster, repair, node, told.block) {
-                delete.push((told.block, told.generation));
+                surplus.stays(node, reported.block);
+                surplus.keep(node, *reported, wanted.home, now);
+            } else if is_surplus && !comes_to(cluster, repair, node, reported.block) {
+                delete.push((reported.block, reported.generation));
             } else {
-                surplus.stays(node, told.block);
+                surplus.stays(node, reported.block);
             }
         }
         delete
@@ -317,7 +317,7 @@ fn comes_to(cluster: &Cluster, repair: &Repair, node: NodeId, block: BlockId) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leader::tests::{HOME, NOW, block, leader, node, told};
+    use crate::leader::tests::{HOME, NOW, block, leader, node, reported};
     use crate::repair::Lack;
     use types::InodeId;
 
@@ -351,12 +351,12 @@ mod tests {
     fn a_replica_without_an_owner_is_deleted_but_not_in_safe_mode() {
         let mut leader = leader();
         let gone = vec![(block(1), GENERATION)];
-        assert_eq!(decide(&mut leader, 1, told(1), None, true), ReplicaOrders::default());
+        assert_eq!(decide(&mut leader, 1, reported(1), None, true), ReplicaOrders::default());
         assert_eq!(leader.due_for_decision(node(1), true, NOW), []);
-        assert_eq!(leader.due_for_decision(node(1), false, NOW), [told(1)], "safe mode is over");
-        assert_eq!(decide(&mut leader, 1, told(1), None, false).delete, gone);
+        assert_eq!(leader.due_for_decision(node(1), false, NOW), [reported(1)], "safe mode is over");
+        assert_eq!(decide(&mut leader, 1, reported(1), None, false).delete, gone);
         assert_eq!(leader.due_for_decision(node(1), false, NOW), []);
-        let strange = ReportedReplica { block: BlockId::new(ContainerId(9), 1), ..told(1) };
+        let strange = ReportedReplica { block: BlockId::new(ContainerId(9), 1), ..reported(1) };
         assert_eq!(decide(&mut leader, 1, strange, None, false).strange, [strange.block]);
     }
 
@@ -364,11 +364,11 @@ mod tests {
     fn a_replica_of_an_open_block_is_judged_until_it_is_complete() {
         let mut leader = leader();
         let open = BlockView { complete: false, ..wanted() };
-        decide(&mut leader, 3, told(1), Some(open), false);
-        assert_eq!(leader.due_for_decision(node(3), true, NOW), [told(1)]);
-        assert!(decide(&mut leader, 3, told(1), Some(wanted()), false).has_surplus, "its home is elsewhere");
+        decide(&mut leader, 3, reported(1), Some(open), false);
+        assert_eq!(leader.due_for_decision(node(3), true, NOW), [reported(1)]);
+        assert!(decide(&mut leader, 3, reported(1), Some(wanted()), false).has_surplus, "its home is elsewhere");
         assert_eq!(leader.due_for_decision(node(3), false, NOW), []);
-        let owner = decide(&mut leader, 1, ReportedReplica { file: None, ..told(1) }, Some(wanted()), false).owners;
+        let owner = decide(&mut leader, 1, ReportedReplica { file: None, ..reported(1) }, Some(wanted()), false).owners;
         assert_eq!(owner, [(block(1), InodeId(20_000), HOME)]);
     }
 
@@ -391,11 +391,11 @@ mod tests {
     fn a_surplus_replica_is_looked_at_once_more_before_it_is_deleted() {
         let mut leader = leader();
         let confirm = |leader: &mut Leader, wanted: Option<BlockView>| {
-            decide(leader, 3, told(1), Some(self::wanted()), false);
-            leader.surplus.approve_deletion(HOME, node(3), told(1), NOW);
+            decide(leader, 3, reported(1), Some(self::wanted()), false);
+            leader.surplus.approve_deletion(HOME, node(3), reported(1), NOW);
             let going = leader.take_surplus(node(3), NOW);
-            assert_eq!(going, [told(1)]);
-            let delete = leader.confirm_surplus(node(3), &[(told(1), wanted)], NOW);
+            assert_eq!(going, [reported(1)]);
+            let delete = leader.confirm_surplus(node(3), &[(reported(1), wanted)], NOW);
             leader.check();
             let is_leaving = leader.surplus.is_leaving(block(1), node(3), GENERATION);
             assert_eq!(is_leaving, !delete.is_empty(), "what is not deleted counts as a copy");
@@ -445,7 +445,7 @@ mod tests {
         let doomed = namespace::DoomedBlock { block: block(1), home: HOME, generation: GENERATION };
         leader.doomed.feed(doomed, &[node(1)]);
         leader.on_deleted(node(1), &[], false, NOW);
-        leader.surplus.approve_deletion(HOME, node(1), told(2), NOW);
+        leader.surplus.approve_deletion(HOME, node(1), reported(2), NOW);
         leader.on_deleted(node(1), &[block(1), block(2)], false, NOW);
         assert_eq!(leader.repair.take_doubts(10), [], "both were ordered");
         leader.on_deleted(node(1), &[block(3)], false, NOW);
@@ -457,7 +457,7 @@ mod tests {
     #[test]
     fn a_replica_whose_deletion_is_dropped_counts_again() {
         let mut leader = leader();
-        leader.surplus.approve_deletion(HOME, node(1), told(1), NOW);
+        leader.surplus.approve_deletion(HOME, node(1), reported(1), NOW);
         leader.take_surplus(node(1), NOW);
         leader.on_orders_dropped(node(1), [block(1)].into_iter());
         assert!(!leader.surplus.is_leaving(block(1), node(1), GENERATION));

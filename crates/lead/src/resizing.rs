@@ -159,10 +159,10 @@ impl Transfer {
         for BlockView { block, generation, len, file, .. } in self.ready {
             context.repair.end_moving(block);
             context.cluster.on_written(self.to, len);
-            let told =
+            let reported =
                 ReportedReplica { block, generation, len, file: Some(file), home: Some(self.from), finalized: true };
             for node in self.old.iter().filter(|id| !self.new.contains(id)) {
-                context.surplus.keep(*node, told, self.to, now);
+                context.surplus.keep(*node, reported, self.to, now);
             }
         }
     }

@@ -56,20 +56,20 @@ pub struct Surplus {
     /// To be deleted, or ordered deleted and not confirmed: up to which generation, and since when.
     leaving: BTreeMap<(BlockId, NodeId), (Generation, Duration)>,
     /// Nodes that left a pipeline: their replicas of it are surplus, and they should send catalogues soon.
-    to_ask: BTreeSet<NodeId>,
+    catalogue_to_request: BTreeSet<NodeId>,
     /// Of nodes that owe a catalogue, or have not ended one yet: whether they began it after they were asked.
-    awaited: BTreeMap<NodeId, bool>,
+    catalogue_awaited: BTreeMap<NodeId, bool>,
     /// Nodes that have sent this process a complete catalogue at some time.
-    told: BTreeSet<NodeId>,
+    sent_catalogue: BTreeSet<NodeId>,
     /// When a node began its catalogue.
-    telling: BTreeMap<NodeId, Duration>,
+    catalogue_begun_at: BTreeMap<NodeId, Duration>,
     /// Nodes that drain and are in no pipeline any more.
-    out: BTreeMap<NodeId, Out>,
+    drained: BTreeMap<NodeId, Drained>,
 }
 
 /// A node that drains, and is in no pipeline any more.
 #[derive(Debug)]
-struct Out {
+struct Drained {
     since: Duration,
     catalogue: Catalogue,
 }
@@ -85,10 +85,10 @@ enum Catalogue {
 
 impl Surplus {
     /// `node` has a replica that does not belong there; the block's home is `home`.
-    pub fn keep(&mut self, node: NodeId, told: ReportedReplica, home: ContainerId, now: Duration) {
+    pub fn keep(&mut self, node: NodeId, reported: ReportedReplica, home: ContainerId, now: Duration) {
         let of_node = self.of_node.get(&node);
         let is_full = self.count >= KEPT_COUNT_MAX || of_node.is_some_and(|kept| kept.len() >= KEPT_OF_NODE_MAX);
-        if is_full && !of_node.is_some_and(|kept| kept.contains(&(home, told.block))) {
+        if is_full && !of_node.is_some_and(|kept| kept.contains(&(home, reported.block))) {
             self.overflowing.insert(node);
             return;
         }
@@ -96,43 +96,45 @@ impl Surplus {
         if of_home.is_empty() {
             self.due.insert((now, home));
         }
-        if of_home.insert((told.block, node), (told, now)).is_none() {
+        if of_home.insert((reported.block, node), (reported, now)).is_none() {
             self.count += 1;
-            self.homes.entry(told.block).or_default().insert(home);
-            self.of_node.entry(node).or_default().insert((home, told.block));
+            self.homes.entry(reported.block).or_default().insert(home);
+            self.of_node.entry(node).or_default().insert((home, reported.block));
         }
     }
 
     /// `node` is to send its catalogue.
     pub fn ask_all(&mut self, node: NodeId) {
-        self.to_ask.insert(node);
-        self.awaited.insert(node, false);
+        self.catalogue_to_request.insert(node);
+        self.catalogue_awaited.insert(node, false);
     }
 
     /// `node` has sent this process a complete catalogue since it was last asked.
     pub(crate) fn has_full_catalogue(&self, node: NodeId) -> bool {
-        self.told.contains(&node) && !self.awaited.contains_key(&node) && !self.overflowing.contains(&node)
+        self.sent_catalogue.contains(&node)
+            && !self.catalogue_awaited.contains_key(&node)
+            && !self.overflowing.contains(&node)
     }
 
     /// `node` begins its catalogue.
     pub fn on_catalogue_begun(&mut self, node: NodeId, now: Duration) {
-        self.telling.insert(node, now);
+        self.catalogue_begun_at.insert(node, now);
         if self.overflowing.remove(&node) {
             // What there was no room for is known when this catalogue is complete, and not before.
-            self.awaited.entry(node).or_insert(true);
+            self.catalogue_awaited.entry(node).or_insert(true);
             self.await_catalogue(node);
         }
-        let is_asked = !self.to_ask.contains(&node);
-        self.awaited.entry(node).and_modify(|begun| *begun = is_asked);
+        let is_asked = !self.catalogue_to_request.contains(&node);
+        self.catalogue_awaited.entry(node).and_modify(|begun| *begun = is_asked);
     }
 
     /// `node` has completed its catalogue. Replicas that are not in it do not exist any more, and are no sources.
     pub fn on_catalogue_complete(&mut self, node: NodeId) {
-        self.told.insert(node);
-        self.awaited.retain(|awaited, begun| *awaited != node || !*begun);
-        let Some(begun) = self.telling.remove(&node) else { return };
-        if let Some(out) = self.out.get_mut(&node).filter(|out| out.catalogue == Catalogue::Asked) {
-            out.catalogue = Catalogue::Complete;
+        self.sent_catalogue.insert(node);
+        self.catalogue_awaited.retain(|id, begun| *id != node || !*begun);
+        let Some(begun) = self.catalogue_begun_at.remove(&node) else { return };
+        if let Some(drained) = self.drained.get_mut(&node).filter(|drained| drained.catalogue == Catalogue::Asked) {
+            drained.catalogue = Catalogue::Complete;
         }
         let is_old = |(home, block): &&(ContainerId, BlockId)| {
             let kept = self.by_home.get(home).and_then(|kept| kept.get(&(*block, node)));
@@ -146,33 +148,35 @@ impl Surplus {
 
     /// What `node` reported was not all that it has.
     fn await_catalogue(&mut self, node: NodeId) {
-        if let Some(out) = self.out.get_mut(&node).filter(|out| out.catalogue == Catalogue::Complete) {
-            out.catalogue = Catalogue::Asked;
+        if let Some(drained) = self.drained.get_mut(&node).filter(|drained| drained.catalogue == Catalogue::Complete) {
+            drained.catalogue = Catalogue::Asked;
         }
     }
 
     /// `node` drains, and is in no pipeline any more: since when?
-    pub(crate) fn out_since(&mut self, node: NodeId, now: Duration) -> Duration {
-        let out = self.out.entry(node).or_insert(Out { since: now, catalogue: Catalogue::NotAsked });
-        out.since
+    pub(crate) fn drained_since(&mut self, node: NodeId, now: Duration) -> Duration {
+        let drained = self.drained.entry(node).or_insert(Drained { since: now, catalogue: Catalogue::NotAsked });
+        drained.since
     }
 
     pub fn on_member_again(&mut self, node: NodeId) {
-        self.out.remove(&node);
+        self.drained.remove(&node);
     }
 
     /// No writer can put anything on `node` any more: it is to send its catalogue once more. True if it has, and no
     /// replica that others may lack is kept, or could not be kept, except useless ones.
     pub(crate) fn is_settled(&mut self, node: NodeId, repair: &Repair) -> bool {
-        let Some(out) = self.out.get_mut(&node) else { return false };
-        if out.catalogue == Catalogue::NotAsked {
-            out.catalogue = Catalogue::Asked;
-            self.to_ask.insert(node);
+        let Some(drained) = self.drained.get_mut(&node) else { return false };
+        if drained.catalogue == Catalogue::NotAsked {
+            drained.catalogue = Catalogue::Asked;
+            self.catalogue_to_request.insert(node);
             // One that is under way may have gone past what came meanwhile.
-            self.telling.remove(&node);
+            self.catalogue_begun_at.remove(&node);
         }
-        let told = out.catalogue == Catalogue::Complete;
-        told && !self.overflowing.contains(&node) && self.kept_of(node).all(|told| repair.is_useless(node, told))
+        let is_complete = drained.catalogue == Catalogue::Complete;
+        is_complete
+            && !self.overflowing.contains(&node)
+            && self.kept_of(node).all(|reported| repair.is_useless(node, reported))
     }
 
     fn kept_of(&self, node: NodeId) -> impl Iterator<Item = &ReportedReplica> {
@@ -182,12 +186,12 @@ impl Surplus {
 
     /// Replicas of `node` that are damaged, or not all of their blocks, which no node has any better.
     pub fn useless_count(&self, node: NodeId, repair: &Repair) -> usize {
-        self.kept_of(node).filter(|told| repair.is_useless(node, told)).count()
+        self.kept_of(node).filter(|reported| repair.is_useless(node, reported)).count()
     }
 
     /// Whether `node` is to send its catalogue; true once for each request.
     pub fn take_ask(&mut self, node: NodeId) -> bool {
-        self.to_ask.remove(&node)
+        self.catalogue_to_request.remove(&node)
     }
 
     /// The next container whose members should be asked.
@@ -201,10 +205,10 @@ impl Surplus {
     pub fn next_of(&mut self, home: ContainerId, limit: usize) -> Vec<(NodeId, ReportedReplica)> {
         let Some(kept) = self.by_home.get(&home) else { return Vec::new() };
         let after = self.asked_up_to.remove(&home).map_or(Bound::Unbounded, Bound::Excluded);
-        let behind = kept.range((after, Bound::Unbounded)).map(|((_, node), (told, _))| (*node, *told));
+        let behind = kept.range((after, Bound::Unbounded)).map(|((_, node), (reported, _))| (*node, *reported));
         let page: Vec<(NodeId, ReportedReplica)> = behind.take(limit).collect();
-        if let Some((node, told)) = page.last().filter(|_| page.len() == limit) {
-            self.asked_up_to.insert(home, (told.block, *node));
+        if let Some((node, reported)) = page.last().filter(|_| page.len() == limit) {
+            self.asked_up_to.insert(home, (reported.block, *node));
         }
         page
     }
@@ -236,7 +240,7 @@ impl Surplus {
                 if self.overflowing.remove(&node) {
                     self.ask_all(node);
                     // A catalogue under way has passed over some already.
-                    self.telling.remove(&node);
+                    self.catalogue_begun_at.remove(&node);
                     self.await_catalogue(node);
                 }
             }
@@ -257,10 +261,10 @@ impl Surplus {
     }
 
     /// Others have the block: the replica is to be deleted, at this generation and below.
-    pub fn approve_deletion(&mut self, home: ContainerId, node: NodeId, told: ReportedReplica, now: Duration) {
-        self.forget(home, node, told.block);
-        self.going.entry(node).or_default().insert(told.block, (told, now));
-        self.leaving.insert((told.block, node), (told.generation, now));
+    pub fn approve_deletion(&mut self, home: ContainerId, node: NodeId, reported: ReportedReplica, now: Duration) {
+        self.forget(home, node, reported.block);
+        self.going.entry(node).or_default().insert(reported.block, (reported, now));
+        self.leaving.insert((reported.block, node), (reported.generation, now));
     }
 
     /// Orders for `node`, returned once. The caller judges each replica again, and calls [`Self::stays`] for those that
@@ -275,8 +279,8 @@ impl Surplus {
         let (sure, old): (Vec<_>, Vec<_>) =
             taken.into_iter().partition(|(_, at)| now.saturating_sub(*at) <= CONFIRMED_FOR);
         // Its node reports it again in its next catalogue.
-        old.into_iter().for_each(|(told, _)| _ = self.stays(node, told.block));
-        sure.into_iter().map(|(told, _)| told).collect()
+        old.into_iter().for_each(|(reported, _)| _ = self.stays(node, reported.block));
+        sure.into_iter().map(|(reported, _)| reported).collect()
     }
 
     /// A replica that was let go is not ordered away, is gone, or was put anew.
@@ -311,7 +315,9 @@ impl Surplus {
         let kept = homes
             .filter_map(|home| self.by_home.get(home))
             .flat_map(|of_home| of_home.range((block, NodeId([0; 16]))..=(block, NodeId([0xff; 16]))));
-        let fit = kept.filter(|(_, (told, _))| told.finalized && told.generation >= generation && told.len >= len);
+        let fit = kept.filter(|(_, (reported, _))| {
+            reported.finalized && reported.generation >= generation && reported.len >= len
+        });
         fit.map(|((_, node), _)| *node).collect()
     }
 
@@ -335,9 +341,9 @@ impl Surplus {
         let mut of_node: BTreeMap<NodeId, BTreeSet<(ContainerId, BlockId)>> = BTreeMap::new();
         for (home, kept) in &self.by_home {
             assert!(!kept.is_empty(), "{home} is listed, and nothing of it is kept");
-            for ((block, node), (told, _)) in kept {
+            for ((block, node), (reported, _)) in kept {
                 of_node.entry(*node).or_default().insert((*home, *block));
-                assert_eq!(told.block, *block, "a replica is listed under its block");
+                assert_eq!(reported.block, *block, "a replica is listed under its block");
                 homes.entry(*block).or_default().insert(*home);
             }
         }
@@ -349,9 +355,13 @@ impl Surplus {
         assert!(self.count <= KEPT_COUNT_MAX, "{} replicas are kept", self.count);
         for (node, going) in &self.going {
             assert!(!going.is_empty(), "{node} is listed, and nothing goes there");
-            for (block, (told, since)) in going {
+            for (block, (reported, since)) in going {
                 let leaving = self.leaving.get(&(*block, *node));
-                assert_eq!(leaving, Some(&(told.generation, *since)), "what goes counts as no copy: {block} on {node}");
+                assert_eq!(
+                    leaving,
+                    Some(&(reported.generation, *since)),
+                    "what goes counts as no copy: {block} on {node}"
+                );
             }
         }
     }
@@ -366,7 +376,7 @@ mod tests {
     #[test]
     fn a_node_that_reports_many_leaves_room_for_others() {
         let (home, one, two) = (ContainerId(1), NodeId([1; 16]), NodeId([2; 16]));
-        let told = |index| {
+        let reported = |index| {
             let (block, generation) = (BlockId::new(home, index), Generation(1001));
             ReportedReplica { block, generation, len: 5, file: None, home: None, finalized: true }
         };
@@ -374,21 +384,21 @@ mod tests {
         let at = Duration::from_secs;
         let report = |surplus: &mut Surplus, count: u32, now| {
             surplus.on_catalogue_begun(one, now);
-            (0..count).for_each(|index| surplus.keep(one, told(index), home, now));
+            (0..count).for_each(|index| surplus.keep(one, reported(index), home, now));
             surplus.on_catalogue_complete(one);
         };
-        surplus.out_since(one, at(1));
+        surplus.drained_since(one, at(1));
         assert!(!surplus.is_settled(one, &repair));
         surplus.take_ask(one);
         let max = u32::try_from(KEPT_OF_NODE_MAX).unwrap();
         report(&mut surplus, max + 7, at(2));
-        surplus.keep(two, told(0), home, at(2));
+        surplus.keep(two, reported(0), home, at(2));
         surplus.check();
         assert_eq!((surplus.len(), surplus.take_ask(one)), (KEPT_OF_NODE_MAX + 1, false));
         assert!(!surplus.has_full_catalogue(one) && !surplus.is_settled(one, &repair));
         report(&mut surplus, max + 7, at(3));
-        assert_eq!(surplus.len(), KEPT_OF_NODE_MAX + 1, "what is told again stays");
-        (0..max).for_each(|index| surplus.forget(home, one, told(index).block));
+        assert_eq!(surplus.len(), KEPT_OF_NODE_MAX + 1, "what is reported again stays");
+        (0..max).for_each(|index| surplus.forget(home, one, reported(index).block));
         assert!(!surplus.is_settled(one, &repair), "seven of its replicas are not known");
         assert!(surplus.take_ask(one) && !surplus.has_full_catalogue(one));
         report(&mut surplus, 0, at(4));
@@ -401,7 +411,7 @@ mod tests {
     fn a_node_that_reported_too_many_is_not_known_while_it_reports_anew() {
         let (node, repair, at) = (NodeId([1; 16]), Repair::default(), Duration::from_secs);
         let mut surplus = Surplus::default();
-        surplus.out_since(node, at(1));
+        surplus.drained_since(node, at(1));
         assert!(!surplus.is_settled(node, &repair) && surplus.take_ask(node));
         surplus.on_catalogue_begun(node, at(2));
         surplus.overflowing.insert(node); // others have all the room
@@ -420,8 +430,8 @@ mod tests {
         let mut surplus = Surplus::default();
         for index in 0..2 {
             let (block, generation) = (BlockId::new(home, index), Generation(1001));
-            let told = ReportedReplica { block, generation, len: 5, file: None, home: None, finalized: true };
-            surplus.keep(NodeId([1; 16]), told, home, now);
+            let reported = ReportedReplica { block, generation, len: 5, file: None, home: None, finalized: true };
+            surplus.keep(NodeId([1; 16]), reported, home, now);
         }
         assert_eq!(surplus.next(now), Some(home));
         assert_eq!(surplus.next_of(home, 2).len(), 2);
@@ -437,15 +447,15 @@ mod tests {
     fn a_replica_is_kept_as_a_source_until_others_have_the_block() {
         let (home, block) = (ContainerId(1), BlockId::new(ContainerId(1), 4));
         let (one, two) = (NodeId([1; 16]), NodeId([2; 16]));
-        let told =
+        let reported =
             ReportedReplica { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
         let now = Duration::from_secs(1);
         let mut surplus = Surplus::default();
-        surplus.keep(one, told, home, now);
+        surplus.keep(one, reported, home, now);
         surplus.check();
-        surplus.keep(two, ReportedReplica { len: 3, ..told }, home, now);
+        surplus.keep(two, ReportedReplica { len: 3, ..reported }, home, now);
         surplus.check();
-        surplus.keep(NodeId([3; 16]), ReportedReplica { finalized: false, ..told }, home, now);
+        surplus.keep(NodeId([3; 16]), ReportedReplica { finalized: false, ..reported }, home, now);
         surplus.check();
         assert_eq!((surplus.next(now), surplus.next(now)), (Some(home), None));
         assert_eq!(surplus.sources(block, Generation(1001), 5), [one]);
@@ -461,7 +471,7 @@ mod tests {
         assert_eq!(surplus.next(now), Some(home), "the rest of them at once");
         surplus.next_of(home, 2);
         surplus.asked(home, now, false);
-        surplus.approve_deletion(home, one, told, now);
+        surplus.approve_deletion(home, one, reported, now);
         surplus.check();
         surplus.forget(home, two, block);
         surplus.check();
@@ -469,48 +479,48 @@ mod tests {
         surplus.check();
         assert!(surplus.is_leaving(block, one, Generation(1001)), "no copy any more");
         assert!(!surplus.is_leaving(block, one, Generation(1002)), "a younger one is none of those");
-        assert_eq!(surplus.orders(one, now), [told]);
+        assert_eq!(surplus.orders(one, now), [reported]);
         assert_eq!((surplus.orders(one, now), surplus.is_empty()), (vec![], true));
         assert_eq!(surplus.sources(block, Generation(1001), 5), []);
-        assert!(surplus.is_leaving(block, one, Generation(1001)), "ordered, and not told gone");
+        assert!(surplus.is_leaving(block, one, Generation(1001)), "ordered, and not reported gone");
         surplus.stays(one, block);
         surplus.check();
         assert!(!surplus.is_leaving(block, one, Generation(1001)));
     }
 
-    /// A node that told of a replica comes back with an empty disk, or somebody tidied up by hand.
+    /// A node that reported a replica comes back with an empty disk, or somebody tidied up by hand.
     #[test]
     fn what_is_not_told_again_is_no_source() {
         let (home, node, at) = (ContainerId(1), NodeId([1; 16]), Duration::from_secs);
-        let told = |index| {
+        let reported = |index| {
             let block = BlockId::new(home, index);
             ReportedReplica { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true }
         };
         let mut surplus = Surplus::default();
-        surplus.keep(node, told(1), home, at(1));
+        surplus.keep(node, reported(1), home, at(1));
         surplus.check();
-        surplus.keep(node, told(2), home, at(1));
+        surplus.keep(node, reported(2), home, at(1));
         surplus.check();
-        surplus.keep(NodeId([2; 16]), told(1), home, at(1));
+        surplus.keep(NodeId([2; 16]), reported(1), home, at(1));
         surplus.check();
         surplus.on_catalogue_begun(node, at(600));
-        surplus.keep(node, told(2), home, at(601));
+        surplus.keep(node, reported(2), home, at(601));
         surplus.check();
         surplus.on_catalogue_complete(node);
         surplus.check();
-        assert_eq!(surplus.sources(told(1).block, Generation(1001), 5), [NodeId([2; 16])]);
-        assert_eq!(surplus.sources(told(2).block, Generation(1001), 5), [node]);
+        assert_eq!(surplus.sources(reported(1).block, Generation(1001), 5), [NodeId([2; 16])]);
+        assert_eq!(surplus.sources(reported(2).block, Generation(1001), 5), [node]);
     }
 
     #[test]
     fn an_order_that_was_not_fetched_is_off() {
         let (home, block, node) = (ContainerId(1), BlockId::new(ContainerId(1), 4), NodeId([1; 16]));
-        let told =
+        let reported =
             ReportedReplica { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
         let mut surplus = Surplus::default();
-        surplus.keep(node, told, home, Duration::ZERO);
+        surplus.keep(node, reported, home, Duration::ZERO);
         surplus.check();
-        surplus.approve_deletion(home, node, told, Duration::ZERO);
+        surplus.approve_deletion(home, node, reported, Duration::ZERO);
         surplus.check();
         assert_eq!(surplus.orders(node, CONFIRMED_FOR + Duration::from_secs(1)), [], "the others may be gone by now");
         assert!(!surplus.is_leaving(block, node, Generation(1001)), "it stays, so it is a copy again");
@@ -519,11 +529,11 @@ mod tests {
     #[test]
     fn what_is_too_old_to_be_true_is_forgotten() {
         let (home, block, node) = (ContainerId(1), BlockId::new(ContainerId(1), 4), NodeId([1; 16]));
-        let told =
+        let reported =
             ReportedReplica { block, generation: Generation(1001), len: 5, file: None, home: None, finalized: true };
         let mut surplus = Surplus::default();
-        surplus.keep(node, told, home, Duration::ZERO);
-        surplus.approve_deletion(home, node, told, Duration::ZERO);
+        surplus.keep(node, reported, home, Duration::ZERO);
+        surplus.approve_deletion(home, node, reported, Duration::ZERO);
         for (now, goes, leaves) in [(CONFIRMED_FOR, 1, 1), (LEAVING_FOR, 0, 1), (LEAVING_FOR + CONFIRMED_FOR, 0, 0)] {
             surplus.expire(now);
             surplus.check();

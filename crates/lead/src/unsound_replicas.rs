@@ -14,7 +14,7 @@ pub struct UnsoundReplicas {
     bad: BTreeSet<(BlockId, NodeId)>,
     missing: BTreeSet<BlockId>,
     /// Containers whose new members have reported: those that came to this pipeline up to this epoch.
-    told: BTreeMap<ContainerId, (PipelineId, Epoch)>,
+    reported: BTreeMap<ContainerId, (PipelineId, Epoch)>,
     /// Blocks of which a copy is ordered, or waits for its turn.
     pub pending_count: u64,
 }
@@ -25,7 +25,7 @@ impl UnsoundReplicas {
             absent: repair.absent().collect(),
             bad: repair.bad().collect(),
             missing: repair.missing().map(|lost| lost.block).collect(),
-            told: repair.reported().collect(),
+            reported: repair.reported().collect(),
             pending_count: repair.pending_count() as u64,
         }
     }
@@ -52,8 +52,8 @@ impl UnsoundReplicas {
         home: ContainerId,
     ) -> impl Iterator<Item = NodeId> + 'a {
         let pipeline = cluster.container(home).map(|container| container.pipeline);
-        let told = self.told.get(&home).filter(|(of, _)| Some(*of) == pipeline).map(|(_, epoch)| *epoch);
-        let has_full_catalogue = move |joined: Epoch| told.is_some_and(|told| told >= joined);
+        let reported_epoch = self.reported.get(&home).filter(|(of, _)| Some(*of) == pipeline).map(|(_, epoch)| *epoch);
+        let has_full_catalogue = move |joined: Epoch| reported_epoch.is_some_and(|epoch| epoch >= joined);
         let members = cluster.member_ids(home).iter().copied();
         members
             .filter(move |id| cluster.node(*id).is_some_and(|member| is_here(member, rules)))

@@ -300,22 +300,22 @@ impl World {
 
     // ── nodes ──
 
-    fn told(&self, node: usize, block: BlockId) -> ReportedReplica {
+    fn reported(&self, node: usize, block: BlockId) -> ReportedReplica {
         let have = self.nodes[node].replicas[&block];
         ReportedReplica { block, generation: have.generation, len: have.len, file: None, home: None, finalized: true }
     }
 
-    /// What becomes of a replica that a node tells of.
+    /// What becomes of a replica that a node reports.
     fn judge(&mut self, node: usize, block: BlockId) {
-        let told = self.told(node, block);
+        let reported = self.reported(node, block);
         let Some(wanted) = self.blocks.get(&block).copied() else {
             self.nodes[node].replicas.remove(&block);
             self.nodes[node].deleted.insert(block);
             return;
         };
         let is_member = self.members[&wanted.home].contains(&id(node));
-        if (!is_member || told.generation < wanted.generation) && !self.repair.wants(id(node), block) {
-            self.surplus.keep(id(node), told, wanted.home, self.now);
+        if (!is_member || reported.generation < wanted.generation) && !self.repair.wants(id(node), block) {
+            self.surplus.keep(id(node), reported, wanted.home, self.now);
         }
     }
 
@@ -359,8 +359,8 @@ impl World {
             }
             self.surplus.on_catalogue_complete(node_id);
         }
-        for told in self.surplus.orders(node_id, now) {
-            self.order_away(at, told);
+        for reported in self.surplus.orders(node_id, now) {
+            self.order_away(at, reported);
         }
         let orders = self.repair.orders(node_id, now);
         assert!(orders.len() <= ORDERED_COUNT_MAX, "seed {}", self.seed);
@@ -383,45 +383,50 @@ impl World {
     }
 
     /// What was kept as surplus is judged again, and goes.
-    fn order_away(&mut self, at: usize, told: ReportedReplica) {
+    fn order_away(&mut self, at: usize, reported: ReportedReplica) {
         let node_id = id(at);
-        if let Some(wanted) = self.blocks.get(&told.block).copied() {
+        if let Some(wanted) = self.blocks.get(&reported.block).copied() {
             let members = &self.members[&wanted.home];
-            let is_surplus = !members.contains(&node_id) || told.generation < wanted.generation;
-            if !is_surplus || self.repair.wants(node_id, told.block) {
-                self.surplus.stays(node_id, told.block);
+            let is_surplus = !members.contains(&node_id) || reported.generation < wanted.generation;
+            if !is_surplus || self.repair.wants(node_id, reported.block) {
+                self.surplus.stays(node_id, reported.block);
                 return;
             }
-            let is_bad =
-                |member: &&NodeId| **member != node_id && self.repair.is_bad(told.block, **member, wanted.generation);
+            let is_bad = |member: &&NodeId| {
+                **member != node_id && self.repair.is_bad(reported.block, **member, wanted.generation)
+            };
             if members.iter().any(|member| is_bad(&member)) {
-                self.surplus.stays(node_id, told.block);
-                self.surplus.keep(node_id, told, wanted.home, self.now);
+                self.surplus.stays(node_id, reported.block);
+                self.surplus.keep(node_id, reported, wanted.home, self.now);
                 return;
             }
             // Who was here until a moment ago, is not known to be damaged, has it and keeps it.
             let others = (0..NODE_COUNT).map(id).filter(|other| {
                 let node = &self.nodes[number(*other)];
                 let heard = self.now.saturating_sub(node.seen) <= LOST_AFTER;
-                let has = node.replicas.get(&told.block).is_some_and(|have| have.generation >= wanted.generation);
-                let stays = !self.surplus.is_leaving(told.block, *other, wanted.generation);
-                *other != node_id && heard && has && stays && !self.repair.is_bad(told.block, *other, wanted.generation)
+                let has = node.replicas.get(&reported.block).is_some_and(|have| have.generation >= wanted.generation);
+                let stays = !self.surplus.is_leaving(reported.block, *other, wanted.generation);
+                *other != node_id
+                    && heard
+                    && has
+                    && stays
+                    && !self.repair.is_bad(reported.block, *other, wanted.generation)
             });
-            let enough = if told.generation < wanted.generation { 1 } else { members.len() };
-            let enough = enough.min(self.confirmed[&(told.block, node_id)]);
+            let enough = if reported.generation < wanted.generation { 1 } else { members.len() };
+            let enough = enough.min(self.confirmed[&(reported.block, node_id)]);
             let count = others.count();
             assert!(
                 count >= enough,
                 "seed {} at {:?}: {} goes from {node_id}, {count} of {enough} others have it",
                 self.seed,
                 self.now,
-                told.block
+                reported.block
             );
         }
         let node = &mut self.nodes[at];
-        if node.replicas.get(&told.block).is_some_and(|have| have.generation <= told.generation) {
-            node.replicas.remove(&told.block);
-            node.deleted.insert(told.block);
+        if node.replicas.get(&reported.block).is_some_and(|have| have.generation <= reported.generation) {
+            node.replicas.remove(&reported.block);
+            node.deleted.insert(reported.block);
         }
     }
 
@@ -567,24 +572,24 @@ impl World {
             let Some(home) = self.surplus.next(self.now) else { break };
             let members = self.members[&home].clone();
             let mut settled_all = true;
-            for (node, told) in self.surplus.next_of(home, 1000) {
-                let Some(wanted) = self.blocks.get(&told.block).copied() else {
-                    self.surplus.approve_deletion(home, node, told, self.now);
+            for (node, reported) in self.surplus.next_of(home, 1000) {
+                let Some(wanted) = self.blocks.get(&reported.block).copied() else {
+                    self.surplus.approve_deletion(home, node, reported, self.now);
                     continue;
                 };
-                let is_old = told.generation < wanted.generation;
+                let is_old = reported.generation < wanted.generation;
                 if members.contains(&node) && !is_old {
-                    self.surplus.forget(home, node, told.block);
+                    self.surplus.forget(home, node, reported.block);
                     continue;
                 }
-                let has = |id: &NodeId| !self.is_lost(*id) && self.is_fit(*id, told.block);
+                let has = |id: &NodeId| !self.is_lost(*id) && self.is_fit(*id, reported.block);
                 let copies = members.iter().filter(|id| **id != node && has(id)).count();
                 if copies >= if is_old { 1 } else { members.len() } {
-                    self.confirmed.insert((told.block, node), copies);
-                    self.surplus.approve_deletion(home, node, told, self.now);
+                    self.confirmed.insert((reported.block, node), copies);
+                    self.surplus.approve_deletion(home, node, reported, self.now);
                 } else {
                     settled_all = false;
-                    self.repair.doubt(told.block);
+                    self.repair.doubt(reported.block);
                 }
             }
             self.surplus.asked(home, self.now, settled_all);

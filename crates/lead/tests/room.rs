@@ -340,8 +340,8 @@ impl World {
             let taker = self.up.iter().find(takes);
             assert_eq!(taker, None, "{what}: {home} of {} bytes could be copied there", self.len(*home));
         }
-        let told = (self.shortage.container_count, self.shortage.len);
-        assert_eq!(told, (short.len() as u64, len), "{what}: what lacks room is told");
+        let counted = (self.shortage.container_count, self.shortage.len);
+        assert_eq!(counted, (short.len() as u64, len), "{what}: what lacks room is counted");
         let fresh = Cluster::load(&self.rows, 2).unwrap();
         let sets = |cluster: &Cluster| {
             cluster.pipelines().map(|(id, pipeline)| (id, pipeline.row.clone())).collect::<Vec<_>>()

@@ -67,8 +67,7 @@ fn get_blocks(core: &Core, request: &GetBlocksRequestProto) -> Result<Vec<BlockW
             looked += page.blocks.len();
             let large = page.blocks.iter().filter(|view| view.len >= request.min_block_size());
             for view in large {
-                let told = core.with_cluster(|cluster, _| located(cluster, node, view));
-                blocks.extend(told);
+                blocks.extend(core.with_cluster(|cluster, _| located(cluster, node, view)));
                 len = len.saturating_add(view.len);
                 assert!(blocks.len() <= BLOCK_COUNT_MAX, "{} blocks in one answer", blocks.len());
                 if len >= request.size || blocks.len() >= BLOCK_COUNT_MAX {

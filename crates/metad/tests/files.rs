@@ -81,8 +81,8 @@ async fn a_file_from_create_to_read() {
 
     let all = root.locations("/dir/file", 0, i64::MAX as u64).await.unwrap();
     assert_eq!((all.file_length, all.under_construction, all.is_last_block_complete), (MB + 100, false, true));
-    let told: Vec<_> = all.blocks.iter().map(|block| (block.offset, block.b.num_bytes.unwrap())).collect();
-    assert_eq!(told, [(0, MB), (MB, 100)]);
+    let ranges: Vec<_> = all.blocks.iter().map(|block| (block.offset, block.b.num_bytes.unwrap())).collect();
+    assert_eq!(ranges, [(0, MB), (MB, 100)]);
     assert!(all.blocks.iter().all(|block| block.locs.len() == 3 && !block.corrupt));
     let tail = root.locations("/dir/file", MB + 50, 1).await.unwrap();
     assert_eq!((tail.blocks.len(), tail.blocks[0].b.block_id), (1, second.b.block_id));

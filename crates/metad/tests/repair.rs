@@ -24,10 +24,10 @@ async fn trouble(user: &User) -> UnderReplicatedResponse {
     user.rpc.attempt_in(ADMIN_PROTOCOL, user.rpc.name_call(), UNDER_REPLICATED, &request).await.unwrap()
 }
 
-fn is_damaged(told: &UnderReplicatedResponse, block: u64, node: &Datanode) -> bool {
+fn is_damaged(report: &UnderReplicatedResponse, block: u64, node: &Datanode) -> bool {
     let port = format!(":{}", 10_000 + u32::from(node.number));
     let damaged = |short: &&wire::admin::placement::ShortBlock| short.trouble() == Trouble::Damaged;
-    told.blocks.iter().filter(damaged).any(|short| short.block == block && short.datanode.ends_with(&port))
+    report.blocks.iter().filter(damaged).any(|short| short.block == block && short.datanode.ends_with(&port))
 }
 
 /// A reader complains of replicas of `node`.
@@ -97,8 +97,8 @@ async fn damage_that_was_none_is_taken_back() {
     }
     world
         .until("nobody has it", async || {
-            let told = trouble(&root).await;
-            (told.damaged_count, told.missing_count) == (3, 1)
+            let report = trouble(&root).await;
+            (report.damaged_count, report.missing_count) == (3, 1)
         })
         .await;
     world.nodes[2].manners.lock().unwrap().damaged.clear();
@@ -108,8 +108,8 @@ async fn damage_that_was_none_is_taken_back() {
         copies.iter().any(|copy: &node::CopyOrder| copy.block == id && copy.replaces && copy.sources[0].node == from)
     };
     world.until("the others copy it", async || ordered(&world.nodes[0]) && ordered(&world.nodes[1])).await;
-    let told = trouble(&root).await;
-    assert_eq!((told.damaged_count, told.missing_count), (2, 0));
+    let report = trouble(&root).await;
+    assert_eq!((report.damaged_count, report.missing_count), (2, 0));
 }
 
 async fn drain(user: &User, node: &Datanode) -> u64 {
@@ -270,11 +270,11 @@ async fn copies_that_nobody_can_make_are_counted() {
     let root = world.root();
     root.write(&world, "/f", &[MB, MB]).await;
     let counts = async || {
-        let told = trouble(&root).await;
+        let report = trouble(&root).await;
         let stats: GetFsStatsResponseProto = root.ask("getFsStats", &GetFsStatusRequestProto {}).await.unwrap();
-        let short = told.blocks.iter().filter(|block| block.trouble() == Trouble::Short);
-        assert_eq!(short.filter(|block| block.wanted_count == 3).count() as u64, told.under_replicated_count);
-        [(told.under_replicated_count, told.missing_count), (stats.under_replicated, stats.missing_blocks)]
+        let short = report.blocks.iter().filter(|block| block.trouble() == Trouble::Short);
+        assert_eq!(short.filter(|block| block.wanted_count == 3).count() as u64, report.under_replicated_count);
+        [(report.under_replicated_count, report.missing_count), (stats.under_replicated, stats.missing_blocks)]
     };
     world.until("both blocks lack a copy", async || counts().await == [(2, 0); 2]).await;
     world.nodes[0].kill();

@@ -9,7 +9,7 @@ use wire::admin::ADMIN_PROTOCOL;
 use wire::admin::datanodes::{DRAIN, DrainRequest, DrainResponse};
 use wire::node;
 
-async fn told(user: &User, kind: DatanodeReportTypeProto) -> Vec<DatanodeInfoProto> {
+async fn datanode_report(user: &User, kind: DatanodeReportTypeProto) -> Vec<DatanodeInfoProto> {
     let request = GetDatanodeReportRequestProto { r#type: kind.into() };
     let answer: GetDatanodeReportResponseProto = user.ask("getDatanodeReport", &request).await.unwrap();
     answer.di
@@ -42,14 +42,15 @@ async fn a_report_has_what_the_store_knows() {
     let rpc = world.nodes[0].rpc(world.addr());
     let _: node::Orders = rpc.call(node::HEARTBEAT, &request).await.unwrap();
 
-    let live = told(&root, DatanodeReportTypeProto::Live).await;
-    let first = live.iter().find(|told| told.id.datanode_uuid == request.node).unwrap();
+    let live = datanode_report(&root, DatanodeReportTypeProto::Live).await;
+    let first = live.iter().find(|info| info.id.datanode_uuid == request.node).unwrap();
     assert_eq!((first.num_blocks, first.software_version.as_deref(), first.admin_state), (Some(7), Some("test"), None));
     let report = GetDatanodeStorageReportRequestProto { r#type: DatanodeReportTypeProto::Live.into() };
     let answer: GetDatanodeStorageReportResponseProto = root.ask("getDatanodeStorageReport", &report).await.unwrap();
     let reports = answer.datanode_storage_reports;
-    let of_first = reports.iter().find(|told| told.datanode_info.id.datanode_uuid == request.node).unwrap();
-    let storages: Vec<_> = of_first.storage_reports.iter().map(|told| (&*told.storage_uuid, told.failed)).collect();
+    let of_first = reports.iter().find(|info| info.datanode_info.id.datanode_uuid == request.node).unwrap();
+    let storages: Vec<_> =
+        of_first.storage_reports.iter().map(|report| (&*report.storage_uuid, report.failed)).collect();
     assert_eq!(storages, [("DS-one", Some(false)), ("DS-two", Some(true))]);
     assert_eq!(of_first.storage_reports[0].non_dfs_used, Some(50));
 }
@@ -82,17 +83,17 @@ async fn a_drain_is_a_decommissioning() {
     let world = World::new(2).await;
     let root = world.root();
     root.write(&world, "/f", &[1]).await;
-    assert!(told(&root, DatanodeReportTypeProto::Decommissioning).await.is_empty());
+    assert!(datanode_report(&root, DatanodeReportTypeProto::Decommissioning).await.is_empty());
     let id = world.nodes[0].id.to_string();
     let request = DrainRequest { datanode: id.clone(), drain: true };
     let name = root.rpc.name_call();
     let _: DrainResponse = root.rpc.attempt_in(ADMIN_PROTOCOL, name, DRAIN, &request).await.unwrap();
     // There is nobody to take over, so it goes on.
-    let draining = told(&root, DatanodeReportTypeProto::Decommissioning).await;
+    let draining = datanode_report(&root, DatanodeReportTypeProto::Decommissioning).await;
     assert_eq!(draining.len(), 1);
     assert_eq!(draining[0].id.datanode_uuid, id);
     assert_eq!(draining[0].admin_state, Some(AdminState::DecommissionInprogress.into()));
-    assert_eq!(told(&root, DatanodeReportTypeProto::Live).await.len(), 2);
+    assert_eq!(datanode_report(&root, DatanodeReportTypeProto::Live).await.len(), 2);
 }
 
 #[tokio::test]
@@ -104,9 +105,9 @@ async fn a_drained_node_is_decommissioned() {
     let name = root.rpc.name_call();
     let _: DrainResponse = root.rpc.attempt_in(ADMIN_PROTOCOL, name, DRAIN, &request).await.unwrap();
     let state = async || {
-        let all = told(&root, DatanodeReportTypeProto::All).await;
-        all.into_iter().find(|told| told.id.datanode_uuid == id).unwrap().admin_state
+        let all = datanode_report(&root, DatanodeReportTypeProto::All).await;
+        all.into_iter().find(|info| info.id.datanode_uuid == id).unwrap().admin_state
     };
     world.until("it is empty", async || state().await == Some(AdminState::Decommissioned.into())).await;
-    assert!(told(&root, DatanodeReportTypeProto::Decommissioning).await.is_empty());
+    assert!(datanode_report(&root, DatanodeReportTypeProto::Decommissioning).await.is_empty());
 }

@@ -100,9 +100,9 @@ async fn a_broken_chain_is_mended() {
     let block_id = block.b.block_id;
     world.until("the stale replica is gone", async || world.replica_count(block_id) == 3).await;
     assert!(world.node_of(&failed).replica(block_id).is_none());
-    let told = world.node_of(&chain.locs[0]).tell_puts(world.addr()).await;
-    assert!(told.delete.is_empty());
-    assert_eq!(told.owners[0].home, home_of(&located.blocks[0]));
+    let orders = world.node_of(&chain.locs[0]).tell_puts(world.addr()).await;
+    assert!(orders.delete.is_empty());
+    assert_eq!(orders.owners[0].home, home_of(&located.blocks[0]));
     world.nodes.clear();
 }
 
@@ -160,8 +160,8 @@ async fn a_copy_that_no_chain_took_up_goes() {
     world.write(&block, 1000);
     let outsider = world.nodes.iter().find(|node| node.replica(block.b.block_id).is_none()).unwrap();
     outsider.put(&block, 1000, ReplicaState::Open);
-    let told = outsider.tell_puts(world.addr()).await;
-    assert!(told.delete.is_empty(), "its home may follow as long as the block is written");
+    let orders = outsider.tell_puts(world.addr()).await;
+    assert!(orders.delete.is_empty(), "its home may follow as long as the block is written");
     assert!(outsider.beat(world.addr()).await.delete.is_empty());
     assert!(root.recover_lease("/f").await.unwrap());
     world.until("the copy is gone", async || outsider.replica(block.b.block_id).is_none()).await;
@@ -264,8 +264,8 @@ async fn a_silent_writer_loses_its_file() {
     assert_eq!(located.file_length, 500);
     for node in &world.nodes {
         let replica = node.replica(block.b.block_id).unwrap();
-        let told = (replica.len, replica.generation, replica.state());
-        assert_eq!(told, (500, located.blocks[0].b.generation_stamp, ReplicaState::Finalized));
+        let found = (replica.len, replica.generation, replica.state());
+        assert_eq!(found, (500, located.blocks[0].b.generation_stamp, ReplicaState::Finalized));
     }
     let late = root.complete("/f", "first", Some(written(&block, 700))).await;
     assert_eq!(refusal(late).0, "LeaseExpired");

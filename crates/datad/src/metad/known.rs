@@ -20,15 +20,15 @@ impl Known {
         if orders.id == 0 || orders.members.is_empty() || orders.members.len() > MEMBER_COUNT_MAX {
             return false; // alone, or of an earlier version
         }
-        let told = orders.members.iter().map(|member| (member.id, member.addr.clone())).collect();
+        let named = orders.members.iter().map(|member| (member.id, member.addr.clone())).collect();
         let before = self.clone();
         self.ids.insert(number, orders.id);
         if orders.standby {
             // One that was removed, or lags, names some that are gone, and lacks others.
-            let missing: Vec<_> = BTreeMap::into_iter(told).filter(|(id, _)| !self.members.contains_key(id)).collect();
+            let missing: Vec<_> = BTreeMap::into_iter(named).filter(|(id, _)| !self.members.contains_key(id)).collect();
             self.members.extend(missing);
         } else {
-            self.members = told;
+            self.members = named;
         }
         self.members.len() <= 2 * MEMBER_COUNT_MAX && *self != before
     }

@@ -198,7 +198,7 @@ impl Session {
     async fn serve(&self, retry: &mut Duration) -> Result<(), Broken> {
         let out = self.replicas.disks.out();
         let mut standing = self.register().await?;
-        let mut told = self.greet(&mut standing).await?;
+        let mut catalogue_sent_at = self.greet(&mut standing).await?;
         *retry = RETRY_FIRST;
         loop {
             let now = self.heartbeat(standing, true).await?;
@@ -208,15 +208,17 @@ impl Session {
             }
             if now != standing {
                 standing = now;
-                told = self.greet(&mut standing).await?;
+                catalogue_sent_at = self.greet(&mut standing).await?;
             }
             let leads = standing != Standing::Standby;
-            if leads && (self.replicas.changes.overflowed() || self.replicas.now() >= told + CATALOGUE_EACH) {
+            if leads
+                && (self.replicas.changes.overflowed() || self.replicas.now() >= catalogue_sent_at + CATALOGUE_EACH)
+            {
                 let now = self.catalogue(standing).await?;
-                told = self.replicas.now();
+                catalogue_sent_at = self.replicas.now();
                 if now != standing {
                     standing = now;
-                    told = self.greet(&mut standing).await?;
+                    catalogue_sent_at = self.greet(&mut standing).await?;
                 }
             }
             tokio::select! {
@@ -264,7 +266,7 @@ impl Session {
 
     /// Tells that the node lives, and to who leads what changed, if that is to be told now; answers what the server is
     /// now.
-    async fn heartbeat(&self, standing: Standing, tells_changes: bool) -> Result<Standing, Broken> {
+    async fn heartbeat(&self, standing: Standing, sends_changes: bool) -> Result<Standing, Broken> {
         let beat = self.replicas.changes.heartbeats().begin();
         let usage = Some(self.usage());
         if standing == Standing::Standby {
@@ -279,7 +281,7 @@ impl Session {
         }
         self.maintenance.copier.tend();
         let left_for = Duration::from_millis(self.registration.config.limits.left_open_ms);
-        let mut batch = if tells_changes {
+        let mut batch = if sends_changes {
             self.replicas.changes.take(self.replicas.now().checked_sub(left_for))
         } else {
             Batch::default()
@@ -303,7 +305,7 @@ impl Session {
             bad,
             deletions_waiting,
             scrub: self.maintenance.scrubber.report(),
-            disks: self.replicas.disks.reports().into_iter().map(told).collect(),
+            disks: self.replicas.disks.reports().into_iter().map(disk_message).collect(),
             disk_balance: self.maintenance.disk_balance.report(),
             sender: self.sender(),
         };
@@ -353,14 +355,14 @@ impl Session {
         loop {
             let lookup = self.replicas.disks.for_all(move |disks| disks.replicas(from, PAGE_COUNT));
             let mut lookup = std::pin::pin!(lookup);
-            let (began, mut told) = (self.replicas.now(), false);
+            let (began, mut sent_changes) = (self.replicas.now(), false);
             let found = loop {
                 if let Ok(found) = tokio::time::timeout(HEARTBEAT_EACH, &mut lookup).await {
                     break found;
                 }
-                let tells = self.replicas.now() >= began + HELD_BACK_MAX;
-                told |= tells;
-                let now = self.heartbeat(standing, tells).await?;
+                let sends_changes = self.replicas.now() >= began + HELD_BACK_MAX;
+                sent_changes |= sends_changes;
+                let now = self.heartbeat(standing, sends_changes).await?;
                 if self.replicas.disks.out() != out {
                     return Err(Broken::DiskFailed);
                 }
@@ -369,15 +371,15 @@ impl Session {
                 }
             };
             match found {
-                Ok(infos) if !told => return Ok(Ok(infos?)),
+                Ok(infos) if !sent_changes => return Ok(Ok(infos?)),
                 Ok(_outdated) => {}
                 Err(_hangs) => tokio::time::sleep(HEARTBEAT_EACH).await,
             }
         }
     }
 
-    /// Tells all that is here, in pages that together cover all block ids.
-    /// Answers what the server is then: if it is something else than it was, not all has been told.
+    /// Reports all replicas, in pages that together cover all block ids.
+    /// Answers what the server is then: if it is something else than it was, not all has been reported.
     async fn catalogue(&self, standing: Standing) -> Result<Standing, Broken> {
         let mut from = 0;
         loop {
@@ -390,14 +392,14 @@ impl Session {
                 _ => u64::MAX,
             };
             let busy = |block| self.replicas.is_writing(block);
-            let (writing, told): (Vec<_>, Vec<_>) = infos.iter().partition(|info| {
+            let (writing, reported): (Vec<_>, Vec<_>) = infos.iter().partition(|info| {
                 info.state != ReplicaState::Finalized && (info.has_writer || busy(info.identity.block))
             });
             let request = CatalogueRequest {
                 node: self.replicas.disks.node_id().to_string(),
                 from,
                 through,
-                replicas: told.into_iter().map(report).collect(),
+                replicas: reported.into_iter().map(report).collect(),
                 writing: writing.into_iter().map(|info| info.identity.block.0).collect(),
                 sender: self.sender(),
             };
@@ -440,8 +442,8 @@ impl Session {
     }
 }
 
-/// A disk as the metadata server is told of it.
-fn told(disk: DiskReport) -> Disk {
+/// A disk as it is reported to the metadata server.
+fn disk_message(disk: DiskReport) -> Disk {
     Disk {
         volume: disk.volume,
         dir: disk.dir,

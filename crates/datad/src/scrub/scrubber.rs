@@ -11,8 +11,8 @@ use std::time::Duration;
 use types::BlockId;
 use wire::node::{ScrubOrder, ScrubReport};
 
-/// Between looks whether somebody took what was found.
-const TOLD_PAUSE: Duration = Duration::from_millis(200);
+/// Between looks whether there is room again for reports of damage.
+const REPORT_WAIT: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 pub(crate) struct Scrubber {
@@ -89,7 +89,7 @@ impl Scrubber {
     /// Reads one replica; true if it is damaged. `None`: the order does not stand any more.
     async fn look(&self, info: &ReplicaInfo, number: u64) -> Option<bool> {
         while self.job.standing(number).is_some() && self.replicas.damage.is_full() {
-            tokio::time::sleep(TOLD_PAUSE).await;
+            tokio::time::sleep(REPORT_WAIT).await;
         }
         self.job.rest(number, self.replicas.now(), info.len).await?;
         loop {

@@ -109,8 +109,8 @@ mod tests {
         let fanout = Fanout::new(&SmallWrite { targets, ..SmallWrite::default() }, Duration::from_millis(300));
         let clock = io::SystemClock::new();
         let answer = gather(fanout, puts, || io::Clock::monotonic(&clock)).await;
-        let told = if answer.refusal.is_empty() { Ok(&answer.have[..]) } else { Err(&answer.have[..]) };
-        assert_eq!(told, wanted, "{nodes:?}");
+        let outcome = if answer.refusal.is_empty() { Ok(&answer.have[..]) } else { Err(&answer.have[..]) };
+        assert_eq!(outcome, wanted, "{nodes:?}");
     }
 
     #[tokio::test]

@@ -107,11 +107,14 @@ impl MissingBlocks {
 
     /// The block is missing, and this replica is no better than those that were there when that was found, so that no
     /// copy can be made of it. `is_damaged`: it is known to be.
-    pub(super) fn is_useless(&self, told: &ReportedReplica, is_damaged: bool) -> bool {
+    pub(super) fn is_useless(&self, reported: &ReportedReplica, is_damaged: bool) -> bool {
         let is_no_source = |recorded: &Recorded| {
-            !told.finalized || told.generation < recorded.generation || told.len < recorded.len || is_damaged
+            !reported.finalized
+                || reported.generation < recorded.generation
+                || reported.len < recorded.len
+                || is_damaged
         };
-        self.named.get(&told.block).is_some_and(is_no_source)
+        self.named.get(&reported.block).is_some_and(is_no_source)
     }
 
     /// There may be more missing blocks than are named.
@@ -193,16 +196,19 @@ mod tests {
     #[test]
     fn a_replica_that_is_older_shorter_open_or_damaged_is_useless() {
         let (mut missing, block) = (MissingBlocks::default(), BlockId::new(HOME, 1));
-        let told =
+        let reported =
             ReportedReplica { block, generation: Generation(5), len: 10, file: None, home: None, finalized: true };
-        assert!(!missing.is_useless(&ReportedReplica { finalized: false, ..told }, true), "the block is not missing");
+        assert!(
+            !missing.is_useless(&ReportedReplica { finalized: false, ..reported }, true),
+            "the block is not missing"
+        );
         missing.insert(block, recorded(HOME));
-        assert!(!missing.is_useless(&told, false) && missing.is_useless(&told, true));
+        assert!(!missing.is_useless(&reported, false) && missing.is_useless(&reported, true));
         let worse = [
-            ReportedReplica { generation: Generation(4), ..told },
-            ReportedReplica { len: 9, ..told },
-            ReportedReplica { finalized: false, ..told },
+            ReportedReplica { generation: Generation(4), ..reported },
+            ReportedReplica { len: 9, ..reported },
+            ReportedReplica { finalized: false, ..reported },
         ];
-        assert!(worse.iter().all(|told| missing.is_useless(told, false)));
+        assert!(worse.iter().all(|reported| missing.is_useless(reported, false)));
     }
 }

@@ -61,11 +61,11 @@ fn a_missing_block_is_found_by_a_node_that_puts_it() {
     let mut repair = Checked::default();
     assert!(repair.on(|repair| repair.on_lack(lack(1, 1, &[]))));
     assert!(!repair.on(|repair| repair.on_lack(lack(1, 2, &[]))), "it is known");
-    let told =
+    let reported =
         ReportedReplica { block: block(1), generation: GENERATION, len: 7, file: None, home: None, finalized: true };
-    assert!(!repair.0.is_useless(node(1), &told));
+    assert!(!repair.0.is_useless(node(1), &reported));
     repair.on(|repair| repair.on_bad(block(1), node(1), GENERATION));
-    assert!(repair.0.is_useless(node(1), &told), "it is damaged");
+    assert!(repair.0.is_useless(node(1), &reported), "it is damaged");
     let again = |repair: &mut Checked, second| repair.on(|repair| repair.next_to_reread(at(second), |_| true));
     assert_eq!((again(&mut repair, 0), again(&mut repair, 20)), (None, Some((block(1), node(1)))));
     repair.on(|repair| repair.on_put(node(1), block(1), GENERATION, at(21)));

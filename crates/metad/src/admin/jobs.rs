@@ -11,7 +11,7 @@ use lead::{FULL_PARTS, JobState, StopRefused};
 use std::sync::Arc;
 use types::NodeId;
 use wire::admin::jobs::{
-    self as told, BeginBalanceRequest, BeginDiskBalanceRequest, BeginScrubRequest, BegunResponse, ListJobsRequest,
+    self as message, BeginBalanceRequest, BeginDiskBalanceRequest, BeginScrubRequest, BegunResponse, ListJobsRequest,
     ListJobsResponse, StopJobRequest, StopJobResponse,
 };
 
@@ -24,19 +24,19 @@ pub(super) fn list(core: &Core, _request: ListJobsRequest) -> ListJobsResponse {
     let now = core.monotonic();
     let line = |job: &lead::Job| {
         let (state, note) = match &job.state {
-            JobState::Running => (told::JobState::Running, ""),
-            JobState::Waiting(why) => (told::JobState::Waiting, why.as_str()),
-            JobState::Done(note) => (told::JobState::Done, note.as_str()),
-            JobState::Stopped(why) => (told::JobState::Stopped, why.as_str()),
+            JobState::Running => (message::JobState::Running, ""),
+            JobState::Waiting(why) => (message::JobState::Waiting, why.as_str()),
+            JobState::Done(note) => (message::JobState::Done, note.as_str()),
+            JobState::Stopped(why) => (message::JobState::Stopped, why.as_str()),
         };
-        told::Job {
+        message::Job {
             id: job.id,
             kind: match job.kind {
-                JobKind::Repair => told::JobKind::Repair,
-                JobKind::Drain => told::JobKind::Drain,
-                JobKind::Balance => told::JobKind::Balance,
-                JobKind::Scrub => told::JobKind::Scrub,
-                JobKind::BalanceDisks => told::JobKind::BalanceDisks,
+                JobKind::Repair => message::JobKind::Repair,
+                JobKind::Drain => message::JobKind::Drain,
+                JobKind::Balance => message::JobKind::Balance,
+                JobKind::Scrub => message::JobKind::Scrub,
+                JobKind::BalanceDisks => message::JobKind::BalanceDisks,
             }
             .into(),
             subject: job.subject.clone(),

@@ -10,9 +10,9 @@ use namespace::read;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use types::{BlockId, ContainerId, NodeId, PipelineId};
-use wire::admin::placement::{self as told, PAGE_COUNT_MAX, PageRequest, Trouble};
+use wire::admin::placement::{self as message, PAGE_COUNT_MAX, PageRequest, Trouble};
 
-pub(super) fn pipelines(core: &Core, request: PageRequest) -> told::ListPipelinesResponse {
+pub(super) fn pipelines(core: &Core, request: PageRequest) -> message::ListPipelinesResponse {
     let now = core.monotonic();
     core.with_cluster(|cluster, _| {
         let behind = cluster.pipelines().skip_while(|(id, _)| *id <= PipelineId(request.after));
@@ -22,7 +22,7 @@ pub(super) fn pipelines(core: &Core, request: PageRequest) -> told::ListPipeline
                 let row = &pipeline.row;
                 let joining = row.joining.iter().map(|(node, _)| name(cluster, *node)).collect();
                 let live = |node: &&NodeId| cluster.node(**node).is_some_and(|member| member.is_live(now));
-                told::Pipeline {
+                message::Pipeline {
                     id: id.0,
                     epoch: row.epoch.0,
                     wanted: row.wanted.into(),
@@ -37,48 +37,48 @@ pub(super) fn pipelines(core: &Core, request: PageRequest) -> told::ListPipeline
             .collect();
         let more = pipelines.len() > PAGE_COUNT_MAX;
         pipelines.truncate(PAGE_COUNT_MAX);
-        told::ListPipelinesResponse { pipelines, more }
+        message::ListPipelinesResponse { pipelines, more }
     })
 }
 
-pub(super) fn containers(core: &Core, request: PageRequest) -> told::ListContainersResponse {
+pub(super) fn containers(core: &Core, request: PageRequest) -> message::ListContainersResponse {
     let mut page = placed(core, request);
     let leader = core.leader();
     for container in &mut page.containers {
         let (compared, root) = match leader.hash_trees.of(ContainerId(container.id)) {
-            TreesCompared::Never => (told::Compared::Never, String::new()),
-            TreesCompared::Alike(root) => (told::Compared::Alike, format!("{:016x}{:016x}", root.high, root.low)),
-            TreesCompared::Differ => (told::Compared::Differ, String::new()),
+            TreesCompared::Never => (message::Compared::Never, String::new()),
+            TreesCompared::Alike(root) => (message::Compared::Alike, format!("{:016x}{:016x}", root.high, root.low)),
+            TreesCompared::Differ => (message::Compared::Differ, String::new()),
         };
         (container.compared, container.root) = (compared.into(), root);
     }
     page
 }
 
-fn placed(core: &Core, request: PageRequest) -> told::ListContainersResponse {
+fn placed(core: &Core, request: PageRequest) -> message::ListContainersResponse {
     core.with_cluster(|cluster, _| {
         let behind = cluster.containers_behind(ContainerId(request.after));
         let mut containers: Vec<_> = behind
             .take(PAGE_COUNT_MAX + 1)
-            .map(|(id, container)| told::Container {
+            .map(|(id, container)| message::Container {
                 id: id.0,
                 pipeline: container.pipeline.0,
                 state: match container.state {
-                    ContainerState::Open => told::ContainerState::Open,
-                    ContainerState::Sealing => told::ContainerState::Sealing,
-                    ContainerState::Sealed => told::ContainerState::Sealed,
+                    ContainerState::Open => message::ContainerState::Open,
+                    ContainerState::Sealing => message::ContainerState::Sealing,
+                    ContainerState::Sealed => message::ContainerState::Sealed,
                 }
                 .into(),
                 leased: container.leased_index_count(),
                 len: container.len_about(),
                 members: cluster.member_ids(id).iter().map(|node| name(cluster, *node)).collect(),
                 whole: cluster.member_ids(id).iter().all(|node| cluster.is_whole(id, *node)),
-                ..told::Container::default()
+                ..message::Container::default()
             })
             .collect();
         let more = containers.len() > PAGE_COUNT_MAX;
         containers.truncate(PAGE_COUNT_MAX);
-        told::ListContainersResponse { containers, more }
+        message::ListContainersResponse { containers, more }
     })
 }
 
@@ -97,8 +97,8 @@ struct Found {
 /// The worst first: missing blocks, contradictory ones, corrupt ones, under-replicated ones.
 pub(crate) async fn under_replicated(
     core: &Arc<Core>,
-    _request: told::UnderReplicatedRequest,
-) -> Result<told::UnderReplicatedResponse, Exception> {
+    _request: message::UnderReplicatedRequest,
+) -> Result<message::UnderReplicatedResponse, Exception> {
     let census = census::latest(core).await.map_err(refusal::rows)?;
     let (progress, found) = {
         let leader = core.leader();
@@ -123,7 +123,7 @@ pub(crate) async fn under_replicated(
     at.look(move || {
         let known = census::unsound(&core);
         let blocks = found.into_iter().map(|found| named(&core, &known, found)).collect::<Result<_, _>>()?;
-        Ok(told::UnderReplicatedResponse {
+        Ok(message::UnderReplicatedResponse {
             blocks,
             short_count: progress.lack_count as u64,
             missing_count: census.missing,
@@ -138,14 +138,14 @@ pub(crate) async fn under_replicated(
     .await
 }
 
-fn named(core: &Core, known: &UnsoundReplicas, found: Found) -> Result<told::ShortBlock, Exception> {
+fn named(core: &Core, known: &UnsoundReplicas, found: Found) -> Result<message::ShortBlock, Exception> {
     let Found { block, home, trouble, node } = found;
     let (path, view, wanted) = core.rows_here(|rows| match read::file_of_block(rows, block)? {
         Some((file, view)) => Ok((read::path_of_inode(rows, file)?, Some(view), read::replication(rows, view.file)?)),
         None => Ok((None, None, None)),
     })?;
     let datanode = core.with_cluster(|cluster, _| node.map(|node| name(cluster, node)));
-    Ok(told::ShortBlock {
+    Ok(message::ShortBlock {
         block: block.0,
         container: view.map_or(home, |view| view.home).0,
         path: path.unwrap_or_default(),

@@ -41,13 +41,13 @@ impl<'a> Reporter<'a> {
         kind: i32,
     ) -> impl Iterator<Item = (&'b Member, DatanodeInfoProto)> + 'b {
         let kind = DatanodeReportTypeProto::try_from(kind).ok();
-        let told = leader.cluster.nodes().map(|member| (member, self.datanode(leader, member)));
-        told.filter(move |(member, told)| match kind {
+        let described = leader.cluster.nodes().map(|member| (member, self.datanode(leader, member)));
+        described.filter(move |(member, info)| match kind {
             Some(DatanodeReportTypeProto::All) => true,
             Some(DatanodeReportTypeProto::Live) => member.is_live(self.locator.now),
             Some(DatanodeReportTypeProto::Dead) => !member.is_live(self.locator.now),
             Some(DatanodeReportTypeProto::Decommissioning) => {
-                told.admin_state == Some(AdminState::DecommissionInprogress.into())
+                info.admin_state == Some(AdminState::DecommissionInprogress.into())
             }
             // There is no maintenance state.
             _ => false,
@@ -55,16 +55,16 @@ impl<'a> Reporter<'a> {
     }
 
     fn datanode(&self, leader: &Leader, member: &Member) -> DatanodeInfoProto {
-        let told = self.locator.datanode(member);
+        let info = self.locator.datanode(member);
         let block_count: u64 = types::len::total(self.disks_of(member).iter().map(|disk| disk.replica_count));
         DatanodeInfoProto {
             admin_state: match leader.has_drained(member) {
                 true => Some(AdminState::Decommissioned.into()),
-                false => told.admin_state,
+                false => info.admin_state,
             },
             num_blocks: Some(u32::try_from(block_count).unwrap_or(u32::MAX)),
             software_version: self.versions.get(&member.node.id).cloned(),
-            ..told
+            ..info
         }
     }
 

@@ -77,7 +77,7 @@ pub(super) async fn get_datanode_report(
 ) -> Result<GetDatanodeReportResponseProto, Exception> {
     let host = session.host();
     let reporter = Reporter::new(core, &host);
-    let di = core.with_leader(|leader, _| reporter.wanted(leader, request.r#type).map(|(_, told)| told).collect());
+    let di = core.with_leader(|leader, _| reporter.wanted(leader, request.r#type).map(|(_, info)| info).collect());
     Ok(GetDatanodeReportResponseProto { di })
 }
 

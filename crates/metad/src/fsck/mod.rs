@@ -73,11 +73,11 @@ pub(crate) fn corrupt_files(
     let mut found = Vec::new();
     let mut passed = 0;
     for block in known.without_sound() {
-        let told = core.rows_here(|rows| match read::file_of_block(rows, block)? {
+        let file = core.rows_here(|rows| match read::file_of_block(rows, block)? {
             Some((file, view)) => Ok(read::path_of_inode(rows, file)?.map(|path| (path, view))),
             None => Ok(None),
         })?;
-        let Some((path, view)) = told else { continue };
+        let Some((path, view)) = file else { continue };
         if !is_below(&path, below) || !view.complete || !holders(core, &known, &view).is_empty() {
             continue;
         }
@@ -346,14 +346,14 @@ impl Check {
 
     fn places(&self, nodes: &[NodeId]) -> String {
         self.core.with_cluster(|cluster, _| {
-            let told = nodes.iter().filter_map(|id| cluster.node(*id)).map(|member| {
+            let places = nodes.iter().filter_map(|id| cluster.node(*id)).map(|member| {
                 let node = &member.node;
                 match self.ask.racks {
                     true => format!("{}/{}", node.rack, node.xfer_addr()),
                     false => format!("DatanodeInfoWithStorage[{},{},DISK]", node.xfer_addr(), node.storage),
                 }
             });
-            told.collect::<Vec<_>>().join(", ")
+            places.collect::<Vec<_>>().join(", ")
         })
     }
 

@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn an_empty_store_is_told_as_by_hdfs() {
         let totals = Totals { directories: 1, ..Totals::default() };
-        let told = totals.report(Cluster { live_nodes: 3, racks: 1, replication: 3, pending: 0 });
+        let text = totals.report(Cluster { live_nodes: 3, racks: 1, replication: 3, pending: 0 });
         let wanted = "
 Status: HEALTHY
  Number of data-nodes:\t3
@@ -167,7 +167,7 @@ Replicated Blocks:
  Missing replicas:\t\t0
  Blocks queued for replication:\t0
 ";
-        assert_eq!(told.strip_suffix(NO_ERASURE_CODING), Some(wanted));
+        assert_eq!(text.strip_suffix(NO_ERASURE_CODING), Some(wanted));
     }
 
     #[test]
@@ -183,13 +183,13 @@ Replicated Blocks:
             wanted_replicas: 6,
             ..Totals::default()
         };
-        let told = totals.report(Cluster::default());
-        assert!(told.starts_with("\nStatus: CORRUPT\n"));
-        assert!(told.contains(
+        let text = totals.report(Cluster::default());
+        assert!(text.starts_with("\nStatus: CORRUPT\n"));
+        assert!(text.contains(
             "avg. block size 3 B)\n  ********************************\n  UNDER MIN REPL'D BLOCKS:\t1 (33.333332 %)\n  MINIMAL BLOCK \
              REPLICATION:\t1\n  CORRUPT FILES:\t1\n  MISSING BLOCKS:\t1\n  MISSING SIZE:\t\t4 B\n  \
              ********************************\n Minimally replicated blocks:\t2 (66.666664 %)"
         ));
-        assert!(told.contains("Average block replication:\t1.3333334\n"));
+        assert!(text.contains("Average block replication:\t1.3333334\n"));
     }
 }

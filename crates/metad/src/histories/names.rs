@@ -47,10 +47,10 @@ impl Specification for Directory {
         BTreeSet::new()
     }
 
-    fn apply((op, told): &Step, names: &Self::State) -> (bool, Self::State) {
+    fn apply((op, returned): &Step, names: &Self::State) -> (bool, Self::State) {
         let mut after = names.clone();
         let ret = invoke(*op, &mut after);
-        (told.as_ref().is_some_and(|told| *told == Ret::Unknown || *told == ret), after)
+        (returned.as_ref().is_some_and(|returned| *returned == Ret::Unknown || *returned == ret), after)
     }
 }
 

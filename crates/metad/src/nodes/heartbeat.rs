@@ -36,8 +36,8 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
         core.complaint_wake.notify_one();
     }
     bad(core, node, request.bad).await?;
-    let told = request.put.iter().chain(&request.stale).map(reported_replica).collect();
-    let mut orders = reconcile(core, node, told).await?;
+    let replicas = request.put.iter().chain(&request.stale).map(reported_replica).collect();
+    let mut orders = reconcile(core, node, replicas).await?;
     let is_safe_mode = core.safe_mode().map_err(refusal::rows)?.is_some();
     let again = core.leader().due_for_decision(node, is_safe_mode, core.monotonic());
     let later = reconcile(core, node, again).await?;
@@ -110,12 +110,12 @@ async fn bad(core: &Arc<Core>, node: NodeId, replicas: Vec<Replica>) -> Result<(
     let at = core;
     let core = Arc::clone(core);
     at.chore(move || {
-        let told: Vec<ReportedReplica> = replicas.iter().map(reported_replica).collect();
-        for page in told.chunks(VIEW_COUNT) {
+        let reported: Vec<ReportedReplica> = replicas.iter().map(reported_replica).collect();
+        for page in reported.chunks(VIEW_COUNT) {
             let found = owners(&core, page, core.monotonic())?;
             core.with_repair_context(|context| {
-                for (told, wanted, may_be_put) in found {
-                    context.on_bad_reported((told.block, told.generation), node, wanted.as_ref(), may_be_put);
+                for (reported, wanted, may_be_put) in found {
+                    context.on_bad_reported((reported.block, reported.generation), node, wanted.as_ref(), may_be_put);
                 }
             });
         }

@@ -29,9 +29,9 @@ pub(super) fn version(request: &RegisterRequest) -> String {
     request.version.chars().take(VERSION_LEN_MAX).collect()
 }
 
-pub(super) fn incarnation(told: Option<wire::node::Incarnation>) -> Result<Incarnation, Exception> {
-    let told = told.filter(|told| told.nonce != 0).ok_or_else(no_incarnation)?;
-    Ok(Incarnation { start_ms: told.start_ms, nonce: told.nonce })
+pub(super) fn incarnation(message: Option<wire::node::Incarnation>) -> Result<Incarnation, Exception> {
+    let message = message.filter(|message| message.nonce != 0).ok_or_else(no_incarnation)?;
+    Ok(Incarnation { start_ms: message.start_ms, nonce: message.nonce })
 }
 
 pub(super) fn no_incarnation() -> Exception {
@@ -73,8 +73,8 @@ pub(super) fn described(request: RegisterRequest, peer: SocketAddr) -> Result<No
     })
 }
 
-pub(super) fn usage(told: Option<wire::node::Usage>, transfer_count: u32) -> NodeUsage {
-    NodeUsage { storage: told.unwrap_or_default().into(), transfer_count }
+pub(super) fn usage(message: Option<wire::node::Usage>, transfer_count: u32) -> NodeUsage {
+    NodeUsage { storage: message.unwrap_or_default().into(), transfer_count }
 }
 
 /// The part of a heartbeat about the node and its copies.

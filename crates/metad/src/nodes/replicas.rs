@@ -87,10 +87,10 @@ pub(super) fn owners(core: &Core, page: &[ReportedReplica], now: Duration) -> Re
     let found = core.rows_here(|rows| look_up(rows, page))?;
     assert_eq!((found.len(), may_be_put.len()), (page.len(), page.len()), "each replica is judged by its own block");
     let found = page.iter().zip(found).zip(may_be_put);
-    Ok(found.map(|((told, wanted), may_be_put)| (*told, wanted, may_be_put)).collect())
+    Ok(found.map(|((reported, wanted), may_be_put)| (*reported, wanted, may_be_put)).collect())
 }
 
 pub(super) fn look_up(rows: &dyn Rows, replicas: &[ReportedReplica]) -> Result<Vec<Option<BlockView>>, RowsError> {
-    let find = |told: &ReportedReplica| Ok(read::file_of_block(rows, told.block)?.map(|(_, view)| view));
+    let find = |reported: &ReportedReplica| Ok(read::file_of_block(rows, reported.block)?.map(|(_, view)| view));
     replicas.iter().map(find).collect()
 }

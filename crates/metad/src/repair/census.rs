@@ -26,8 +26,8 @@ pub(crate) async fn run(core: Arc<Core>) {
 
 /// The census of this moment; of a moment ago where counting takes long.
 pub(crate) async fn latest(core: &Arc<Core>) -> Result<Arc<Census>, RowsError> {
-    let told = core.leader().census.cached();
-    match told {
+    let cached = core.leader().census.cached();
+    match cached {
         Some(census) => Ok(census),
         None => recount(core).await,
     }
