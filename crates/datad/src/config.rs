@@ -90,11 +90,11 @@ pub struct Limits {
     pub writer_silent_ms: u64,
     /// A node below that owes an answer or takes no bytes for so long is gone, with `per_node_ms` as above.
     pub below_silent_ms: u64,
-    /// A node below that gives signs of life, owes an answer and says nothing at all for so long is gone: four signs. A
+    /// A node below that sends keepalives, owes an answer and says nothing at all for so long is gone: four keepalives. A
     /// stream is to go on within three seconds of the loss of a node.
     pub stalled_ms: u64,
     /// How often a node of ours says that it lives, while those above wait for it.
-    pub sign_ms: u64,
+    pub keepalive_interval_ms: u64,
     /// Once a majority has put a small block, how long the others are waited for. As long as a disk under load may take
     /// for a sync; what is later than that is repaired, if it lacks the block at all. A guess.
     pub small_late_ms: u64,
@@ -137,7 +137,7 @@ impl Default for Limits {
             writer_silent_ms: ms(writes.writer_silent),
             below_silent_ms: ms(writes.below_silent),
             stalled_ms: ms(writes.stalled),
-            sign_ms: ms(writes.sign_each),
+            keepalive_interval_ms: ms(writes.keepalive_interval),
             small_late_ms: ms(xfer::small::LATE_MAX),
             left_open_ms: 10_000,
             reader_stalled_ms: 480_000,
@@ -161,7 +161,7 @@ impl Limits {
             writer_silent: Duration::from_millis(self.writer_silent_ms),
             below_silent: Duration::from_millis(self.below_silent_ms),
             stalled: Duration::from_millis(self.stalled_ms),
-            sign_each: Duration::from_millis(self.sign_ms),
+            keepalive_interval: Duration::from_millis(self.keepalive_interval_ms),
         }
     }
 

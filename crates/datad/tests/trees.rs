@@ -117,22 +117,22 @@ fn at(port: u16) -> hdfs::proto::DatanodeInfoProto {
     info(format!("127.0.0.1:{port}").parse().unwrap())
 }
 
-fn with_signs() -> hdfs::proto::BlockOpResponseProto {
+fn with_keepalives() -> hdfs::proto::BlockOpResponseProto {
     hdfs::proto::BlockOpResponseProto { abilities: Some(wire::Abilities::OF_STREAM.bits()), ..Default::default() }
 }
 
-/// One that gives no signs may be one of HDFS: it gets its minute.
-fn without_signs() -> hdfs::proto::BlockOpResponseProto {
+/// One that sends no keepalives may be one of HDFS: it gets its minute.
+fn without_keepalives() -> hdfs::proto::BlockOpResponseProto {
     hdfs::proto::BlockOpResponseProto::default()
 }
 
-/// For so long a node may be silent that owes a sign: longer than a busy machine lets one of the sound nodes wait for
+/// For so long a node may be silent that owes a keepalive: longer than a busy machine lets one of the sound nodes wait for
 /// its turn, or that one would be blamed.
 const STALLED: Duration = Duration::from_secs(3);
 
-fn quick(sign_ms: u64) -> Cluster {
+fn quick(keepalive_interval_ms: u64) -> Cluster {
     Cluster::with(3, |config| {
-        config.limits.sign_ms = sign_ms;
+        config.limits.keepalive_interval_ms = keepalive_interval_ms;
         config.limits.stalled_ms = STALLED.as_millis() as u64;
     })
 }
@@ -142,7 +142,7 @@ fn quick(sign_ms: u64) -> Cluster {
 fn a_slow_branch_holds_the_writer_back() {
     let cluster = quick(20);
     let (release, held) = std::sync::mpsc::channel::<()>();
-    let port = scripted(without_signs(), move |mut socket| {
+    let port = scripted(without_keepalives(), move |mut socket| {
         held.recv().unwrap();
         while socket.read(&mut [0; 65536]).is_ok_and(|len| len > 0) {}
     });
@@ -179,41 +179,41 @@ fn a_node_that_stands_still_is_found_by_the_one_above_it() {
     let clock = io::SystemClock::new();
     for (parents, bad) in [([0, 1, 2], 3), ([0, 1, 1], 3), ([0, 0, 0], 3)] {
         let (held, release) = std::sync::mpsc::channel::<()>();
-        let port = scripted(with_signs(), move |_socket| _ = release.recv());
+        let port = scripted(with_keepalives(), move |_socket| _ = release.recv());
         let targets = vec![cluster.info(1), cluster.info(2), at(port)];
         let block = bad as u64 + u64::from(parents[2]) * 100 + u64::from(parents[1]) * 10;
         let mut stream = chain(cluster.connect(0), targets, &Ask::create(block).routed(&parents)).unwrap();
         let began = clock.monotonic();
         stream.send(&pattern(1, 100_000));
-        let mut sign_count = 0;
+        let mut keepalive_count = 0;
         let ack = loop {
             let word = stream.word().unwrap();
-            if !word.is_sign() {
+            if !word.is_keepalive() {
                 break word;
             }
-            sign_count += 1;
+            keepalive_count += 1;
         };
         let took = clock.monotonic() - began;
         assert_eq!(ack.replies.iter().rposition(|reply| *reply == Status::ERROR), Some(bad), "{ack:?}");
         assert_eq!(ack.replies.iter().filter(|reply| **reply == Status::ERROR).count(), 1);
-        // Not by the minute that nodes without signs get.
+        // Not by the minute that nodes without keepalives get.
         let silent = Duration::from_millis(cluster.configs[0].limits.below_silent_ms);
         assert!(took >= STALLED && took < silent, "{took:?}");
-        assert!(sign_count >= 3, "{sign_count} signs");
+        assert!(keepalive_count >= 3, "{keepalive_count} keepalives");
         drop(held);
     }
 }
 
 /// As in a long sync: it says each now and then that it is at it, and is waited for.
 #[test]
-fn a_node_that_gives_signs_is_waited_for() {
+fn a_node_that_sends_keepalives_is_waited_for() {
     let cluster = quick(50);
-    let port = scripted(with_signs(), |mut socket| {
-        let mut sign = Vec::new();
-        PipelineAck::SIGN.put(&mut sign);
+    let port = scripted(with_keepalives(), |mut socket| {
+        let mut keepalive = Vec::new();
+        PipelineAck::KEEPALIVE.put(&mut keepalive);
         for _ in 0..12 {
             std::thread::park_timeout(STALLED / 8);
-            socket.write_all(&sign).unwrap();
+            socket.write_all(&keepalive).unwrap();
         }
         let mut ack = Vec::new();
         PipelineAck { seqno: 0, replies: vec![Status::SUCCESS] }.put(&mut ack);
@@ -227,10 +227,10 @@ fn a_node_that_gives_signs_is_waited_for() {
 
 /// Stock clients take an ack without replies for nonsense: they get none, but the nodes among themselves still notice.
 #[test]
-fn a_stock_client_hears_no_signs() {
+fn a_stock_client_gets_no_keepalives() {
     let cluster = quick(50);
     let (_held, release) = std::sync::mpsc::channel::<()>();
-    let port = scripted(with_signs(), move |_socket| _ = release.recv());
+    let port = scripted(with_keepalives(), move |_socket| _ = release.recv());
     let mut stream = chain(cluster.connect(0), vec![cluster.info(1), at(port)], &Ask::create(1)).unwrap();
     stream.send(&pattern(1, 1000));
     let bad = PipelineAck { seqno: 0, replies: vec![Status::SUCCESS, Status::SUCCESS, Status::ERROR] };

@@ -103,7 +103,8 @@ pub(crate) fn write_streams(bytes: &[u8]) {
     let Some((first, mut rest)) = bytes.split_first() else { return };
     let below_count = usize::from(first & 3);
     let mode = [Mode::Chain, Mode::Chain, Mode::CopyOpen, Mode::CopyWhole][usize::from(first >> 2 & 3)];
-    let below = (0..below_count).map(|place| Joined { gives_signs: place != 1, behind_count: place, came: Vec::new() });
+    let below =
+        (0..below_count).map(|place| Joined { sends_keepalives: place != 1, behind_count: place, came: Vec::new() });
     let begin = Begin {
         mode,
         spec: SPEC,

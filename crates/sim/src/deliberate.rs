@@ -117,7 +117,7 @@ pub const DELIBERATE: &[Deliberate] = &[
 /// simulation's client is still one of its own; of the others many need a peer that breaks the protocol, which none does
 /// here. docs/adr/0009 says more.
 pub const NOT_SHOWN: &[Mutation] = &[
-    Mutation::NoSigns,
+    Mutation::NoKeepalives,
     Mutation::NeverStalled,
     Mutation::JoinRefused,
     Mutation::ShowUnacked,

@@ -82,10 +82,10 @@ impl Upward {
         let since = self.sim.now();
         let beacon = async {
             loop {
-                self.sim.sleep(LIMITS.sign_each).await;
+                self.sim.sleep(LIMITS.keepalive_interval).await;
                 let mut state = self.state.borrow_mut();
                 if state.out().is_empty() {
-                    state.sign_for_busy(since, self.sim.now(), &LIMITS);
+                    state.keepalive_while_busy(since, self.sim.now(), &LIMITS);
                     drop(state);
                     self.flush();
                 }
@@ -135,8 +135,8 @@ impl Datanode {
     /// Serves one connection of a write, from the operation to its end.
     pub(crate) async fn serve_write(self: Rc<Self>, socket: Socket) {
         let Some((op, came)) = receive_op(&socket).await else { return };
-        let takes_signs = Abilities::of(op.stream.as_ref().and_then(|it| it.abilities)).has(Abilities::SIGNS);
-        let state = RefCell::new(Above::new(takes_signs, self.sim.now()));
+        let takes_keepalives = Abilities::of(op.stream.as_ref().and_then(|it| it.abilities)).has(Abilities::KEEPALIVES);
+        let state = RefCell::new(Above::new(takes_keepalives, self.sim.now()));
         let above = Rc::new(Upward { sim: self.sim.clone(), socket, state });
         let begun = match above.busy(self.set_up(&op)).await {
             Ok(begun) => {

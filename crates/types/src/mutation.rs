@@ -138,9 +138,9 @@ mutations! {
     ForgetGivenUp = "forget-given-up",
 
     // ── streams of writes ──
-    /// A node gives no signs of life.
-    NoSigns = "no-signs",
-    /// A node below may be silent for a minute though it gives signs of life.
+    /// A node sends no keepalives.
+    NoKeepalives = "no-keepalives",
+    /// A node below may be silent for a minute though it sends keepalives.
     NeverStalled = "never-stalled",
     /// A node below that refuses to join counts as one that has joined.
     JoinRefused = "join-refused",

@@ -14,9 +14,9 @@
 pub struct Abilities(u64);
 
 impl Abilities {
-    /// Sends signs of life while another waits for it, and understands those of others. Said by both ends of a stream.
-    pub const SIGNS: Self = Self(1 << 0);
-    /// Datanodes take a StreamProto: they follow routing tables, prepare for longer packets, and give signs of life.
+    /// Sends keepalives while another waits for it, and understands those of others. Said by both ends of a stream.
+    pub const KEEPALIVES: Self = Self(1 << 0);
+    /// Datanodes take a StreamProto: they follow routing tables, prepare for longer packets, and send keepalives.
     pub const STREAMS: Self = Self(1 << 1);
     /// `leaseBlocks` for files to come, `putFile`, and small writes (operation 200) on the datanodes.
     pub const SMALL_FILES: Self = Self(1 << 2);
@@ -26,7 +26,7 @@ impl Abilities {
     /// What a metadata server of this program states.
     pub const OF_METADATA_SERVER: Self = Self(Self::STREAMS.0 | Self::SMALL_FILES.0 | Self::LEASED_BLOCKS.0);
     /// What either end of a stream states.
-    pub const OF_STREAM: Self = Self::SIGNS;
+    pub const OF_STREAM: Self = Self::KEEPALIVES;
 
     /// As they stand in a message. Without the field there are none.
     pub fn of(bits: Option<u64>) -> Self {
@@ -52,7 +52,7 @@ mod tests {
     fn the_bits_are_fixed_and_documented() {
         let documented = include_str!("../../../docs/protocol.md");
         let named = [
-            ("SIGNS", Abilities::SIGNS, 1),
+            ("KEEPALIVES", Abilities::KEEPALIVES, 1),
             ("STREAMS", Abilities::STREAMS, 2),
             ("SMALL_FILES", Abilities::SMALL_FILES, 4),
             ("LEASED_BLOCKS", Abilities::LEASED_BLOCKS, 8),
@@ -68,8 +68,8 @@ mod tests {
     #[test]
     fn unknown_bits_are_ignored() {
         let newer = Abilities::of(Some(1 << 63 | 1));
-        assert!(newer.has(Abilities::SIGNS) && !newer.has(Abilities::STREAMS));
-        assert!(!Abilities::of(None).has(Abilities::SIGNS));
-        assert!(!Abilities::SIGNS.has(Abilities::OF_METADATA_SERVER));
+        assert!(newer.has(Abilities::KEEPALIVES) && !newer.has(Abilities::STREAMS));
+        assert!(!Abilities::of(None).has(Abilities::KEEPALIVES));
+        assert!(!Abilities::KEEPALIVES.has(Abilities::OF_METADATA_SERVER));
     }
 }

@@ -46,13 +46,13 @@ impl PipelineAck {
     pub const HEARTBEAT: i64 = -1;
     /// Ours: the sender lives, and is still at it. Says nothing of any packet; only for those who announced that they
     /// understand it.
-    pub const SIGN: Self = Self { seqno: Self::HEARTBEAT, replies: Vec::new() };
+    pub const KEEPALIVE: Self = Self { seqno: Self::HEARTBEAT, replies: Vec::new() };
     /// Carries no packet's number, but a single reply of its sender.
     pub const OUT_OF_BAND: i64 = -2;
     /// 512 replies of two bytes, as many flags, and two numbers.
     pub const LEN_MAX: usize = 4096;
 
-    pub fn is_sign(&self) -> bool {
+    pub fn is_keepalive(&self) -> bool {
         self.seqno == Self::HEARTBEAT && self.replies.is_empty()
     }
 

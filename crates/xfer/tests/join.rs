@@ -39,8 +39,8 @@ fn all_join_and_what_follows_their_answers_stays() {
     join.on_received(1, secs(1), &[&answer(Status::SUCCESS, None, "")[..], &[9]].concat()).unwrap();
     assert_eq!(join.poll_timeout(), None);
     let joined = join.into_joined();
-    assert_eq!((joined[0].gives_signs, joined[0].behind_count, &joined[0].came[..]), (true, 1, &[][..]));
-    assert_eq!((joined[1].gives_signs, joined[1].behind_count, &joined[1].came[..]), (false, 0, &[9][..]));
+    assert_eq!((joined[0].sends_keepalives, joined[0].behind_count, &joined[0].came[..]), (true, 1, &[][..]));
+    assert_eq!((joined[1].sends_keepalives, joined[1].behind_count, &joined[1].came[..]), (false, 0, &[9][..]));
 }
 
 #[test]

@@ -48,7 +48,7 @@ struct Tale {
 
 impl Tale {
     fn new(below_count: usize) -> Self {
-        let joined = || Joined { gives_signs: true, behind_count: 0, came: Vec::new() };
+        let joined = || Joined { sends_keepalives: true, behind_count: 0, came: Vec::new() };
         let begin = Begin {
             mode: Mode::Chain,
             spec: SPEC,
@@ -121,7 +121,7 @@ impl Tale {
                 _ => '-',
             };
             let replies: String = ack.replies.iter().map(mark).collect();
-            self.told.push(if ack.is_sign() { "sign".into() } else { format!("{}{replies}", ack.seqno) });
+            self.told.push(if ack.is_keepalive() { "keepalive".into() } else { format!("{}{replies}", ack.seqno) });
             out = &out[ack_len..];
         }
         self.above.on_sent(self.now, len);
@@ -152,9 +152,9 @@ impl Tale {
         self.act();
     }
 
-    fn sign(&mut self, place: usize) {
+    fn keepalive(&mut self, place: usize) {
         let mut bytes = Vec::new();
-        PipelineAck::SIGN.put(&mut bytes);
+        PipelineAck::KEEPALIVE.put(&mut bytes);
         self.relay.on_below_received(place, self.now, &bytes);
         self.act();
     }
@@ -239,18 +239,18 @@ fn nothing_is_taken_while_a_node_below_takes_nothing_and_acks_go_on() {
 }
 
 #[test]
-fn a_node_that_gives_signs_and_stops_is_lost_after_two_seconds() {
+fn a_node_that_sends_keepalives_and_stops_is_lost_after_two_seconds() {
     let mut node = Tale::new(1);
     node.until(secs(60)); // it owes nothing
     node.above(&packet(0, 0, &content(16), false, false));
     node.until(secs(61));
-    node.sign(0);
+    node.keepalive(0);
     node.told.clear();
     node.until(secs(62));
-    assert_eq!(node.told, ["sign", "sign"], "we wait, and say so");
+    assert_eq!(node.told, ["keepalive", "keepalive"], "we wait, and say so");
     node.told.clear();
     node.until(secs(64));
-    assert_eq!(node.told.join(" "), "sign lost 0: timed out 0+- Failed { below: true }");
+    assert_eq!(node.told.join(" "), "keepalive lost 0: timed out 0+- Failed { below: true }");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn signs_without_progress_help_for_a_minute() {
     node.above(&packet(0, 0, &content(16), false, false));
     for second in 1..60 {
         node.until(secs(second));
-        node.sign(0);
+        node.keepalive(0);
     }
     assert!(node.relay.ending().is_none());
     node.until(secs(60));

@@ -13,17 +13,17 @@ use xfer::write::Limits;
 pub(crate) struct Above {
     /// Packets come here; acks leave.
     pub(super) socket: Socket,
-    takes_signs: bool,
+    takes_keepalives: bool,
     state: Mutex<xfer::write::Above>,
 }
 
 impl Above {
-    pub(super) fn new(socket: Socket, takes_signs: bool, now: Duration) -> Self {
-        Self { socket, takes_signs, state: Mutex::new(xfer::write::Above::new(takes_signs, now)) }
+    pub(super) fn new(socket: Socket, takes_keepalives: bool, now: Duration) -> Self {
+        Self { socket, takes_keepalives, state: Mutex::new(xfer::write::Above::new(takes_keepalives, now)) }
     }
 
-    pub(crate) fn takes_signs(&self) -> bool {
-        self.takes_signs
+    pub(crate) fn takes_keepalives(&self) -> bool {
+        self.takes_keepalives
     }
 
     pub(super) fn put_ready(&self) {
@@ -63,10 +63,10 @@ impl Above {
     }
 
     /// The stream's thread has been busy since `since`. That the peer is gone the stream finds out.
-    pub(crate) fn sign_for_busy(&self, since: Duration, now: Duration, limits: &Limits) {
+    pub(crate) fn keepalive_while_busy(&self, since: Duration, now: Duration, limits: &Limits) {
         let mut state = self.lock();
         if state.out().is_empty() {
-            state.sign_for_busy(since, now, limits);
+            state.keepalive_while_busy(since, now, limits);
             self.flush_locked(&mut state, now);
         }
     }

@@ -1,7 +1,7 @@
-//! Signs of life for threads that cannot give them themselves, as they wait for a disk or for another node.
+//! Keepalives for threads that cannot send them themselves, as they wait for a disk or for another node.
 //!
-//! Promise: whoever waits for a thread that is [`busy`](Keepalive::busy) hears of this node each `sign_ms`, for as long
-//! as [`xfer::write::Above::sign_for_busy`] allows. One task does it for all streams, and sleeps while nothing lasts.
+//! Promise: whoever waits for a thread that is [`busy`](Keepalive::busy) hears of this node each `keepalive_interval_ms`, for as long
+//! as [`xfer::write::Above::keepalive_while_busy`] allows. One task does it for all streams, and sleeps while nothing lasts.
 
 use super::above::Above;
 use std::collections::HashMap;
@@ -33,9 +33,9 @@ pub(crate) struct Busy<'a> {
 }
 
 impl Keepalive {
-    /// Work begins that `above` waits for. `None` if it would not understand signs.
+    /// Work begins that `above` waits for. `None` if it would not understand keepalives.
     pub(crate) fn busy(&self, above: &Arc<Above>, now: Duration) -> Option<Busy<'_>> {
-        if !above.takes_signs() {
+        if !above.takes_keepalives() {
             return None;
         }
         let mut work = self.lock();
@@ -59,7 +59,7 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// Gives signs until the task is dropped.
+/// Sends keepalives until the task is dropped.
 pub(super) async fn run(keepalive: &Keepalive, limits: Limits, now: impl Fn() -> Duration) {
     loop {
         let idle = {
@@ -70,10 +70,10 @@ pub(super) async fn run(keepalive: &Keepalive, limits: Limits, now: impl Fn() ->
         if idle {
             keepalive.begun.notified().await;
         }
-        tokio::time::sleep(limits.sign_each).await;
+        tokio::time::sleep(limits.keepalive_interval).await;
         let now = now();
         for (above, since) in keepalive.lock().under_way.values() {
-            above.sign_for_busy(*since, now, &limits);
+            above.keepalive_while_busy(*since, now, &limits);
         }
     }
 }

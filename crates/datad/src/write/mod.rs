@@ -66,8 +66,9 @@ impl Memory for Reservation {
 pub(crate) fn serve(writes: &Arc<Writes>, socket: Socket, op: &OpWriteBlockProto, came: &[u8]) {
     let service = &*writes.service;
     let counted = service.operations.begin(operation_of(op), || service.now());
-    let takes_signs = op.stream.as_ref().is_some_and(|stream| Abilities::of(stream.abilities).has(Abilities::SIGNS));
-    let above = Arc::new(Above::new(socket, takes_signs, service.now()));
+    let takes_keepalives =
+        op.stream.as_ref().is_some_and(|stream| Abilities::of(stream.abilities).has(Abilities::KEEPALIVES));
+    let above = Arc::new(Above::new(socket, takes_keepalives, service.now()));
     let begun = {
         let _busy = writes.keepalive.busy(&above, service.now());
         set_up(service, &above, op, came)
@@ -81,7 +82,7 @@ pub(crate) fn serve(writes: &Arc<Writes>, socket: Socket, op: &OpWriteBlockProto
         Err(refusal) => {
             counted.refused();
             tracing::info!(block = op.header.base_header.block.block_id, why = refusal.message, "a write was refused");
-            let blame = refused::blame(op, &refusal).filter(|_| !takes_signs); // our own read the answer
+            let blame = refused::blame(op, &refusal).filter(|_| !takes_keepalives); // our own read the answer
             above.put_answer(&refusal.answer());
             if let Some(ack) = blame {
                 above.put_ack(&ack);

@@ -60,7 +60,7 @@ impl Stream {
     /// Does what the relay says, until something must happen first.
     fn act(&mut self) {
         loop {
-            // Not locked while it is done: signs of life are given meanwhile.
+            // Not locked while it is done: keepalives are sent meanwhile.
             let step = self.relay.step(self.writes.service.now(), &mut self.above.lock());
             let Some(step) = step else { return };
             match step {

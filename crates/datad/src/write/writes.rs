@@ -1,4 +1,4 @@
-//! What writes need beside all operations: threads for streams, and signs of life while these are busy.
+//! What writes need beside all operations: threads for streams, and keepalives while these are busy.
 
 use super::keepalive::{self, Keepalive};
 use crate::data_service::DataService;
@@ -18,7 +18,7 @@ impl Writes {
         Self { service, keepalive: Keepalive::default(), streams: CachedThreads::new("write stream") }
     }
 
-    /// Gives signs of life for streams that are busy, until the future is dropped.
+    /// Sends keepalives for streams that are busy, until the future is dropped.
     pub(crate) async fn keep_alive(&self) {
         keepalive::run(&self.keepalive, self.service.limits.of_writes(), || self.service.now()).await;
     }

@@ -184,7 +184,7 @@ impl Ask {
         }
     }
 
-    /// Who sends to each node but the first; and signs of life are understood.
+    /// Who sends to each node but the first; and keepalives are understood.
     pub fn routed(self, parents: &[u32]) -> Self {
         let abilities = Some(wire::Abilities::OF_STREAM.bits());
         let stream = proto::StreamProto { parents: parents.to_vec(), abilities, packet_len: None };
@@ -422,17 +422,17 @@ impl Chain {
         self.packet(header, None, &[]);
     }
 
-    /// The next ack, signs of life left out; `None` if the connection ended instead.
+    /// The next ack, keepalives left out; `None` if the connection ended instead.
     pub fn ack(&mut self) -> Option<PipelineAck> {
         loop {
             match self.word() {
-                Some(ack) if ack.is_sign() => {}
+                Some(ack) if ack.is_keepalive() => {}
                 other => return other,
             }
         }
     }
 
-    /// The next ack or sign of life.
+    /// The next ack or keepalive.
     pub fn word(&mut self) -> Option<PipelineAck> {
         self.connection.ack()
     }

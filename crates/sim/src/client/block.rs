@@ -411,7 +411,7 @@ impl Chain {
             }
             if let Some((ack, len)) = PipelineAck::split(&self.came).expect("an ack of ours") {
                 self.came.drain(..len);
-                if !ack.is_sign() {
+                if !ack.is_keepalive() {
                     self.moved = sim.now();
                     let replies: Vec<Reply> = ack.replies.into_iter().map(|status| Reply(status.0)).collect();
                     self.take(client, ack.seqno, &replies);

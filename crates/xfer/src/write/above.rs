@@ -1,14 +1,14 @@
-//! The way back: answers, acks and signs of life, to the node above or to the client.
+//! The way back: answers, acks and keepalives, to the node above or to the client.
 //!
 //! ```text
-//! stream ───────────────────── answer, acks ──┐
-//!                                             ├─▶ out ─▶ socket, never waited for
-//! who looks after those that are busy ─ signs ┘
+//! stream ──────────── answer, acks ──┐
+//!                                    ├─▶ out ─▶ socket, never waited for
+//! timer of busy streams ─ keepalives ┘
 //! ```
 //!
-//! Promise: what goes out is whole frames in the order in which they were put; a sign of life stands between two of
+//! Promise: what goes out is whole frames in the order in which they were put; a keepalive stands between two of
 //! them, and is left out where bytes before it have not left yet, since then nobody is reading. A disk may keep the
-//! stream's thread busy, so a driver keeps this where another thread can give signs meanwhile.
+//! stream's thread busy, so a driver keeps this where another thread can send keepalives meanwhile.
 
 use super::limits::Limits;
 use hdfs::proto::BlockOpResponseProto;
@@ -18,25 +18,25 @@ use wire::{Abilities, PipelineAck, Status, delimited};
 
 #[derive(Debug)]
 pub struct Above {
-    /// Whoever is there said that it understands signs of life.
-    takes_signs: bool,
+    /// Whoever is there said that it understands keepalives.
+    takes_keepalives: bool,
     out: Vec<u8>,
     /// The setup is answered, so that acks follow.
     answered: bool,
     /// When something last left.
-    told: Duration,
+    last_sent: Duration,
 }
 
 impl Above {
     /// Acks a writer may leave untaken; then it is not read until it takes some. They are a few bytes each.
     pub const ACKS_LEN_MAX: usize = 64 << 10;
 
-    pub fn new(takes_signs: bool, now: Duration) -> Self {
-        Self { takes_signs, out: Vec::new(), answered: false, told: now }
+    pub fn new(takes_keepalives: bool, now: Duration) -> Self {
+        Self { takes_keepalives, out: Vec::new(), answered: false, last_sent: now }
     }
 
-    pub fn takes_signs(&self) -> bool {
-        self.takes_signs
+    pub fn takes_keepalives(&self) -> bool {
+        self.takes_keepalives
     }
 
     /// Appends the answer to the setup; what follows it are acks.
@@ -48,7 +48,7 @@ impl Above {
 
     /// The answer that all is well. HDFS's own clients get no field that they do not know.
     pub fn put_ready(&mut self) {
-        let abilities = self.takes_signs.then_some(Abilities::OF_STREAM.bits());
+        let abilities = self.takes_keepalives.then_some(Abilities::OF_STREAM.bits());
         let first_bad_link = Some(String::new());
         self.put_answer(&BlockOpResponseProto { abilities, first_bad_link, ..Default::default() });
     }
@@ -65,7 +65,7 @@ impl Above {
     /// The socket took so many bytes of [`Above::out`].
     pub fn on_sent(&mut self, now: Duration, len: usize) {
         self.out.drain(..len);
-        self.told = now;
+        self.last_sent = now;
     }
 
     /// Nobody is there any more.
@@ -73,35 +73,36 @@ impl Above {
         self.out.clear();
     }
 
-    /// When a sign is due for those who wait for this node.
-    pub(super) fn sign_due(&self, limits: &Limits) -> Option<Duration> {
-        let may = self.takes_signs && self.out.is_empty() && !mutation::is(Mutation::NoSigns);
-        may.then(|| self.told + limits.sign_each)
+    /// When a keepalive is due for those who wait for this node.
+    pub(super) fn keepalive_due(&self, limits: &Limits) -> Option<Duration> {
+        let may = self.takes_keepalives && self.out.is_empty() && !mutation::is(Mutation::NoKeepalives);
+        may.then(|| self.last_sent + limits.keepalive_interval)
     }
 
     /// When something last left.
     pub(super) fn last_sent(&self) -> Duration {
-        self.told
+        self.last_sent
     }
 
-    /// Puts a sign, if one is due.
-    pub(super) fn sign(&mut self, now: Duration, limits: &Limits) {
-        if self.sign_due(limits).is_none_or(|due| now < due) {
+    /// Puts a keepalive, if one is due.
+    pub(super) fn put_keepalive(&mut self, now: Duration, limits: &Limits) {
+        if self.keepalive_due(limits).is_none_or(|due| now < due) {
             return;
         }
         if self.answered {
-            PipelineAck::SIGN.put(&mut self.out);
+            PipelineAck::KEEPALIVE.put(&mut self.out);
         } else {
             let status = Status::IN_PROGRESS.0.into();
             delimited::put(&BlockOpResponseProto { status, ..Default::default() }, &mut self.out);
         }
     }
 
-    /// The stream has been at a disk, or at its setup, since `since`, and cannot say itself that it lives: puts a sign,
-    /// if one is due. Not for longer than a node below may be silent: a disk that never comes back is a lost one.
-    pub fn sign_for_busy(&mut self, since: Duration, now: Duration, limits: &Limits) {
+    /// The stream has been at a disk, or at its setup, since `since`, and cannot say itself that it lives: puts a
+    /// keepalive, if one is due. Not for longer than a node below may be silent: a disk that never comes back is a
+    /// lost one.
+    pub fn keepalive_while_busy(&mut self, since: Duration, now: Duration, limits: &Limits) {
         if now < since + limits.below_silent {
-            self.sign(now, limits);
+            self.put_keepalive(now, limits);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A node just below: what came from it, how much it took, and how long it may still be silent.
 //!
 //! Bytes that its kernel takes say nothing of the node itself, which may have been stopped with its buffers empty. So a
-//! node that gives signs of life is judged by its words alone, within `stalled`; one that gives none is granted the
+//! node that sends keepalives is judged by its words alone, within `stalled`; one that sends none is granted the
 //! minute of HDFS.
 
 use super::limits::Limits;
@@ -17,7 +17,7 @@ const INBOX_LEN_MAX: usize = 5 + PipelineAck::LEN_MAX;
 pub(super) struct Below {
     /// The part of an ack whose rest has not come.
     inbox: Vec<u8>,
-    gives_signs: bool,
+    sends_keepalives: bool,
     /// Bytes of the packets in hand that it has taken.
     pub(super) taken: usize,
     /// Set while it owes an answer.
@@ -35,9 +35,9 @@ struct Owes {
 
 impl Below {
     /// A node that has `behind_count` nodes behind it.
-    pub(super) fn new(gives_signs: bool, behind_count: usize, limits: &Limits) -> Self {
+    pub(super) fn new(sends_keepalives: bool, behind_count: usize, limits: &Limits) -> Self {
         let silent = limits.below_silent_with(behind_count);
-        Self { inbox: Vec::new(), gives_signs, taken: 0, owes: None, stalled: limits.stalled, silent }
+        Self { inbox: Vec::new(), sends_keepalives, taken: 0, owes: None, stalled: limits.stalled, silent }
     }
 
     /// It is to get packets, and with them something to answer, unless it had before.
@@ -67,11 +67,11 @@ impl Below {
     pub(super) fn until(&self) -> Option<Duration> {
         let Owes { heard, moved } = self.owes?;
         let moved = moved + self.silent;
-        let heeds_signs = self.gives_signs && !mutation::is(Mutation::NeverStalled);
-        Some(if heeds_signs { moved.min(heard + self.stalled) } else { moved })
+        let heeds_keepalives = self.sends_keepalives && !mutation::is(Mutation::NeverStalled);
+        Some(if heeds_keepalives { moved.min(heard + self.stalled) } else { moved })
     }
 
-    /// Takes its words: hands over each ack, but for signs of life.
+    /// Takes its words: hands over each ack, but for keepalives.
     pub(super) fn receive(
         &mut self,
         now: Duration,
@@ -85,7 +85,7 @@ impl Below {
         let mut at = 0;
         while let Some((ack, len)) = PipelineAck::split(&self.inbox[at..]).map_err(|_| Lost::ProtocolError)? {
             at += len;
-            if !ack.is_sign() {
+            if !ack.is_keepalive() {
                 self.moved(now);
                 on_ack(ack);
             }

@@ -37,7 +37,7 @@ impl NotJoined {
 /// A node that has joined.
 #[derive(Debug)]
 pub struct Joined {
-    pub gives_signs: bool,
+    pub sends_keepalives: bool,
     pub behind_count: usize,
     /// What came behind its answer.
     pub came: Vec<u8>,
@@ -52,8 +52,8 @@ struct Joining {
     heard: Duration,
     /// Nothing that it says helps after this.
     until: Duration,
-    /// Its answer is well; and whether it will give signs of life.
-    gives_signs: Option<bool>,
+    /// Its answer is well; and whether it will send keepalives.
+    sends_keepalives: Option<bool>,
 }
 
 /// The nodes below, until all have answered well, or one has not.
@@ -71,17 +71,17 @@ impl Join {
     /// The next node, `link` in the client's words, with `behind_count` nodes behind it, got the operation.
     pub fn on_asked(&mut self, link: String, behind_count: usize, now: Duration) {
         let until = now + self.limits.setup_with(behind_count);
-        self.joining.push(Joining { link, behind_count, came: Vec::new(), heard: now, until, gives_signs: None });
+        self.joining.push(Joining { link, behind_count, came: Vec::new(), heard: now, until, sends_keepalives: None });
     }
 
     /// Whether a node is to be read: it was asked and has not answered.
     pub fn awaits(&self, place: usize) -> bool {
-        self.joining.get(place).is_some_and(|joining| joining.gives_signs.is_none())
+        self.joining.get(place).is_some_and(|joining| joining.sends_keepalives.is_none())
     }
 
     pub fn on_received(&mut self, place: usize, now: Duration, bytes: &[u8]) -> Result<(), NotJoined> {
         let joining = &mut self.joining[place];
-        assert!(joining.gives_signs.is_none(), "{} has joined", joining.link);
+        assert!(joining.sends_keepalives.is_none(), "{} has joined", joining.link);
         joining.heard = now;
         joining.came.extend_from_slice(bytes);
         joining.look()
@@ -94,12 +94,12 @@ impl Join {
 
     /// When [`Join::handle_timeout`] is to be called, if nothing comes before; `None` once all have joined.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let open = self.joining.iter().filter(|joining| joining.gives_signs.is_none());
+        let open = self.joining.iter().filter(|joining| joining.sends_keepalives.is_none());
         open.map(|joining| joining.until(&self.limits)).min()
     }
 
     pub fn handle_timeout(&self, now: Duration) -> Result<(), NotJoined> {
-        let silent = |joining: &&Joining| joining.gives_signs.is_none() && now >= joining.until(&self.limits);
+        let silent = |joining: &&Joining| joining.sends_keepalives.is_none() && now >= joining.until(&self.limits);
         match self.joining.iter().find(silent) {
             Some(silent) => Err(NotJoined::blame(&silent.link, "does not answer")),
             None => Ok(()),
@@ -108,9 +108,9 @@ impl Join {
 
     /// All of them, in the order in which they were asked.
     pub fn into_joined(self) -> Vec<Joined> {
-        let joined = self.joining.into_iter().map(|Joining { behind_count, came, gives_signs, .. }| {
-            let gives_signs = gives_signs.expect("all have joined");
-            Joined { gives_signs, behind_count, came }
+        let joined = self.joining.into_iter().map(|Joining { behind_count, came, sends_keepalives, .. }| {
+            let sends_keepalives = sends_keepalives.expect("all have joined");
+            Joined { sends_keepalives, behind_count, came }
         });
         joined.collect()
     }
@@ -132,7 +132,7 @@ impl Joining {
                 continue;
             }
             if answer.status == i32::from(Status::SUCCESS.0) || mutation::is(Mutation::JoinRefused) {
-                self.gives_signs = Some(Abilities::of(answer.abilities).has(Abilities::SIGNS));
+                self.sends_keepalives = Some(Abilities::of(answer.abilities).has(Abilities::KEEPALIVES));
                 return Ok(());
             }
             // Passed on as it came. If it blames nobody, the node below means itself, and the client must hear its
@@ -161,7 +161,7 @@ pub fn op_for_below(op: &proto::OpWriteBlockProto, routing: &Routing, child: &Ra
         target_storage_ids: cut(&op.target_storage_ids, &behind),
         pinning: op.target_pinnings.get(own).copied().or(op.pinning),
         target_pinnings: cut(&op.target_pinnings, &behind),
-        // Also behind a stock client: this node understands signs of life.
+        // Also behind a stock client: this node understands keepalives.
         stream: Some(proto::StreamProto {
             parents: routing.below(child).encode(),
             abilities: Some(Abilities::OF_STREAM.bits()),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A node that gives signs of life is judged by them (docs/adr/0008); one that gives none has HDFS's minute.
+/// A node that sends keepalives is judged by them (docs/adr/0008); one that sends none has HDFS's minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// A connection to a node below. No longer than `stalled`.
@@ -14,11 +14,11 @@ pub struct Limits {
     pub writer_silent: Duration,
     /// A node below that owes an answer or takes no bytes for so long is gone, with `per_node` as above.
     pub below_silent: Duration,
-    /// A node below that gives signs of life, owes an answer and says nothing at all for so long is gone: four signs. A
+    /// A node below that sends keepalives, owes an answer and says nothing at all for so long is gone: four keepalives. A
     /// stream is to go on within three seconds of the loss of a node.
     pub stalled: Duration,
     /// How often a node says that it lives, while those above wait for it.
-    pub sign_each: Duration,
+    pub keepalive_interval: Duration,
 }
 
 impl Limits {
@@ -29,7 +29,7 @@ impl Limits {
         writer_silent: Duration::from_secs(120),
         below_silent: Duration::from_secs(60),
         stalled: Duration::from_secs(2),
-        sign_each: Duration::from_millis(500),
+        keepalive_interval: Duration::from_millis(500),
     };
 
     /// How long a node may take to answer the setup that has so many nodes behind it.

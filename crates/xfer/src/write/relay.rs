@@ -3,13 +3,13 @@
 //! ```text
 //!             ┌──────── buffer ────────┐─────▶ below        a run, all that came: forward to all, verify, store
 //! above ─────▶│ packet │ packet │ pack…│─────▶ below
-//!       ◀──── Above: acks, signs       └◀───── acks of each
+//!       ◀──── Above: acks, keepalives  └◀───── acks of each
 //!                        │ Step::Store
 //!                        ▼ the driver's disk
 //! ```
 //!
 //! A run stays in hand until all nodes below have taken it and it is stored. Nothing is taken from above meanwhile, so
-//! nothing piles up here; acks and signs go on in both directions.
+//! nothing piles up here; acks and keepalives go on in both directions.
 //!
 //! What happens is decided by [`Link`]; here stand the bytes and the time around it. A driver, which has the sockets and
 //! the disk, goes round: [`Relay::step`] until there is none; send what [`Above::out`] has; look at [`Relay::ending`];
@@ -104,7 +104,7 @@ impl<M: Memory> Relay<M> {
             link: Link::new(spec, &node_counts, received),
             buffer: PacketBuffer::new(came, memory),
             run: Run::new(spec),
-            below: below.iter().map(|it| Some(Below::new(it.gives_signs, it.behind_count, &limits))).collect(),
+            below: below.iter().map(|it| Some(Below::new(it.sends_keepalives, it.behind_count, &limits))).collect(),
             actions: VecDeque::new(),
             lost: VecDeque::new(),
             above_heard: now,
@@ -205,10 +205,10 @@ impl<M: Memory> Relay<M> {
     /// When [`Relay::handle_timeout`] is to be called, if nothing happens before.
     pub fn poll_timeout(&self, above: &Above) -> Option<Duration> {
         let below = (0..self.below.len()).filter_map(|place| self.below_until(place));
-        below.chain(self.above_until()).chain(self.sign_due(above)).min()
+        below.chain(self.above_until()).chain(self.keepalive_due(above)).min()
     }
 
-    /// Gives up whom nothing was heard of, and puts a sign of life if one is due.
+    /// Gives up whom nothing was heard of, and puts a keepalive if one is due.
     pub fn handle_timeout(&mut self, now: Duration, above: &mut Above) {
         for place in 0..self.below.len() {
             match &mut self.below[place] {
@@ -220,8 +220,8 @@ impl<M: Memory> Relay<M> {
         if self.above_until().is_some_and(|until| now >= until) {
             self.tell(Event::AboveLost);
         }
-        if self.sign_due(above).is_some_and(|due| now >= due) {
-            above.sign(now, &self.limits);
+        if self.keepalive_due(above).is_some_and(|due| now >= due) {
+            above.put_keepalive(now, &self.limits);
         }
     }
 
@@ -238,9 +238,9 @@ impl<M: Memory> Relay<M> {
 
     /// When those above must hear from this node, if they wait for it: it owes an answer, or bytes came since its last
     /// word.
-    fn sign_due(&self, above: &Above) -> Option<Duration> {
+    fn keepalive_due(&self, above: &Above) -> Option<Duration> {
         let waited_for = !self.link.is_idle() || self.above_heard > above.last_sent();
-        above.sign_due(&self.limits).filter(|_| waited_for)
+        above.keepalive_due(&self.limits).filter(|_| waited_for)
     }
 
     // ── what is to be done ──

@@ -45,7 +45,7 @@ impl<'a> Store<'a> {
             .take(count)
     }
 
-    /// The disk may take long, so that somebody else is to give signs of life meanwhile.
+    /// The disk may take long, so that somebody else is to send keepalives meanwhile.
     pub fn is_long(&self) -> bool {
         self.sync || self.put.is_some()
     }

@@ -161,7 +161,7 @@ impl SetUp {
             State::Connecting | State::Asking => panic!("a set-up that is not over"),
         };
         // The last node that has the bytes is not given up before a minute: they are nowhere else.
-        let is_hasty = self.spare && abilities.has(Abilities::SIGNS);
+        let is_hasty = self.spare && abilities.has(Abilities::KEEPALIVES);
         let terms = Terms {
             node_count: self.nodes.len(),
             branches: self.branches,

@@ -216,7 +216,7 @@ impl Stream {
     }
 
     fn on_ack(&mut self, now: Duration, ack: &PipelineAck) {
-        if ack.is_sign() {
+        if ack.is_keepalive() {
             return;
         }
         let node_count = self.terms.node_count;

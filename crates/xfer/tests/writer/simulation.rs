@@ -157,7 +157,7 @@ impl World {
                 }
             }
             if self.one_in(4) {
-                PipelineAck::SIGN.put(&mut connection.outbox);
+                PipelineAck::KEEPALIVE.put(&mut connection.outbox);
             }
             PipelineAck { seqno: frame.header.seqno, replies }.put(&mut connection.outbox);
             if bad.is_some() {

@@ -60,7 +60,7 @@ impl Tale {
             "note" => self.note(usize::MAX),
             "pause" => self.stream.pause(self.now),
             "ack" => self.stream.handle_bytes(self.now, &ack(words[1].parse().unwrap(), words[2])),
-            "sign" => self.stream.handle_bytes(self.now, &ack(-1, "")),
+            "keepalive" => self.stream.handle_bytes(self.now, &ack(-1, "")),
             "junk" => self.stream.handle_bytes(self.now, &[0xff; 9]),
             "eof" => self.stream.on_receive_failed("the end"),
             "torn" => self.stream.on_send_failed(self.now, "no pipe"),
@@ -184,15 +184,16 @@ fn nodes_that_owe_an_answer_are_given_up() {
 }
 
 #[test]
-fn signs_of_life_do_not_count_as_progress() {
-    let signs =
+fn keepalives_do_not_count_as_progress() {
+    let repeated =
         |count: u64, what: &str| (1..=count).map(|second| format!(" | at {second}000 | {what}")).collect::<String>();
-    for what in ["sign", "ack -1 +++"] {
-        assert_eq!(chain(&format!("push | send{}", signs(74, what))), "40; open; acked 0, left 0", "{what}");
-        let story = chain(&format!("push | send{}", signs(75, what)));
+    for what in ["keepalive", "ack -1 +++"] {
+        assert_eq!(chain(&format!("push | send{}", repeated(74, what))), "40; open; acked 0, left 0", "{what}");
+        let story = chain(&format!("push | send{}", repeated(75, what)));
         assert_eq!(story, "40; broken 0: no answer in time; acked 0, left 0", "{what}");
     }
-    let story = chain(&format!("push | push | send{} | ack 0 +++{}", signs(70, "sign"), " | at 71900 | sign"));
+    let story =
+        chain(&format!("push | push | send{} | ack 0 +++{}", repeated(70, "keepalive"), " | at 71900 | keepalive"));
     assert_eq!(story, "40 40; open; acked 9, left 1");
 }
 
@@ -200,7 +201,7 @@ fn signs_of_life_do_not_count_as_progress() {
 fn an_idle_writer_says_that_it_lives() {
     assert_eq!(chain("at 29999"), "; open; acked 0, left ");
     assert_eq!(chain("at 30000 | at 60000"), "31 31; open; acked 0, left ");
-    assert_eq!(chain("at 20000 | sign | at 49999"), "; open; acked 0, left ");
+    assert_eq!(chain("at 20000 | keepalive | at 49999"), "; open; acked 0, left ");
     // What was begun and given up comes first, since a heartbeat cannot stand inside of it.
     assert_eq!(chain("push | part 9 | pause | at 30000"), "9/40 31; open; acked 0, left 0");
     // A heartbeat that was begun is brought to its end before a packet.
