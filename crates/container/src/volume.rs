@@ -292,16 +292,16 @@ impl Volume {
     }
 
     /// The volume takes no more writes from now on.
-    pub fn give_up(&self, reason: String) {
+    pub fn declare_failed(&self, reason: String) {
         self.inner.health.fail(reason, false);
     }
 
-    /// As [`Self::give_up`], and what is there still reads.
+    /// As [`Self::declare_failed`], and what is there still reads.
     pub fn become_read_only(&self, reason: String) {
         self.inner.health.fail(reason, true);
     }
 
-    /// As [`Self::give_up`], after a sync that found no room: what is there still reads, and counts.
+    /// As [`Self::declare_failed`], after a sync that found no room: what is there still reads, and counts.
     pub fn become_full(&self, reason: String) {
         self.inner.health.stop_full(reason);
     }

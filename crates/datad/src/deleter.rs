@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Promise: a disk that hangs holds up its own deletions alone. Those of one that was given up are dropped: what is
-//! there is out.
+//! there has failed.
 
 use crate::replicas::Replicas;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) async fn run(replicas: Arc<Replicas>, number: usize) {
         let done = replicas.disks.for_disk(number, move |_| delete(&at, number, batch)).await;
         match done {
             Ok(()) => queue.done(),
-            Err(_hangs) if replicas.disks.out().contains(&number) => queue.clear(),
+            Err(_hangs) if replicas.disks.failed_disks().contains(&number) => queue.clear(),
             Err(_hangs) => {
                 queue.give_back();
                 tokio::time::sleep(REST).await;
@@ -42,7 +42,7 @@ fn delete(replicas: &Replicas, number: usize, batch: Vec<(BlockId, Generation)>)
     for (block, generation_at_most) in batch {
         let places = replicas.disks.to_delete_from(block);
         if !places.contains(&number) {
-            // It has moved since, or its disk is out.
+            // It has moved since, or its disk has failed.
             places.iter().for_each(|at| replicas.deletions.order(*at, block, generation_at_most));
             continue;
         }

@@ -99,7 +99,7 @@ impl Queue {
         in_hand.into_iter().for_each(|(block, generation)| self.order(block, generation));
     }
 
-    /// The disk is out, and with it what was there.
+    /// The disk has failed, and with it what was there.
     pub(crate) fn clear(&self) {
         *self.lock() = Orders::default();
     }

@@ -7,7 +7,7 @@ use crate::job::Job;
 use crate::replicas::Replicas;
 use crate::stop::Stop;
 use container::{ReplicaError, ReplicaInfo};
-use disks::{BalanceOrder, Balancing, Ended};
+use disks::{BalanceEnd, BalanceOrder, Balancing};
 use std::sync::Arc;
 use wire::node::{DiskBalanceOrder, DiskBalanceReport};
 
@@ -41,7 +41,7 @@ impl DiskBalance {
             let step = self.replicas.disks.for_all(move |_| balancing.step(&standing).map(|()| balancing));
             match step.await {
                 Ok(Ok(next)) => balancing = next,
-                Ok(Err(Ended::Even)) => break String::new(),
+                Ok(Err(BalanceEnd::Even)) => break String::new(),
                 Ok(Err(ended)) => break ended.to_string(),
                 Err(_hangs) => break "a disk of the node does not answer".to_owned(),
             }

@@ -75,7 +75,7 @@ impl Maintenance {
             let scrub = scrub::background(replicas, contents, Arc::clone(&self.scrubber), self.scrub_rate, number);
             tasks.push(spawn_owned("scrub", scrub));
         }
-        tasks.push(spawn_owned("settle", disks::settle(self.replicas.disks.clone())));
+        tasks.push(spawn_owned("resolve duplicates", disks::resolve_duplicates(self.replicas.disks.clone())));
         tasks
     }
 

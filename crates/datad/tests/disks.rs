@@ -305,10 +305,10 @@ fn wake(dir: &Path) {
     }
 }
 
-/// A stall of all disks is no failure of any of them. One that hangs alone is out in the end, and the node lives all
+/// A stall of all disks is no failure of any of them. One that hangs alone is declared failed in the end, and the node lives all
 /// the while.
 #[test]
-fn a_disk_that_hangs_is_given_up_if_others_answer() {
+fn a_disk_that_hangs_is_declared_failed_if_others_answer() {
     let mut world = World::new(&["a", "b"]);
     world.cluster.stop(0);
     world.cluster.configs[0].limits.disk_answer_ms = 3000;

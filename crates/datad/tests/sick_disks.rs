@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    fn is_given_up(&self) -> bool {
+    fn is_declared_failed(&self) -> bool {
         self.metad(|metad| metad.told.disks.iter().any(|disk| disk.failure.contains("not answered")))
     }
 }
@@ -156,7 +156,7 @@ fn deletions_of_other_disks_go_on() {
     world.check(&on_a[3..4]);
     // Once it is given up there is nothing to delete there any more.
     world.hang_looks();
-    eventually("it is given up", || world.is_given_up());
+    eventually("it is declared failed", || world.is_declared_failed());
     eventually("nothing waits", || world.metad(|metad| metad.told.deletions_waiting == 0));
 }
 
@@ -188,7 +188,7 @@ fn reads_that_hang_hold_a_share_of_the_threads() {
     eventually("it lives", || world.metad(|metad| metad.beats) > before + 1);
     // When the disk is given up, nobody waits for it any more.
     world.hang_looks();
-    eventually("it is given up", || world.is_given_up());
+    eventually("it is declared failed", || world.is_declared_failed());
     eventually("all are told", || waiting.iter_mut().filter(told).count() == 69);
     world.check(&on_b);
 }
@@ -207,7 +207,7 @@ fn copies_go_on_beside_a_disk_that_hangs() {
     // All threads wait for it.
     eventually("copies begin", || world.metad(|metad| !metad.told.copying.is_empty()));
     world.hang_looks();
-    eventually("it is given up", || world.is_given_up());
+    eventually("it is declared failed", || world.is_declared_failed());
     eventually("all are copied", || world.metad(|metad| blocks.iter().all(|block| metad.put.contains(block))));
     world.check(&blocks);
     assert!(world.metad(|metad| metad.told.copying.is_empty()));
@@ -226,7 +226,7 @@ fn a_scrub_goes_on_without_a_disk_that_was_given_up() {
     eventually("it begins", || report(&world).total_count == 16);
     assert!(!report(&world).ended);
     world.hang_looks();
-    eventually("it is given up", || world.is_given_up());
+    eventually("it is declared failed", || world.is_declared_failed());
     eventually("it ends", || report(&world).ended);
     assert_eq!((report(&world).number, report(&world).bad_count), (1, 0));
     world.metad(|metad| metad.scrub = order(2));
@@ -246,14 +246,14 @@ fn hash_trees_are_made_without_a_disk_that_was_given_up() {
     world.hang_read(on_a[0]);
     assert!(tree(&world).building);
     world.hang_looks();
-    eventually("it is given up", || world.is_given_up());
+    eventually("it is declared failed", || world.is_declared_failed());
     eventually("it is made", || !tree(&world).building);
     assert_eq!(tree(&world).root.unwrap().count, on_b.len() as u64);
 }
 
 /// Replicas are to move off disk a, and each hangs who reads it.
 #[test]
-fn balancing_ends_when_a_disk_is_given_up() {
+fn balancing_ends_when_a_disk_is_declared_failed() {
     let mut world = World::new();
     let (on_a, on_b) = world.write(0..16);
     world.metad(|metad| metad.delete = deletions(&on_b[1..]));
@@ -265,7 +265,7 @@ fn balancing_ends_when_a_disk_is_given_up() {
     eventually("it begins", || report(&world).total_len > 0);
     assert!(!report(&world).ended);
     world.hang_looks();
-    eventually("it is given up", || world.is_given_up());
+    eventually("it is declared failed", || world.is_declared_failed());
     eventually("it ends", || report(&world).ended);
     assert!(report(&world).note.contains("does not answer"), "{:?}", report(&world));
     world.metad(|metad| metad.balance = order(2));

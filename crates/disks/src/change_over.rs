@@ -5,11 +5,11 @@
 //! ```
 //!
 //! Promise: a replica goes only after the one that takes its place was read back; a crash in between leaves two, of
-//! which the next start keeps one that reads ([`crate::settle`]).
+//! which the next start keeps one that reads ([`crate::resolve_duplicates`]).
 
 use crate::claims::{conclude, enter};
 use crate::disks::{Disks, Result};
-use crate::doubles::Double;
+use crate::duplicates::Duplicate;
 use container::ReplicaInfo;
 use types::{BlockId, ReplicaState};
 
@@ -29,7 +29,7 @@ impl Disks {
     /// is out stays until the next start.
     fn take_back(&self, at: usize, block: BlockId) {
         let claim = self.claim(block);
-        if enter(&claim, at).is_err() || self.is_out(at) || self.place(block) == Some(at) {
+        if enter(&claim, at).is_err() || self.is_failed(at) || self.place(block) == Some(at) {
             return;
         }
         let volume = self.disks()[at].volume();
@@ -38,8 +38,8 @@ impl Disks {
             found => found.map(|_| false),
         };
         if let Err(error) = gone {
-            let double = Double { disk: at, block };
-            tracing::warn!(?double, %error, "a copy that does not count could not be deleted");
+            let duplicate = Duplicate { disk: at, block };
+            tracing::warn!(?duplicate, %error, "a copy that does not count could not be deleted");
         }
     }
 
@@ -54,9 +54,9 @@ impl Disks {
         }
         let claim = self.claim(block);
         enter(&claim, from)?;
-        if self.is_out(to) {
+        if self.is_failed(to) {
             // It was given up while the copy was put there: the replica stays where it counts.
-            return Err(self.disks()[to].out());
+            return Err(self.disks()[to].failed_error());
         }
         let now = source.find(block)?;
         let same = |now: &ReplicaInfo| {
@@ -72,8 +72,8 @@ impl Disks {
         }
         conclude(&claim, || self.note(block, to))?;
         if let Err(error) = source.delete(block, generation) {
-            let double = Double { disk: from, block };
-            tracing::warn!(?double, %error, "a replica that moved could not be deleted where it was");
+            let duplicate = Duplicate { disk: from, block };
+            tracing::warn!(?duplicate, %error, "a replica that moved could not be deleted where it was");
         }
         Ok(true)
     }
@@ -104,7 +104,7 @@ mod tests {
         let mut copy = disks.disks()[to].volume().create_copy(identity).unwrap();
         copy.write(0, &data, &sums).unwrap();
         copy.put_synced(1000).unwrap();
-        disks.give_up(to, "it has not answered".to_owned());
+        disks.declare_failed(to, "it has not answered".to_owned());
         assert!(disks.change_over(from, to, &info).is_err());
         assert_eq!(disks.place(block), Some(from));
         disks.verify(block).unwrap();

@@ -15,7 +15,7 @@ const EXPECTED_LEN: u64 = 128 << 20;
 
 /// A disk, as far as a decision needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Picture {
+pub(crate) struct DiskState {
     /// By replicas.
     pub(crate) used: u64,
     pub(crate) free: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Picture {
     pub(crate) takes: bool,
 }
 
-impl Picture {
+impl DiskState {
     fn whole(&self) -> u64 {
         self.used.saturating_add(self.free)
     }
@@ -60,7 +60,7 @@ fn parts(of: u64, whole: u64) -> u64 {
 }
 
 /// The disks that may take a replica, the best first. Equal ones take turns.
-pub(crate) fn order(disks: &[Picture], turn: usize) -> Vec<usize> {
+pub(crate) fn order(disks: &[DiskState], turn: usize) -> Vec<usize> {
     let count = disks.len();
     let mut order: Vec<usize> = (0..count).map(|at| (at + turn) % count).filter(|at| disks[*at].takes).collect();
     order.sort_by_key(|at| std::cmp::Reverse(disks[*at].rank()));
@@ -80,7 +80,7 @@ pub(crate) struct Shift {
 }
 
 /// The shift from the fullest to the emptiest disk, if one of the two is further than `within` from the mean.
-pub(crate) fn next_shift(disks: &[Picture], within: u64) -> Option<Shift> {
+pub(crate) fn next_shift(disks: &[DiskState], within: u64) -> Option<Shift> {
     let of = |at: &usize| disks[*at].full();
     let taking: Vec<usize> = (0..disks.len()).filter(|at| disks[*at].takes && disks[*at].whole() > 0).collect();
     let (from, to) = (taking.iter().copied().max_by_key(of)?, taking.iter().copied().min_by_key(of)?);
@@ -98,16 +98,16 @@ pub(crate) fn next_shift(disks: &[Picture], within: u64) -> Option<Shift> {
 }
 
 /// Bytes that have to move until all disks are as full as they are together.
-pub(crate) fn uneven_len(disks: &[Picture]) -> u64 {
+pub(crate) fn uneven_len(disks: &[DiskState]) -> u64 {
     let taking: Vec<usize> = (0..disks.len()).filter(|at| disks[*at].takes).collect();
     let mean = mean(disks, &taking);
     taking.iter().map(|at| disks[*at].over(mean)).sum()
 }
 
 /// How full all of them are together.
-fn mean(disks: &[Picture], taking: &[usize]) -> u64 {
-    let sum = |of: fn(&Picture) -> u64| taking.iter().map(|at| of(&disks[*at])).fold(0, u64::saturating_add);
-    parts(sum(|disk| disk.used), sum(Picture::whole))
+fn mean(disks: &[DiskState], taking: &[usize]) -> u64 {
+    let sum = |of: fn(&DiskState) -> u64| taking.iter().map(|at| of(&disks[*at])).fold(0, u64::saturating_add);
+    parts(sum(|disk| disk.used), sum(DiskState::whole))
 }
 
 #[cfg(test)]
@@ -116,11 +116,11 @@ mod tests {
 
     const GB: u64 = 1 << 30;
 
-    fn disk(used: u64, free: u64, stream_count: u64) -> Picture {
-        Picture { used: used * GB, free: free * GB, stream_count, takes: true }
+    fn disk(used: u64, free: u64, stream_count: u64) -> DiskState {
+        DiskState { used: used * GB, free: free * GB, stream_count, takes: true }
     }
 
-    fn check(disks: &[Picture], wanted: &[usize]) {
+    fn check(disks: &[DiskState], wanted: &[usize]) {
         assert_eq!(order(disks, 0), wanted, "{disks:?}");
     }
 
@@ -133,9 +133,9 @@ mod tests {
         // A large disk is not emptier than a small one because of its bytes.
         check(&[disk(30, 10, 0), disk(1, 9, 0)], &[1, 0]);
         // No room for what is being written there already and one more.
-        let full = Picture { used: 0, free: 200 << 20, stream_count: 1, takes: true };
+        let full = DiskState { used: 0, free: 200 << 20, stream_count: 1, takes: true };
         check(&[full, disk(9, 1, 0)], &[1, 0]);
-        check(&[Picture { takes: false, ..disk(0, 9, 0) }, disk(9, 1, 0)], &[1]);
+        check(&[DiskState { takes: false, ..disk(0, 9, 0) }, disk(9, 1, 0)], &[1]);
         check(&[], &[]);
     }
 
@@ -173,14 +173,14 @@ mod tests {
         let mut count = 0;
         while let Some(Shift { from, to, len_max, .. }) = next_shift(&disks, 1000) {
             let len = (64 << 20).min(len_max);
-            let before = disks.iter().map(Picture::full).max();
+            let before = disks.iter().map(DiskState::full).max();
             (disks[from].used, disks[from].free) = (disks[from].used - len, disks[from].free + len);
             (disks[to].used, disks[to].free) = (disks[to].used + len, disks[to].free - len);
-            assert!(disks.iter().map(Picture::full).max() <= before);
+            assert!(disks.iter().map(DiskState::full).max() <= before);
             count += 1;
             assert!(count < 10_000, "it ends");
         }
         assert!(uneven_len(&disks) < 64 << 20, "{disks:?}");
-        assert_eq!(next_shift(&[Picture { takes: false, ..disk(9, 1, 0) }, disk(1, 9, 0)], 0), None);
+        assert_eq!(next_shift(&[DiskState { takes: false, ..disk(9, 1, 0) }, disk(1, 9, 0)], 0), None);
     }
 }

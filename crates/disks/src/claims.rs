@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use types::BlockId;
 
-/// How often one that waits looks whether a disk was given up.
+/// How often one that waits looks whether a disk was declared failed.
 const LOOK_EACH: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -50,10 +50,10 @@ pub(crate) struct Void;
 
 impl Claims {
     /// Waits for whoever has the same block; others never meet, so a slow disk holds up its own blocks alone.
-    pub(crate) fn take(&self, block: BlockId, is_given_up: impl Fn(usize) -> bool) -> Claim<'_> {
+    pub(crate) fn take(&self, block: BlockId, is_declared_failed: impl Fn(usize) -> bool) -> Claim<'_> {
         let mut state = self.lock();
         while let Some(holder) = state.taken.get(&block)
-            && !holder.at.is_some_and(&is_given_up)
+            && !holder.at.is_some_and(&is_declared_failed)
         {
             let waited = self.freed.wait_timeout(state, LOOK_EACH);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -62,7 +62,7 @@ impl Claims {
         let number = state.count;
         let before = state.taken.insert(block, Holder { number, at: None });
         assert!(
-            before.is_none_or(|before| before.number < number && before.at.is_some_and(is_given_up)),
+            before.is_none_or(|before| before.number < number && before.at.is_some_and(is_declared_failed)),
             "one at a time"
         );
         Claim { claims: self, block, number }

@@ -93,15 +93,15 @@ impl Disk {
         self.is_sound() || self.volume.is_full()
     }
 
-    /// It was given up, and threads may be waiting for it still.
+    /// It was declared failed, and threads may be waiting for it still.
     pub fn hangs(&self) -> bool {
         self.hangs.load(Ordering::Acquire)
     }
 
     /// It has not answered for too long: nothing counts any more that is there, and nobody waits for it.
-    pub(crate) fn give_up(&self, reason: String) {
-        self.volume.give_up(reason);
-        assert!(!self.is_sound(), "a disk that was given up takes nothing any more");
+    pub(crate) fn declare_failed(&self, reason: String) {
+        self.volume.declare_failed(reason);
+        assert!(!self.is_sound(), "a disk that was declared failed takes nothing any more");
         self.hangs.store(true, Ordering::Release);
         self.thread_quota.abandon();
     }
@@ -110,13 +110,13 @@ impl Disk {
         *self.gauge.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the disk how it is. Waits for it.
-    pub(crate) fn look(&self, clock: &SystemClock) -> Result<(), ReplicaError> {
+    /// Asks the disk how full it is. Waits for it.
+    pub(crate) fn probe(&self, clock: &SystemClock) -> Result<(), ReplicaError> {
         self.volume.check_directory()?;
         let usage = self.volume.usage()?;
         let at = clock.monotonic();
         let mut gauge = self.gauge.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of two looks at the same time the one that began last may have ended first.
+        // Of two probes at the same time the one that began last may have ended first.
         *gauge = Gauge { usage, at: at.max(gauge.at) };
         Ok(())
     }
@@ -128,8 +128,8 @@ impl Disk {
     }
 
     /// Why nothing is done there any more.
-    pub(crate) fn out(&self) -> ReplicaError {
-        let reason = self.volume.failure().unwrap_or("it is out").to_owned();
+    pub(crate) fn failed_error(&self) -> ReplicaError {
+        let reason = self.volume.failure().unwrap_or("it has failed").to_owned();
         ReplicaError::VolumeFailed { reason: format!("{}: {reason}", self.dir.display()) }
     }
 }

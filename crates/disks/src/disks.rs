@@ -1,10 +1,10 @@
-//! The disks of a node, and what is known of each: which has a block, which is out, which does not answer.
+//! The disks of a node, and what is known of each: which has a block, which has failed, which does not answer.
 
-use crate::choose::{self, Picture};
+use crate::block_locations::BlockLocations;
+use crate::choose::{self, DiskState};
 use crate::claims::{Claim, enter};
 use crate::disk::{Disk, Gauge};
-use crate::doubles::Double;
-use crate::places::Places;
+use crate::duplicates::Duplicate;
 use crate::thread_quota;
 use container::{ReplicaError, VolumeError};
 use io::{SystemClock, ThreadQuota};
@@ -22,7 +22,7 @@ const SILENT_MAX: Duration = Duration::from_secs(10);
 
 /// A disk that was not there at the start, or did not open.
 #[derive(Debug)]
-pub(crate) struct Lost {
+pub(crate) struct UnopenedDisk {
     pub(crate) dir: PathBuf,
     pub(crate) volume: Option<NodeId>,
     pub(crate) reason: String,
@@ -39,12 +39,12 @@ struct Inner {
     node: NodeId,
     /// At least one.
     disks: Vec<Disk>,
-    lost: Vec<Lost>,
-    places: Places,
+    unopened: Vec<UnopenedDisk>,
+    block_locations: BlockLocations,
     /// For work that asks all of them.
     all_disks_quota: ThreadQuota,
     /// Replicas of blocks that another disk has as well.
-    doubles: Mutex<Vec<Double>>,
+    duplicates: Mutex<Vec<Duplicate>>,
     turn: AtomicUsize,
     pool: Mutex<Option<String>>,
     clock: SystemClock,
@@ -55,18 +55,18 @@ impl Disks {
     pub(crate) fn new(
         node: NodeId,
         pool: Option<String>,
-        (disks, lost): (Vec<Disk>, Vec<Lost>),
-        (places, doubles): (Places, Vec<Double>),
+        (disks, unopened): (Vec<Disk>, Vec<UnopenedDisk>),
+        (block_locations, duplicates): (BlockLocations, Vec<Duplicate>),
     ) -> Self {
         assert!(!disks.is_empty(), "a node has a disk that was opened");
         assert!(disks.iter().all(|disk| disk.identity().node == node), "all disks are of the same node");
         let inner = Inner {
             node,
             disks,
-            lost,
-            places,
+            unopened,
+            block_locations,
             all_disks_quota: thread_quota::of_all(),
-            doubles: Mutex::new(doubles),
+            duplicates: Mutex::new(duplicates),
             turn: AtomicUsize::new(0),
             pool: Mutex::new(pool),
             clock: SystemClock::new(),
@@ -82,7 +82,7 @@ impl Disks {
     /// whose list of disks has one shows that one's volume, as in its report of disks.
     pub fn storage_id(&self) -> NodeId {
         match &self.inner.disks[..] {
-            [disk] if self.inner.lost.is_empty() => disk.identity().volume,
+            [disk] if self.inner.unopened.is_empty() => disk.identity().volume,
             _ => self.inner.node,
         }
     }
@@ -92,14 +92,14 @@ impl Disks {
         self.lock_pool().clone()
     }
 
-    /// Binds all disks to a cluster's block pool. One that cannot be is out if another one is bound; if none is, the
-    /// first error is the answer. So it is if one of them is another cluster's.
+    /// Binds all disks to a cluster's block pool. One that cannot be has failed if another one is bound; if none
+    /// is, the first error is the answer. So it is if one of them is another cluster's.
     pub fn join_pool(&self, pool: &str) -> Result<(), VolumeError> {
         let (mut bound_count, mut unbound) = (0, Vec::new());
         for disk in &self.inner.disks {
             match disk.join_pool(pool) {
                 Ok(()) => bound_count += usize::from(disk.is_sound()),
-                Err(VolumeError::Io { .. }) if !disk.is_sound() => {} // it is out
+                Err(VolumeError::Io { .. }) if !disk.is_sound() => {} // it has failed
                 Err(error @ VolumeError::Io { .. }) => unbound.push((disk, error)),
                 Err(error) => return Err(error),
             }
@@ -107,7 +107,7 @@ impl Disks {
         if bound_count == 0 && !unbound.is_empty() {
             return Err(unbound.swap_remove(0).1);
         }
-        unbound.into_iter().for_each(|(disk, error)| disk.volume().give_up(error.to_string()));
+        unbound.into_iter().for_each(|(disk, error)| disk.volume().declare_failed(error.to_string()));
         *self.lock_pool() = Some(pool.to_owned());
         Ok(())
     }
@@ -131,12 +131,12 @@ impl Disks {
         self.inner.disks.first().is_some_and(|disk| !disk.hangs())
     }
 
-    pub(crate) fn lost(&self) -> &[Lost] {
-        &self.inner.lost
+    pub(crate) fn unopened(&self) -> &[UnopenedDisk] {
+        &self.inner.unopened
     }
 
-    pub(crate) fn places(&self) -> &Places {
-        &self.inner.places
+    pub(crate) fn block_locations(&self) -> &BlockLocations {
+        &self.inner.block_locations
     }
 
     pub(crate) fn clock(&self) -> &SystemClock {
@@ -149,8 +149,8 @@ impl Disks {
     }
 
     /// Replicas of blocks that another disk has as well. They are told once.
-    pub(crate) fn take_doubles(&self) -> Vec<Double> {
-        std::mem::take(&mut *self.inner.doubles.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn take_duplicates(&self) -> Vec<Duplicate> {
+        std::mem::take(&mut *self.inner.duplicates.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn any_sound(&self) -> bool {
@@ -159,7 +159,7 @@ impl Disks {
 
     /// Nothing counts any more that is there. What is on a disk that was only made read-only is sound: it counts as
     /// long as no other disk could take the copies.
-    pub fn is_out(&self, at: usize) -> bool {
+    pub fn is_failed(&self, at: usize) -> bool {
         let disk = &self.inner.disks[at];
         !disk.keeps() && (!disk.volume().is_read_only() || self.any_sound())
     }
@@ -176,9 +176,9 @@ impl Disks {
         self.inner.disks.iter().map(|disk| disk.gauge().at).max().unwrap_or_default()
     }
 
-    /// Whether work on this disk may take long: it does not answer, and is not out yet.
+    /// Whether work on this disk may take long: it does not answer, and has not failed yet.
     pub fn holds_up(&self, at: usize) -> bool {
-        self.is_silent(at, self.newest_answer()) && !self.is_out(at)
+        self.is_silent(at, self.newest_answer()) && !self.is_failed(at)
     }
 
     /// Whether the disk that has this block holds up those who want it.
@@ -188,41 +188,41 @@ impl Disks {
 
     /// The disk that somebody works on at this moment who decides about this block.
     pub fn decided_at(&self, block: BlockId) -> Option<usize> {
-        self.inner.places.claimed_at(block)
+        self.inner.block_locations.claimed_at(block)
     }
 
-    /// The disks that are out.
-    pub fn out(&self) -> Vec<usize> {
-        (0..self.inner.disks.len()).filter(|at| self.is_out(*at)).collect()
+    /// The disks that have failed.
+    pub fn failed_disks(&self) -> Vec<usize> {
+        (0..self.inner.disks.len()).filter(|at| self.is_failed(*at)).collect()
     }
 
     /// Where a block is, whether that disk works or not.
     pub(crate) fn place(&self, block: BlockId) -> Option<usize> {
-        self.inner.places.get(block)
+        self.inner.block_locations.get(block)
     }
 
     pub(crate) fn note(&self, block: BlockId, at: usize) {
-        self.inner.places.set(block, at);
+        self.inner.block_locations.set(block, at);
     }
 
     pub(crate) fn forget(&self, block: BlockId, at: usize) {
-        self.inner.places.forget(block, at);
+        self.inner.block_locations.forget(block, at);
     }
 
     /// The disk that has a block and is not out: who looks the block up asks it.
     pub fn asked_at(&self, block: BlockId) -> Option<usize> {
-        self.place(block).filter(|at| !self.is_out(*at))
+        self.place(block).filter(|at| !self.is_failed(*at))
     }
 
     pub(crate) fn holder(&self, block: BlockId) -> Option<&Disk> {
         self.asked_at(block).map(|at| &self.inner.disks[at])
     }
 
-    /// The disk that a change of a replica goes to. A replica that may be on a disk that is out is not "not found":
+    /// The disk that a change of a replica goes to. A replica that may be on a failed disk is not "not found":
     /// nobody may conclude from it that nothing is there.
     pub(crate) fn changing(&self, block: BlockId, claim: &Option<Claim<'_>>) -> Result<usize> {
         match self.place(block) {
-            Some(at) if self.is_out(at) => Err(self.inner.disks[at].out()),
+            Some(at) if self.is_failed(at) => Err(self.inner.disks[at].failed_error()),
             Some(at) => {
                 enter(claim, at)?;
                 Ok(at)
@@ -232,38 +232,40 @@ impl Disks {
     }
 
     pub(crate) fn absent(&self, block: BlockId) -> ReplicaError {
-        match self.inner.lost.first() {
+        match self.inner.unopened.first() {
             None => ReplicaError::NotFound { block },
-            Some(lost) => {
-                let dir = lost.dir.display();
-                ReplicaError::VolumeFailed { reason: format!("{block} may be in {dir}, which is out: {}", lost.reason) }
+            Some(unopened) => {
+                let dir = unopened.dir.display();
+                ReplicaError::VolumeFailed {
+                    reason: format!("{block} may be in {dir}, which has failed: {}", unopened.reason),
+                }
             }
         }
     }
 
     pub(crate) fn claim(&self, block: BlockId) -> Option<Claim<'_>> {
-        self.inner.places.claim(block, |at| self.inner.disks[at].hangs())
+        self.inner.block_locations.claim(block, |at| self.inner.disks[at].hangs())
     }
 
     /// What is known of the disks without asking them.
-    pub(crate) fn pictures(&self) -> Vec<Picture> {
+    pub(crate) fn disk_states(&self) -> Vec<DiskState> {
         let newest = self.newest_answer();
-        let picture = |(at, disk): (usize, &Disk)| {
+        let state = |(at, disk): (usize, &Disk)| {
             let Gauge { usage, .. } = disk.gauge();
-            Picture {
+            DiskState {
                 used: usage.used,
                 free: usage.remaining,
                 stream_count: disk.load().count(),
                 takes: disk.is_sound() && !self.is_silent(at, newest),
             }
         };
-        self.inner.disks.iter().enumerate().map(picture).collect()
+        self.inner.disks.iter().enumerate().map(state).collect()
     }
 
     /// Disks for a new replica, the best first. Where none takes one, all that answer are asked, so that whoever writes
     /// hears their own refusal.
     pub(crate) fn order(&self) -> Vec<usize> {
-        let order = choose::order(&self.pictures(), self.inner.turn.fetch_add(1, Ordering::Relaxed));
+        let order = choose::order(&self.disk_states(), self.inner.turn.fetch_add(1, Ordering::Relaxed));
         if !order.is_empty() {
             return order;
         }
@@ -307,7 +309,7 @@ mod tests {
             }
             let refusal = write(disks, 2).unwrap_err().to_string();
             assert!(refusal.contains("reason 0"), "{refusal}");
-            assert!(disks.out().is_empty(), "there is nowhere to copy to");
+            assert!(disks.failed_disks().is_empty(), "there is nowhere to copy to");
             assert!(!(0..disks.disks().len()).any(|at| disks.holds_up(at)), "they refuse at once");
             disks.verify(BlockId(1)).unwrap();
         });
@@ -317,10 +319,10 @@ mod tests {
     fn nothing_counts_of_a_node_whose_disks_are_all_gone() {
         each(|disks| {
             write(disks, 1).unwrap();
-            disks.disks().iter().for_each(|disk| disk.volume().give_up("it is gone".to_owned()));
+            disks.disks().iter().for_each(|disk| disk.volume().declare_failed("it is gone".to_owned()));
             let refusal = write(disks, 2).unwrap_err().to_string();
             assert!(refusal.contains("it is gone"), "{refusal}");
-            assert_eq!(disks.out().len(), disks.disks().len());
+            assert_eq!(disks.failed_disks().len(), disks.disks().len());
             assert_eq!(disks.usage(), types::StorageUsage::default());
             assert_eq!(disks.find(BlockId(1)).unwrap(), None, "nothing counts that was there");
         });
@@ -350,10 +352,10 @@ mod tests {
             let joined = disks.join_pool("BP-1");
             if disks.disks().len() == 1 {
                 assert!(matches!(joined, Err(VolumeError::Io { .. })), "{joined:?}");
-                assert_eq!((disks.out(), disks.pool()), (Vec::new(), None));
+                assert_eq!((disks.failed_disks(), disks.pool()), (Vec::new(), None));
             } else {
                 joined.unwrap();
-                assert_eq!((disks.out(), disks.pool().as_deref()), (vec![0], Some("BP-1")));
+                assert_eq!((disks.failed_disks(), disks.pool().as_deref()), (vec![0], Some("BP-1")));
             }
             assert!(matches!(disks.join_pool("BP-2"), Err(VolumeError::ForeignPool { .. })) || disks.pool().is_none());
         });

@@ -11,12 +11,12 @@
 //! Which disk was where is written on each of them ([`crate::known`]). A disk that is in no configured directory any
 //! more was taken away on purpose, and is forgotten.
 
+use crate::block_locations::BlockLocations;
 use crate::disk::Disk;
-use crate::disks::{Disks, Lost};
+use crate::disk_list::DiskList;
+use crate::disks::{Disks, UnopenedDisk};
 use crate::index::{DISK_COUNT_MAX, Index};
-use crate::known::Known;
-use crate::places::Places;
-use crate::{doubles, thread_quota};
+use crate::{duplicates, thread_quota};
 use container::{Options, Volume, VolumeError, VolumeIdentity};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,17 +43,17 @@ pub fn open(dirs: &[PathBuf], options: &Options) -> Result<Disks, OpenError> {
     let there =
         || dirs.iter().zip(&found).filter_map(|(dir, found)| Some((dir.as_path(), found.as_ref().ok()?.as_ref()?)));
     check(there())?;
-    let known = Known::newest(there());
+    let former_list = DiskList::newest(there());
     let node = there().next().map(|(_, identity)| identity.node);
     let pool = there().find_map(|(_, identity)| identity.pool.clone());
     // The volume that was here, if it is nowhere now.
     let was = |dir: &PathBuf| {
-        let volume = known.as_ref()?.was_in(dir)?;
+        let volume = former_list.as_ref()?.was_in(dir)?;
         (!there().any(|(_, identity)| identity.volume == volume)).then_some(volume)
     };
     let missing: Vec<Option<NodeId>> = dirs.iter().map(was).collect();
     let options = Options { node, ..options.clone() };
-    let mut opening = Opening { options, pool, dir_count: dirs.len(), disks: Vec::new(), lost: Vec::new() };
+    let mut opening = Opening { options, pool, dir_count: dirs.len(), disks: Vec::new(), unopened: Vec::new() };
     for ((dir, found), missing) in dirs.iter().zip(found).zip(missing) {
         match (found, missing) {
             (Ok(Some(identity)), _) => opening.open(dir, Some(identity.volume))?,
@@ -62,7 +62,7 @@ pub fn open(dirs: &[PathBuf], options: &Options) -> Result<Disks, OpenError> {
             (Err(error), missing) => opening.fail(dir, missing, error)?,
         }
     }
-    opening.end(known)
+    opening.end(former_list)
 }
 
 /// All must be of one node and one cluster, and each another one.
@@ -98,7 +98,7 @@ struct Opening {
     pool: Option<String>,
     dir_count: usize,
     disks: Vec<Disk>,
-    lost: Vec<Lost>,
+    unopened: Vec<UnopenedDisk>,
 }
 
 impl Opening {
@@ -127,7 +127,7 @@ impl Opening {
     fn miss(&mut self, dir: &Path, volume: NodeId) {
         let reason =
             format!("the disk that was here is missing; mount it, or if it is replaced, make a file {MARK} here");
-        self.lose(dir, Some(volume), reason);
+        self.leave_unopened(dir, Some(volume), reason);
     }
 
     fn fail(&mut self, dir: &Path, volume: Option<NodeId>, error: VolumeError) -> Result<(), OpenError> {
@@ -139,56 +139,60 @@ impl Opening {
         if is_fatal {
             return Err(error.into());
         }
-        self.lose(dir, volume, error.to_string());
+        self.leave_unopened(dir, volume, error.to_string());
         Ok(())
     }
 
-    fn lose(&mut self, dir: &Path, volume: Option<NodeId>, reason: String) {
-        self.lost.push(Lost { dir: dir.to_owned(), volume, reason });
+    fn leave_unopened(&mut self, dir: &Path, volume: Option<NodeId>, reason: String) {
+        self.unopened.push(UnopenedDisk { dir: dir.to_owned(), volume, reason });
     }
 
-    fn end(self, known: Option<Known>) -> Result<Disks, OpenError> {
-        let Self { disks, lost, pool, options, dir_count } = self;
+    fn end(self, former_list: Option<DiskList>) -> Result<Disks, OpenError> {
+        let Self { disks, unopened, pool, options, dir_count } = self;
         let (Some(node), false) = (options.node, disks.is_empty()) else {
             let reasons: Vec<String> =
-                lost.iter().map(|lost| format!("{}: {}", lost.dir.display(), lost.reason)).collect();
+                unopened.iter().map(|disk| format!("{}: {}", disk.dir.display(), disk.reason)).collect();
             return Err(OpenError::Dirs(format!("no disk can be used: {}", reasons.join("; "))));
         };
-        for Lost { dir, reason, .. } in &lost {
+        for UnopenedDisk { dir, reason, .. } in &unopened {
             tracing::error!(dir = %dir.display(), reason, "a disk has failed; the node goes on without it");
         }
-        assert_eq!(disks.len() + lost.len(), dir_count, "each directory has a disk, or has lost it");
-        write_known(node, &disks, &lost, known);
+        assert_eq!(
+            disks.len() + unopened.len(),
+            dir_count,
+            "each directory has a disk that was opened, or one that was not"
+        );
+        write_disk_list(node, &disks, &unopened, former_list);
         let found = if disks.len() == 1 {
-            (Places::One, Vec::new())
+            (BlockLocations::One, Vec::new())
         } else {
             let index = Index::default();
-            let doubles = doubles::fill(&index, &disks);
-            (Places::several(index), doubles)
+            let duplicates = duplicates::fill(&index, &disks);
+            (BlockLocations::several(index), duplicates)
         };
-        Ok(Disks::new(node, pool, (disks, lost), found))
+        Ok(Disks::new(node, pool, (disks, unopened), found))
     }
 }
 
 /// Writes down which disks there are, if that has changed.
-fn write_known(node: NodeId, disks: &[Disk], lost: &[Lost], known: Option<Known>) {
+fn write_disk_list(node: NodeId, disks: &[Disk], unopened: &[UnopenedDisk], former_list: Option<DiskList>) {
     let there = disks.iter().map(|disk| (disk.identity().volume, disk.dir().to_owned()));
-    let missing = lost.iter().filter_map(|lost| Some((lost.volume?, lost.dir.clone())));
+    let missing = unopened.iter().filter_map(|disk| Some((disk.volume?, disk.dir.clone())));
     let mut now: Vec<(NodeId, PathBuf)> = there.chain(missing).collect();
     now.sort();
-    let number = known.as_ref().map_or(0, |known| known.number);
-    if let Some(known) = &known {
-        for (volume, dir) in known.disks.iter().filter(|(volume, _)| !now.iter().any(|(now, _)| now == volume)) {
+    let number = former_list.as_ref().map_or(0, |former_list| former_list.number);
+    if let Some(former_list) = &former_list {
+        for (volume, dir) in former_list.disks.iter().filter(|(volume, _)| !now.iter().any(|(now, _)| now == volume)) {
             tracing::warn!(%volume, dir = %dir.display(), "a disk of this node is in none of its directories any more; it is forgotten");
         }
     }
-    let changed = known.as_ref().is_none_or(|known| known.disks != now);
-    if known.is_none() && now.len() == 1 {
+    let changed = former_list.as_ref().is_none_or(|former_list| former_list.disks != now);
+    if former_list.is_none() && now.len() == 1 {
         return; // it never had more
     }
-    let list = Known { node, number: number + u64::from(changed), disks: now };
+    let list = DiskList { node, number: number + u64::from(changed), disks: now };
     for disk in disks {
-        if Known::read(disk.dir()).as_ref() != Some(&list)
+        if DiskList::read(disk.dir()).as_ref() != Some(&list)
             && let Err(error) = list.write(disk.dir())
         {
             // One that is full, say. The others know.

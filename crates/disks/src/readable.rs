@@ -23,7 +23,7 @@ impl Disks {
     }
 
     fn readable(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.disks().len()).filter(|at| self.is_out(*at) && self.disks()[*at].volume().is_read_only())
+        (0..self.disks().len()).filter(|at| self.is_failed(*at) && self.disks()[*at].volume().is_read_only())
     }
 }
 
@@ -52,8 +52,8 @@ mod tests {
         let at = disks.place(BlockId(0)).unwrap();
         let there: Vec<BlockId> = (0..8).map(BlockId).filter(|block| disks.place(*block) == Some(at)).collect();
         disks.disks()[at].volume().become_full("a test says so".to_owned());
-        disks.disks()[at].look(disks.clock()).unwrap();
-        assert!(disks.out().is_empty() && !disks.holds_up(at));
+        disks.disks()[at].probe(disks.clock()).unwrap();
+        assert!(disks.failed_disks().is_empty() && !disks.holds_up(at));
         for block in there {
             assert!(disks.find(block).unwrap().is_some());
             disks.verify(block).unwrap();
@@ -62,8 +62,8 @@ mod tests {
         (8..12).for_each(put);
         assert!((8..12).all(|index| disks.place(BlockId(index)) != Some(at)));
         // It is taken away after all.
-        disks.disks()[at].volume().give_up("another test says so".to_owned());
-        assert_eq!(disks.out(), [at]);
+        disks.disks()[at].volume().declare_failed("another test says so".to_owned());
+        assert_eq!(disks.failed_disks(), [at]);
     }
 
     #[test]

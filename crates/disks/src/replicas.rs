@@ -9,8 +9,8 @@ use types::{BlockId, ContainerId, FileId, Generation};
 impl Disks {
     /// Nothing is known of the block, and it may be on a disk that was not there at the start.
     pub fn may_be_missed(&self, block: BlockId) -> bool {
-        let is_unknown = self.places().known(block).is_none();
-        !self.lost().is_empty() && is_unknown && matches!(self.find(block), Ok(None))
+        let is_unknown = self.block_locations().indexed(block).is_none();
+        !self.unopened().is_empty() && is_unknown && matches!(self.find(block), Ok(None))
     }
 
     pub fn find(&self, block: BlockId) -> Result<Option<ReplicaInfo>> {
@@ -27,15 +27,15 @@ impl Disks {
         }
     }
 
-    /// See [`container::Volume::read`]. A disk that is out serves what it has if it was only made read-only, or if none
+    /// See [`container::Volume::read`]. A failed disk serves what it has if it was only made read-only, or if none
     /// works: then nobody waits behind its readers.
     pub fn read(&self, block: BlockId, generation_min: Generation) -> Result<Reader> {
         loop {
             let place = self.place(block);
             let read = match place {
                 None => Err(ReplicaError::NotFound { block }),
-                Some(at) if self.is_out(at) && !self.disks()[at].volume().is_read_only() && self.any_sound() => {
-                    Err(self.disks()[at].out())
+                Some(at) if self.is_failed(at) && !self.disks()[at].volume().is_read_only() && self.any_sound() => {
+                    Err(self.disks()[at].failed_error())
                 }
                 Some(at) => self.disks()[at].volume().read(block, generation_min),
             };
@@ -66,10 +66,10 @@ impl Disks {
     }
 
     /// The disks that a block is to be deleted from: the one that has it, or all that work, for its rest may be
-    /// somewhere: what damage has left is known to no index. What is on a disk that is out is not here any more.
+    /// somewhere: what damage has left is known to no index. What is on a failed disk is not here any more.
     pub fn to_delete_from(&self, block: BlockId) -> Vec<usize> {
         match self.place(block) {
-            Some(at) if self.is_out(at) => Vec::new(),
+            Some(at) if self.is_failed(at) => Vec::new(),
             Some(at) => vec![at],
             None => (0..self.disks().len()).filter(|at| self.disks()[*at].is_sound()).collect(),
         }
@@ -87,7 +87,7 @@ impl Disks {
     /// As [`Self::delete`], of this disk alone.
     pub fn delete_at(&self, at: usize, block: BlockId, generation_at_most: Generation) -> Result<bool> {
         let claim = self.claim(block);
-        if self.is_out(at) {
+        if self.is_failed(at) {
             return Ok(false);
         }
         enter(&claim, at)?;
@@ -102,7 +102,7 @@ impl Disks {
     /// See [`container::Volume::set_owner`].
     pub fn set_owner(&self, block: BlockId, file: FileId, home: ContainerId) -> Result<bool> {
         let claim = self.claim(block);
-        match self.place(block).filter(|at| !self.is_out(*at)) {
+        match self.place(block).filter(|at| !self.is_failed(*at)) {
             Some(at) => {
                 enter(&claim, at)?;
                 self.disks()[at].volume().set_owner(block, file, home)
@@ -115,7 +115,7 @@ impl Disks {
     pub fn replicas(&self, from: BlockId, limit: usize) -> Result<Vec<ReplicaInfo>> {
         let mut merged: BTreeMap<BlockId, ReplicaInfo> = BTreeMap::new();
         // How far each disk was asked; all has been told below the least of them.
-        let sound = (0..self.disks().len()).filter(|at| !self.is_out(*at));
+        let sound = (0..self.disks().len()).filter(|at| !self.is_failed(*at));
         let mut asked: Vec<(usize, Option<BlockId>)> = sound.map(|at| (at, Some(from))).collect();
         let step = (limit / asked.len().max(1)).saturating_add(16);
         while let Some((at, next)) = asked.iter_mut().min_by_key(|(_, next)| next.unwrap_or(BlockId(u64::MAX))) {

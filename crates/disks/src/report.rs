@@ -1,6 +1,6 @@
 //! What the disks say of themselves, without asking them: for the metadata server and for monitors.
 //!
-//! Promise: nobody waits for a disk. What each one said in the last look is told, a second old at most while it
+//! Promise: nobody waits for a disk. What each one said in the last probe is reported, a second old at most while it
 //! answers.
 
 use crate::disks::Disks;
@@ -11,7 +11,7 @@ impl Disks {
     /// Of all disks that have not failed.
     pub fn usage(&self) -> StorageUsage {
         let mut sum = StorageUsage::default();
-        for (_, disk) in self.disks().iter().enumerate().filter(|(at, _)| !self.is_out(*at)) {
+        for (_, disk) in self.disks().iter().enumerate().filter(|(at, _)| !self.is_failed(*at)) {
             let usage = disk.gauge().usage;
             sum.capacity_len += usage.capacity;
             sum.used_len += usage.used;
@@ -37,12 +37,12 @@ impl Disks {
                 unread_ms: disk.unread_ms(self.clock().now()),
             }
         });
-        let lost = self.lost().iter().map(|lost| DiskReport {
-            volume: lost.volume.map_or(String::new(), |volume| volume.to_string()),
-            dir: lost.dir.display().to_string(),
-            failure: lost.reason.clone(),
+        let unopened = self.unopened().iter().map(|disk| DiskReport {
+            volume: disk.volume.map_or(String::new(), |volume| volume.to_string()),
+            dir: disk.dir.display().to_string(),
+            failure: disk.reason.clone(),
             ..DiskReport::default()
         });
-        there.chain(lost).collect()
+        there.chain(unopened).collect()
     }
 }

@@ -1,6 +1,6 @@
-//! A look at each disk every second: how much room it has, and whether it is there at all.
+//! A probe of each disk every second: how much room it has, and whether it is there at all.
 //!
-//! Each look has a thread of its own: those of the pool may all be waiting for a disk that hangs, and the others would
+//! Each probe has a thread of its own: those of the pool may all be waiting for a disk that hangs, and the others would
 //! seem to hang, too.
 
 use crate::disk::Disk;
@@ -9,16 +9,16 @@ use io::Clock;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-const LOOK_EACH: Duration = Duration::from_secs(1);
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-type Looked = Result<(), String>;
+type Probed = Result<(), String>;
 
 /// Watches one disk until it fails, which is when `on_failure` is called, or it takes no more. `answer_max`: how long
 /// it may be silent.
 pub async fn watch(disks: Disks, number: usize, answer_max: Duration, on_failure: impl Fn()) {
     let (mut was_full, mut is_noted) = (false, false);
     loop {
-        let looked = look(&disks, number, answer_max).await;
+        let probed = probe(&disks, number, answer_max).await;
         let disk: &Disk = &disks.disks()[number];
         let dir = disk.dir().display();
         if let Some(reason) = disk.volume().failure().filter(|_| disk.volume().is_full() && !is_noted) {
@@ -36,7 +36,7 @@ pub async fn watch(disks: Disks, number: usize, answer_max: Duration, on_failure
             on_failure();
             return;
         }
-        if let Err(error) = looked {
+        if let Err(error) = probed {
             tracing::warn!(%dir, error, "a disk does not say how much room it has");
         }
         let is_full = disk.gauge().usage.remaining == 0;
@@ -48,41 +48,41 @@ pub async fn watch(disks: Disks, number: usize, answer_max: Duration, on_failure
             _ => {}
         }
         was_full = is_full;
-        tokio::time::sleep(LOOK_EACH).await;
+        tokio::time::sleep(PROBE_INTERVAL).await;
     }
 }
 
-/// One look. A disk is given up after so many seconds of silence in which another one answered: what holds up all of
-/// them, a controller or a machine that stood still, is no failure of any. The only one is waited for.
-async fn look(disks: &Disks, number: usize, answer_max: Duration) -> Looked {
+/// One probe. A disk is declared failed after so many seconds of silence in which another one answered: what holds up
+/// all of them, a controller or a machine that stood still, is no failure of any. The only one is waited for.
+async fn probe(disks: &Disks, number: usize, answer_max: Duration) -> Probed {
     let mut answer = match begin(disks, number) {
         Ok(answer) => answer,
-        Err(error) => return Err(format!("no thread to look at it: {error}")),
+        Err(error) => return Err(format!("no thread to probe it: {error}")),
     };
     let (mut silence, mut asked) = (Duration::ZERO, disks.clock().monotonic());
     loop {
-        if let Ok(looked) = tokio::time::timeout(LOOK_EACH, &mut answer).await {
-            return looked.unwrap_or_else(|_panicked| Err("the look at it broke off".to_owned()));
+        if let Ok(probed) = tokio::time::timeout(PROBE_INTERVAL, &mut answer).await {
+            return probed.unwrap_or_else(|_panicked| Err("the probe broke off".to_owned()));
         }
         if other_answered(disks, number, asked) {
-            silence += LOOK_EACH;
+            silence += PROBE_INTERVAL;
         }
         if silence >= answer_max {
             let reason = format!("it has not answered for {} s", silence.as_secs());
-            disks.give_up(number, reason.clone());
+            disks.declare_failed(number, reason.clone());
             return Err(reason);
         }
         asked = disks.clock().monotonic();
     }
 }
 
-fn begin(disks: &Disks, number: usize) -> std::io::Result<oneshot::Receiver<Looked>> {
+fn begin(disks: &Disks, number: usize) -> std::io::Result<oneshot::Receiver<Probed>> {
     let (sender, receiver) = oneshot::channel();
     let disks = disks.clone();
-    io::task::thread("disk look", move || {
-        let looked = disks.disks()[number].look(disks.clock());
+    io::task::thread("disk probe", move || {
+        let probed = disks.disks()[number].probe(disks.clock());
         drop(disks);
-        let _nobody_waits = sender.send(looked.map_err(|error| error.to_string()));
+        let _nobody_waits = sender.send(probed.map_err(|error| error.to_string()));
     })?;
     Ok(receiver)
 }

@@ -7,8 +7,8 @@ use types::BlockId;
 
 impl Disks {
     /// A disk has not answered for too long: nothing counts any more that is there, and nobody waits for it.
-    pub(crate) fn give_up(&self, number: usize, reason: String) {
-        self.disks()[number].give_up(reason);
+    pub(crate) fn declare_failed(&self, number: usize, reason: String) {
+        self.disks()[number].declare_failed(reason);
         // Work that asks all of them may hang in it, too; from now on it is not asked.
         self.all_disks_quota().replace_permits();
     }

@@ -196,13 +196,13 @@ impl Session {
 
     /// From registration to the first failure.
     async fn serve(&self, retry: &mut Duration) -> Result<(), Broken> {
-        let out = self.replicas.disks.out();
+        let failed_disks = self.replicas.disks.failed_disks();
         let mut standing = self.register().await?;
         let mut catalogue_sent_at = self.greet(&mut standing).await?;
         *retry = RETRY_FIRST;
         loop {
             let now = self.heartbeat(standing, true).await?;
-            if self.replicas.disks.out() != out {
+            if self.replicas.disks.failed_disks() != failed_disks {
                 // Whoever leads compares what a node that registers has with what it should have.
                 return Err(Broken::DiskFailed);
             }
@@ -351,7 +351,7 @@ impl Session {
     /// behind a page that was looked up before it changed, or else the page is looked up again. `Err` inside: the
     /// server is something else now.
     async fn page(&self, from: BlockId, standing: Standing) -> Result<Result<Vec<ReplicaInfo>, Standing>, Broken> {
-        let out = self.replicas.disks.out();
+        let failed_disks = self.replicas.disks.failed_disks();
         loop {
             let lookup = self.replicas.disks.for_all(move |disks| disks.replicas(from, PAGE_COUNT));
             let mut lookup = std::pin::pin!(lookup);
@@ -363,7 +363,7 @@ impl Session {
                 let sends_changes = self.replicas.now() >= began + HELD_BACK_MAX;
                 sent_changes |= sends_changes;
                 let now = self.heartbeat(standing, sends_changes).await?;
-                if self.replicas.disks.out() != out {
+                if self.replicas.disks.failed_disks() != failed_disks {
                     return Err(Broken::DiskFailed);
                 }
                 if now != standing {

@@ -95,7 +95,7 @@ impl Background {
     }
 
     async fn wait_until_due(&mut self) {
-        while !self.is_due() || self.replicas.disks.is_out(self.disk) {
+        while !self.is_due() || self.replicas.disks.is_failed(self.disk) {
             tokio::time::sleep(LOOK_EACH).await;
         }
     }

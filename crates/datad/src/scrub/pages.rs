@@ -10,7 +10,7 @@ use types::{BlockId, ReplicaState};
 pub(super) const STEP_COUNT: usize = 500;
 
 /// What comes of work that may wait for a disk. `None`: a disk does not answer, or has just been given up; it is to be
-/// tried again, and is then told from one that is out.
+/// tried again, and is then told from one that has failed.
 pub(super) async fn patient<T>(done: Result<T, ReplicaError>) -> Result<Option<T>, ReplicaError> {
     match done {
         Err(ReplicaError::Hangs) => {

@@ -24,14 +24,14 @@ const FORMAT: u32 = 1;
 const LEN_MAX: u64 = 1 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct DiskList {
     pub(crate) node: NodeId,
     pub(crate) number: u64,
     /// Volumes and the directories they were in.
     pub(crate) disks: Vec<(NodeId, PathBuf)>,
 }
 
-impl Known {
+impl DiskList {
     /// What `dir` knows; `None` if nothing, or nothing that can be read.
     pub(crate) fn read(dir: &Path) -> Option<Self> {
         let path = dir.join(NAME);
@@ -40,11 +40,11 @@ impl Known {
         });
         match read {
             Ok(text) => {
-                let known = Self::parse(&text);
-                if known.is_none() {
+                let list = Self::parse(&text);
+                if list.is_none() {
                     tracing::warn!(path = %path.display(), "this is no list of disks; it is written anew");
                 }
-                known
+                list
             }
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => {
@@ -97,8 +97,8 @@ impl Known {
 
     /// The newest list that one of these volumes has of its node.
     pub(crate) fn newest<'a>(found: impl Iterator<Item = (&'a Path, &'a VolumeIdentity)>) -> Option<Self> {
-        let lists = found.filter_map(|(dir, identity)| Self::read(dir).filter(|known| known.node == identity.node));
-        lists.max_by_key(|known| known.number)
+        let lists = found.filter_map(|(dir, identity)| Self::read(dir).filter(|list| list.node == identity.node));
+        lists.max_by_key(|list| list.number)
     }
 }
 
@@ -110,14 +110,14 @@ mod tests {
     fn a_list_reads_as_it_was_written() {
         let dir = tempfile::tempdir().unwrap();
         let disks = vec![(NodeId([1; 16]), "/srv/with space = 1/d1".into()), (NodeId([2; 16]), "/srv/d2".into())];
-        let known = Known { node: NodeId([9; 16]), number: 3, disks };
-        assert_eq!(Known::read(dir.path()), None);
-        known.write(dir.path()).unwrap();
-        assert_eq!(Known::read(dir.path()), Some(known.clone()));
-        assert_eq!(known.was_in(Path::new("/srv/d2")), Some(NodeId([2; 16])));
+        let list = DiskList { node: NodeId([9; 16]), number: 3, disks };
+        assert_eq!(DiskList::read(dir.path()), None);
+        list.write(dir.path()).unwrap();
+        assert_eq!(DiskList::read(dir.path()), Some(list.clone()));
+        assert_eq!(list.was_in(Path::new("/srv/d2")), Some(NodeId([2; 16])));
         for damage in ["format = 1", "format = 2", "disk = x", ""] {
-            std::fs::write(dir.path().join(NAME), known.text().replace("format = 1", damage)).unwrap();
-            assert_eq!(Known::read(dir.path()).is_some(), damage == "format = 1", "{damage}");
+            std::fs::write(dir.path().join(NAME), list.text().replace("format = 1", damage)).unwrap();
+            assert_eq!(DiskList::read(dir.path()).is_some(), damage == "format = 1", "{damage}");
         }
     }
 }

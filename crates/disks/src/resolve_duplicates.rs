@@ -6,29 +6,29 @@
 
 use crate::claims::enter;
 use crate::disks::Disks;
-use crate::doubles::{Double, rank};
+use crate::duplicates::{Duplicate, rank};
 use types::ReplicaState;
 
 /// Deletes what does not count, one after the other; ends when there is no more.
-pub async fn settle(disks: Disks) {
-    let doubles = disks.take_doubles();
-    if doubles.is_empty() {
+pub async fn resolve_duplicates(disks: Disks) {
+    let duplicates = disks.take_duplicates();
+    if duplicates.is_empty() {
         return;
     }
-    tracing::info!(count = doubles.len(), "blocks are on two disks of this node; one copy of each goes");
-    for double in doubles {
+    tracing::info!(count = duplicates.len(), "blocks are on two disks of this node; one copy of each goes");
+    for duplicate in duplicates {
         // It may wait for either of the two.
-        let settled = disks.for_all(move |disks| settle_one(disks, double)).await;
-        if let Err(error) = settled {
-            tracing::warn!(block = %double.block, %error, "the second copy of a block stays until the next start");
+        let resolved = disks.for_all(move |disks| resolve(disks, duplicate)).await;
+        if let Err(error) = resolved {
+            tracing::warn!(block = %duplicate.block, %error, "the second copy of a block stays until the next start");
         }
     }
 }
 
-fn settle_one(disks: &Disks, Double { disk, block }: Double) {
+fn resolve(disks: &Disks, Duplicate { disk, block }: Duplicate) {
     let Some(counts) = disks.place(block).filter(|counts| *counts != disk) else { return };
     let of = |at: usize| disks.disks()[at].volume();
-    if disks.is_out(counts) || disks.is_out(disk) {
+    if disks.is_failed(counts) || disks.is_failed(disk) {
         return;
     }
     let (Ok(Some(kept)), Ok(Some(other))) = (of(counts).find(block), of(disk).find(block)) else { return };

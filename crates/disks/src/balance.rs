@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Promise: a replica is deleted only after its copy was read back, and only if it is still the one that was copied; a
-//! crash in between leaves two equal ones, which the next start settles. Readers that have begun go on where they are.
+//! crash in between leaves two equal ones, which the next start resolves. Readers that have begun go on where they are.
 //! Small replicas move by the hundred, with one sync.
 
 use crate::choose::{self, FULL_PARTS, Shift};
@@ -41,7 +41,7 @@ pub trait BalanceOrder {
 
 /// Why moving ended.
 #[derive(Debug, thiserror::Error)]
-pub enum Ended {
+pub enum BalanceEnd {
     #[error("the disks are even")]
     Even,
     #[error("it was stopped")]
@@ -76,16 +76,18 @@ impl Balancing {
     }
 
     /// Moves some replicas from the fullest to the emptiest disk. Each step asks all disks how they are.
-    pub fn step(&mut self, order: &dyn BalanceOrder) -> Result<(), Ended> {
-        let Some(within) = order.within() else { return Err(Ended::Stopped) };
+    pub fn step(&mut self, order: &dyn BalanceOrder) -> Result<(), BalanceEnd> {
+        let Some(within) = order.within() else { return Err(BalanceEnd::Stopped) };
         self.look_again();
-        let pictures = self.disks.pictures();
-        assert_eq!(pictures.len(), self.cursors.len(), "disks neither come nor go");
-        let Some(shift) = choose::next_shift(&pictures, within.min(FULL_PARTS)) else { return Err(Ended::Even) };
-        order.on_left(choose::uneven_len(&pictures));
+        let disk_states = self.disks.disk_states();
+        assert_eq!(disk_states.len(), self.cursors.len(), "disks neither come nor go");
+        let Some(shift) = choose::next_shift(&disk_states, within.min(FULL_PARTS)) else {
+            return Err(BalanceEnd::Even);
+        };
+        order.on_left(choose::uneven_len(&disk_states));
         let moves = Moves { disks: &self.disks, shift, order };
         match moves.some(&mut self.cursors[shift.from])? {
-            0 if self.fruitless_count > 0 => return Err(Ended::Fruitless),
+            0 if self.fruitless_count > 0 => return Err(BalanceEnd::Fruitless),
             0 => self.fruitless_count += 1, // from the beginning once more: it may have begun in the middle
             _ => self.fruitless_count = 0,
         }
@@ -95,7 +97,7 @@ impl Balancing {
     /// Asks the disks now how full they are: much may have moved since they were looked at last.
     fn look_again(&self) {
         for disk in self.disks.disks().iter().filter(|disk| disk.is_sound()) {
-            let _a_disk_that_failed_is_out = disk.look(self.disks.clock());
+            let _a_failed_disk_is_left_out = disk.probe(self.disks.clock());
         }
     }
 }
@@ -117,7 +119,7 @@ impl Moves<'_> {
         loop {
             let infos = source.replicas(*cursor, STEP_COUNT)?;
             for info in &infos {
-                if self.disks.is_out(from) || self.disks.is_out(to) {
+                if self.disks.is_failed(from) || self.disks.is_failed(to) {
                     return Ok(moved);
                 }
                 let block = info.identity.block;
@@ -194,7 +196,7 @@ impl Moves<'_> {
     /// Puts small replicas on the other disk with one sync, and removes them here.
     fn put_batch(&self, batch: Vec<Small>) -> Result<usize> {
         let target = self.disks.disks()[self.shift.to].volume();
-        // What is there already is a double that is not settled yet.
+        // What is there already is a duplicate that is not settled yet.
         let mut fresh = Vec::new();
         for small in batch {
             if target.find(small.identity.block)?.is_none() {

@@ -10,21 +10,21 @@ const STEP_COUNT: usize = 10_000;
 
 /// A replica that does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Double {
+pub(crate) struct Duplicate {
     pub(crate) disk: usize,
     pub(crate) block: BlockId,
 }
 
 /// Notes where every block is. Answers what is there twice.
-pub(crate) fn fill(index: &Index, disks: &[Disk]) -> Vec<Double> {
-    let mut doubles = Vec::new();
+pub(crate) fn fill(index: &Index, disks: &[Disk]) -> Vec<Duplicate> {
+    let mut duplicates = Vec::new();
     for (at, disk) in disks.iter().enumerate() {
         let mut from = BlockId(0);
         loop {
             let infos = match disk.volume().replicas(from, STEP_COUNT) {
                 Ok(infos) => infos,
                 Err(error) => {
-                    disk.volume().give_up(format!("what is there cannot be listed: {error}"));
+                    disk.volume().declare_failed(format!("what is there cannot be listed: {error}"));
                     break;
                 }
             };
@@ -35,9 +35,9 @@ pub(crate) fn fill(index: &Index, disks: &[Disk]) -> Vec<Double> {
                     Some(other) => {
                         let known = disks[other].volume().find(block).ok().flatten();
                         let better = known.is_none_or(|known| rank(&known) < rank(info));
-                        let (counts, double) = if better { (at, other) } else { (other, at) };
+                        let (counts, duplicate) = if better { (at, other) } else { (other, at) };
                         index.set(block, counts);
-                        doubles.push(Double { disk: double, block });
+                        duplicates.push(Duplicate { disk: duplicate, block });
                     }
                 }
             }
@@ -47,7 +47,7 @@ pub(crate) fn fill(index: &Index, disks: &[Disk]) -> Vec<Double> {
             }
         }
     }
-    doubles
+    duplicates
 }
 
 pub(crate) fn rank(info: &ReplicaInfo) -> (u64, bool, u64) {

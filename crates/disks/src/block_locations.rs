@@ -10,7 +10,7 @@ use types::BlockId;
 /// Chosen at the start, by the number of disks that were opened.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a node has one")]
-pub(crate) enum Places {
+pub(crate) enum BlockLocations {
     /// All is there, and the volume needs no help to keep its blocks apart.
     One,
     Several {
@@ -19,7 +19,7 @@ pub(crate) enum Places {
     },
 }
 
-impl Places {
+impl BlockLocations {
     pub(crate) fn several(index: Index) -> Self {
         Self::Several { index, claims: Claims::default() }
     }
@@ -32,8 +32,8 @@ impl Places {
         }
     }
 
-    /// Where a block is known to be. Of one disk nothing is known: it may have the block or not.
-    pub(crate) fn known(&self, block: BlockId) -> Option<usize> {
+    /// Where the index says that a block is. One disk has no index: it may have the block or not.
+    pub(crate) fn indexed(&self, block: BlockId) -> Option<usize> {
         match self {
             Self::One => None,
             Self::Several { index, .. } => index.get(block),
@@ -64,10 +64,10 @@ impl Places {
     }
 
     /// See [`Claims::take`].
-    pub(crate) fn claim(&self, block: BlockId, is_given_up: impl Fn(usize) -> bool) -> Option<Claim<'_>> {
+    pub(crate) fn claim(&self, block: BlockId, is_declared_failed: impl Fn(usize) -> bool) -> Option<Claim<'_>> {
         match self {
             Self::One => None,
-            Self::Several { claims, .. } => Some(claims.take(block, is_given_up)),
+            Self::Several { claims, .. } => Some(claims.take(block, is_declared_failed)),
         }
     }
 
@@ -86,11 +86,11 @@ mod tests {
 
     #[test]
     fn one_disk_has_all_and_several_what_was_noted() {
-        let (one, several) = (Places::One, Places::several(Index::default()));
+        let (one, several) = (BlockLocations::One, BlockLocations::several(Index::default()));
         let block = BlockId(7);
-        assert_eq!((one.get(block), one.known(block), one.get_or_set(block, 0)), (Some(0), None, 0));
-        assert_eq!((several.get(block), several.known(block)), (None, None));
-        assert_eq!((several.get_or_set(block, 2), several.get(block), several.known(block)), (2, Some(2), Some(2)));
+        assert_eq!((one.get(block), one.indexed(block), one.get_or_set(block, 0)), (Some(0), None, 0));
+        assert_eq!((several.get(block), several.indexed(block)), (None, None));
+        assert_eq!((several.get_or_set(block, 2), several.get(block), several.indexed(block)), (2, Some(2), Some(2)));
         one.forget(block, 0);
         several.forget(block, 2);
         assert_eq!((one.get(block), several.get(block)), (Some(0), None));

@@ -27,10 +27,10 @@ impl Disks {
     }
 
     /// For a copy of `len` bytes that the metadata server ordered, which is put synced: [`Volume::create_replacement`]
-    /// if it `replaces` a damaged replica, else [`Volume::create_copy`]. What is on a disk that is out makes no room:
+    /// if it `replaces` a damaged replica, else [`Volume::create_copy`]. What is on a failed disk makes no room:
     /// the copy goes to another disk. So it does if there is no room beside what it replaces.
     pub fn create_ordered_copy(&self, identity: Identity, len: u64, replaces: bool) -> Result<Writer> {
-        let there = self.places().known(identity.block).filter(|at| !self.is_out(*at));
+        let there = self.block_locations().indexed(identity.block).filter(|at| !self.is_failed(*at));
         if let Some(from) = there
             && (!self.disks()[from].is_sound() || self.disks()[from].gauge().usage.remaining <= len)
             && let Some(writer) = self.create_beside(identity, from, replaces)?
@@ -78,8 +78,8 @@ impl Disks {
     fn create_by(&self, block: BlockId, create: &dyn Fn(&Volume) -> Result<container::Writer>) -> Result<Writer> {
         let claim = self.claim(block);
         // What is there already may be in the way, or has to make room.
-        let mut known = match self.places().known(block) {
-            Some(at) if !self.is_out(at) && self.find_at(at, block, &claim)?.is_some() => Some(at),
+        let mut known = match self.block_locations().indexed(block) {
+            Some(at) if !self.is_failed(at) && self.find_at(at, block, &claim)?.is_some() => Some(at),
             _ => None,
         };
         let mut order = known.map_or_else(|| self.order(), |at| vec![at]);
@@ -123,11 +123,11 @@ impl Disks {
     pub fn did_not_take(&self, at: usize, block: BlockId) {
         let disk = &self.disks()[at];
         if disk.is_sound()
-            && let Err(error) = disk.look(self.clock())
+            && let Err(error) = disk.probe(self.clock())
         {
             tracing::warn!(dir = %disk.dir().display(), %error, "a disk does not take a replica");
         }
-        // One that hangs is not asked again: what was noted there is out with it.
+        // One that hangs is not asked again: what was noted there has failed with it.
         if !disk.hangs() && !matches!(disk.volume().find(block), Ok(Some(_))) {
             self.forget(block, at);
         }
@@ -137,15 +137,15 @@ impl Disks {
     /// there, so that one that is sent again meets the first. Waits for nothing.
     pub fn place_small(&self, block: BlockId, avoided: &[usize]) -> Option<(usize, Stream)> {
         let fits = |at: &usize| !avoided.contains(at);
-        let at = match self.place(block).filter(|at| fits(at) && !self.is_out(*at)) {
+        let at = match self.place(block).filter(|at| fits(at) && !self.is_failed(*at)) {
             Some(at) => at,
             None => {
                 let at = self.order().into_iter().find(fits)?;
-                let stale = self.place(block).is_some_and(|known| !fits(&known) || self.is_out(known));
+                let stale = self.place(block).is_some_and(|known| !fits(&known) || self.is_failed(known));
                 if stale {
                     self.note(block, at);
                 }
-                self.places().get_or_set(block, at)
+                self.block_locations().get_or_set(block, at)
             }
         };
         Some((at, self.disks()[at].load().begin()))
@@ -191,7 +191,7 @@ mod tests {
         let hangs = disks.claim(block);
         assert!(disks.find_at(from, block, &hangs).unwrap().is_some());
         assert_eq!(disks.decided_at(block), Some(from));
-        disks.give_up(from, "it has not answered".to_owned());
+        disks.declare_failed(from, "it has not answered".to_owned());
         assert_eq!(disks.asked_at(block), None, "nobody asks it any more");
         let next = disks.create_ordered_copy(identity(1001), 1000, true).unwrap();
         assert_eq!(next.disk(), 1 - from);
