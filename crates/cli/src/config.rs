@@ -5,6 +5,7 @@
 //! ├── meta/ meta2/ …        the metadata servers: Raft log, key-value store
 //! ├── data1/ data2/ …       one datanode each; where it has several disks, the others beside it: data1-disk2/ …
 //! └── conf/                 the files `levada meta --config` and `levada data --config` take
+//!     ├── ports.json        the ports of the last start ([`crate::ports`])
 //!     └── hadoop/           where there are several metadata servers: HADOOP_CONF_DIR for stock clients
 //! ```
 

@@ -1,9 +1,9 @@
 //! Reports of datanodes about themselves and their replicas, and the orders that follow.
 //!
 //! ```text
-//! heartbeat ──on_heartbeat──▶ copies, failures; then, by the rows of what was put: judge
+//! heartbeat ──on_heartbeat──▶ copies, failures; then, by the rows of what was put: decide_replicas
 //!     └── answer: on_deleted (owed deletions), take_surplus ──(rows)──▶ confirm_surplus, copy_orders
-//! catalogue ──on_catalogue──▶ judge each page ──▶ on_catalogue_end
+//! catalogue ──on_catalogue──▶ decide_replicas for each page ──▶ surplus.on_catalogue_complete
 //! ```
 //!
 //! Promise: a deletion is ordered for two kinds of replicas only. The block of the first had no owner in the rows, and

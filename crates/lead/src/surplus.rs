@@ -3,7 +3,7 @@
 //! ```text
 //! reported, not of the home, or stale ──keep──▶ by home ──next──▶ (members are asked)
 //!                                        │ not enough of them have it: again later; until then it is a source
-//!                                        └ they have it ──let_go──▶ orders(node), leaving until reported as deleted
+//!                                        └ they have it ──approve_deletion──▶ orders(node), leaving until deleted
 //! ```
 //!
 //! Promise: others confirmed a block a moment before its surplus replica is ordered deleted. So it is never the last

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! order of the metadata server ──▶ a pass at the rate it names, reported with each heartbeat
-//! no order                     ──▶ a pass over each disk within three weeks ([`background`]); restarts keep its place ([`round`])
+//! no order                     ──▶ each disk in three weeks ([`background`]); restarts keep its place ([`round`])
 //!                                  damaged replicas: Replicas::found_damaged
 //! ```
 //!

@@ -55,8 +55,8 @@ impl<M: Memory> PacketBuffer<M> {
     }
 
     /// Hands over the packets the buffer begins with that are here to their end, each with its place in
-    /// [`PacketBuffer::bytes`]. If there is none, there is room for more of the first. What follows the last packet of a block is nothing that
-    /// anybody asked for, and is left alone.
+    /// [`PacketBuffer::bytes`]. If there is none, there is room for more of the first. What follows the last packet of
+    /// a block is nothing that anybody asked for, and is left alone.
     pub(super) fn run(&mut self, mut take: impl FnMut(usize, PacketFrame)) -> Result<(), BufferError> {
         let mut at = self.start;
         for count in 0..RUN_COUNT_MAX {
