@@ -8,7 +8,7 @@
 //!  for each step; never while the socket is read or written)
 //! ```
 
-use crate::{Clock, SystemClock};
+use crate::clock::{Clock, SystemClock};
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};

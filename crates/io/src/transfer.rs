@@ -4,7 +4,8 @@
 //! ones never wait for the disk on the runtime's own threads: a piece that is not in the page cache is sent from the
 //! blocking pool, one [`PIECE_LEN`] at a time, and the file's disk has a [`ThreadQuota`] of that.
 
-use crate::{ThreadQuota, file};
+use crate::file;
+use crate::thread_quota::ThreadQuota;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::SendFlags;
 use std::fs::File;

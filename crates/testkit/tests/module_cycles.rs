@@ -10,7 +10,7 @@ use std::path::Path;
 use testkit::source::{Source, Token};
 
 const CRATES: &[&str] =
-    &["lead", "blocks", "namespace", "metad", "disks", "datad", "client", "rpc", "kv", "container", "xfer"];
+    &["lead", "blocks", "namespace", "metad", "disks", "datad", "client", "rpc", "kv", "container", "xfer", "io"];
 
 /// A module by its names from the crate's root on, which has none.
 type Module = Vec<String>;
