@@ -90,8 +90,8 @@ pub struct Limits {
     pub writer_silent_ms: u64,
     /// A node below that owes an answer or takes no bytes for so long is gone, with `per_node_ms` as above.
     pub below_silent_ms: u64,
-    /// A node below that sends keepalives, owes an answer and says nothing at all for so long is gone: four keepalives. A
-    /// stream is to go on within three seconds of the loss of a node.
+    /// A node below that sends keepalives, owes an answer and says nothing at all for so long is gone: four keepalives.
+    /// A stream is to go on within three seconds of the loss of a node.
     pub stalled_ms: u64,
     /// How often a node of ours says that it lives, while those above wait for it.
     pub keepalive_interval_ms: u64,

@@ -305,8 +305,8 @@ fn wake(dir: &Path) {
     }
 }
 
-/// A stall of all disks is no failure of any of them. One that hangs alone is declared failed in the end, and the node lives all
-/// the while.
+/// A stall of all disks is no failure of any of them. One that hangs alone is declared failed in the end, and the node
+/// lives all the while.
 #[test]
 fn a_disk_that_hangs_is_declared_failed_if_others_answer() {
     let mut world = World::new(&["a", "b"]);

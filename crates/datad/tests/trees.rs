@@ -126,8 +126,8 @@ fn without_keepalives() -> hdfs::proto::BlockOpResponseProto {
     hdfs::proto::BlockOpResponseProto::default()
 }
 
-/// For so long a node may be silent that owes a keepalive: longer than a busy machine lets one of the sound nodes wait for
-/// its turn, or that one would be blamed.
+/// For so long a node may be silent that owes a keepalive: longer than a busy machine lets one of the sound nodes wait
+/// for its turn, or that one would be blamed.
 const STALLED: Duration = Duration::from_secs(3);
 
 fn quick(keepalive_interval_ms: u64) -> Cluster {

@@ -11,7 +11,8 @@ use std::io::Result;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a thread without a job stays. Longer than a pause between files, short enough that the threads of a burst end soon.
+/// How long a thread without a job stays. Longer than a pause between files, short enough that the threads of a burst
+/// end soon.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 /// Threads without a job that stay at most. Each keeps memory that its jobs have freed, until it ends or works again:
 /// hundreds of them after a burst had hundreds of megabytes.

@@ -1,4 +1,5 @@
-//! Chance from the operating system, for identifiers, keys and placement; in a simulation what its [`crate::simulated::Simulator`] draws.
+//! Chance from the operating system, for identifiers, keys and placement; in a simulation what its
+//! [`crate::simulated::Simulator`] draws.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt;

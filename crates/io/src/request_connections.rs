@@ -179,8 +179,8 @@ fn hand_on<Response>((waiter, outcome): (Waiter<Response>, Result<Response, Loss
     let _nobody_waits = waiter.send(outcome);
 }
 
-/// The task that carries a connection's bytes has this. It may end at any time, with the runtime that it runs on: then the
-/// connection has ended too, and who waits for an answer is told so.
+/// The task that carries a connection's bytes has this. It may end at any time, with the runtime that it runs on: then
+/// the connection has ended too, and who waits for an answer is told so.
 struct Carrying<A: RequestEndpoint<Waiter = Waiter<<A as RequestEndpoint>::Response>>>(Arc<Driven<A>>);
 
 impl<A: RequestEndpoint<Waiter = Waiter<<A as RequestEndpoint>::Response>>> Drop for Carrying<A> {

@@ -32,8 +32,8 @@ enum Handle<T> {
     Simulated { task: u64, output: oneshot::Receiver<T> },
 }
 
-/// Starts a task on the current tokio runtime, or on the [`Simulator`](simulated::Simulator) of this thread. A panic in it is
-/// logged with `name` and shows up in the handle, and the node goes on; in a simulation it goes to the simulator.
+/// Starts a task on the current tokio runtime, or on the [`Simulator`](simulated::Simulator) of this thread. A panic in
+/// it is logged with `name` and shows up in the handle, and the node goes on; in a simulation it goes to the simulator.
 /// Dropping the handle lets the task run on.
 #[expect(clippy::disallowed_methods, reason = "the one place that starts tasks")]
 pub fn spawn<F>(name: &'static str, future: F) -> Task<F::Output>

@@ -566,8 +566,8 @@ mod tests {
         }
     }
 
-    /// Its writer said that there is more of it than it wrote, or all its replicas are lost: the rest is repaired all the
-    /// same, and the block stays missing.
+    /// Its writer said that there is more of it than it wrote, or all its replicas are lost: the rest is repaired all
+    /// the same, and the block stays missing.
     #[test]
     fn a_block_that_nobody_has_keeps_no_container_from_being_whole() {
         let join = |world: &mut World| {

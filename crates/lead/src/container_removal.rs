@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 use types::ContainerId;
 
 impl Cluster {
-    /// Up to `count` containers behind `after` that may be empty for good; the rows tell which are. `homes_on_lease` are
-    /// the homes of blocks that clients hold on lease, `doomed` what datanodes are still to delete.
+    /// Up to `count` containers behind `after` that may be empty for good; the rows tell which are. `homes_on_lease`
+    /// are the homes of blocks that clients hold on lease, `doomed` what datanodes are still to delete.
     pub fn removable(
         &self,
         after: Option<ContainerId>,

@@ -1,5 +1,5 @@
-//! What nobody has, or nobody who is here, must not keep the rest from being repaired. The shipped rules are played with
-//! nodes that say what the test has them say.
+//! What nobody has, or nobody who is here, must not keep the rest from being repaired. The shipped rules are played
+//! with nodes that say what the test has them say.
 
 mod next_change;
 

@@ -53,8 +53,8 @@ struct Known {
 }
 
 impl Log {
-    /// Also gives the thread that writes, unless this is a simulation. It ends, and lets go of the directory, when the log is
-    /// dropped.
+    /// Also gives the thread that writes, unless this is a simulation. It ends, and lets go of the directory, when the
+    /// log is dropped.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         node_id: u64,

@@ -1,7 +1,8 @@
 //! Keepalives for threads that cannot send them themselves, as they wait for a disk or for another node.
 //!
-//! Promise: whoever waits for a thread that is [`busy`](Keepalive::busy) hears of this node each `keepalive_interval_ms`, for as long
-//! as [`xfer::write::Above::keepalive_while_busy`] allows. One task does it for all streams, and sleeps while nothing lasts.
+//! Promise: whoever waits for a thread that is [`busy`](Keepalive::busy) hears of this node each
+//! `keepalive_interval_ms`, for as long as [`xfer::write::Above::keepalive_while_busy`] allows. One task does it for
+//! all streams, and sleeps while nothing lasts.
 
 use super::above::Above;
 use std::collections::HashMap;

@@ -14,8 +14,8 @@ pub struct Limits {
     pub writer_silent: Duration,
     /// A node below that owes an answer or takes no bytes for so long is gone, with `per_node` as above.
     pub below_silent: Duration,
-    /// A node below that sends keepalives, owes an answer and says nothing at all for so long is gone: four keepalives. A
-    /// stream is to go on within three seconds of the loss of a node.
+    /// A node below that sends keepalives, owes an answer and says nothing at all for so long is gone: four keepalives.
+    /// A stream is to go on within three seconds of the loss of a node.
     pub stalled: Duration,
     /// How often a node says that it lives, while those above wait for it.
     pub keepalive_interval: Duration,

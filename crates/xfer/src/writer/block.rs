@@ -11,7 +11,8 @@
 //!
 //! Recovery, as HDFS has it: drop the node that failed; ask for a new generation; join the rest under it, cut to what
 //! all had acknowledged; tell the metadata server; send again what was not acknowledged. Nobody is asked for a
-//! replacement: one node that is left holds every acknowledged byte, and the store repairs the block when it is finished.
+//! replacement: one node that is left holds every acknowledged byte, and the store repairs the block when it is
+//! finished.
 //!
 //! Between the outcome of a step and the next question a driver waits for nothing.
 //!
