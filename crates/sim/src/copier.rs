@@ -162,7 +162,7 @@ impl Datanode {
             self.volume.remove_older(block, generation).await;
         }
         let (host, number) = (World::node_host(self.number), World::node_number(source));
-        let ask = Ask { block, generation, len: order.len, extent: Extent::WholeChunks };
+        let ask = Ask { block, generation, from: 0, end: order.len, extent: Extent::WholeChunks };
         let read = self.world.read_replica(host, number, ask, (CONNECT, SILENT)).await;
         let bytes = read.map_err(|fault| {
             self.sim.say(|| format!("node {} gets no {block:?} of node {number}: {fault}", self.number));

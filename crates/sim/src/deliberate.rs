@@ -36,6 +36,9 @@ const fn groups(mutation: Mutation, first: u64, by: &'static [&'static str]) -> 
 }
 
 const LOST: &[&str] = &["cannot be read", "bytes, but Promise", "gave up the last copy"];
+/// A scripted peer of data transfer says so.
+const PEERS: &[&str] = &["peers: "];
+const LOST_OR_PEERS: &[&str] = &["cannot be read", "bytes, but Promise", "gave up the last copy", "peers: "];
 const RESTLESS: &[&str] = &["it does not come to rest"];
 /// A recovery counts on a replica that it should not count on.
 const MISLED: &[&str] = &["a recovery believed", "cannot be read", "bytes, but Promise", "gave up the last copy"];
@@ -73,7 +76,7 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::RemoveUnemptied, 1, RESTLESS),
     // ── copies ──
     whole(Mutation::ForgetShortPuts, 69, RESTLESS),
-    whole(Mutation::ForgetDamage, 4, RESTLESS),
+    whole(Mutation::ForgetDamage, 4, &["it does not come to rest", "the only sound copy"]),
     whole(Mutation::WholeUnanswered, 7, RESTLESS),
     whole(Mutation::WaitForMissing, 8, RESTLESS),
     rolling(Mutation::JoinUncopied, 16, LOST),
@@ -98,53 +101,52 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::TrustFullDisk, 14, &["durable after a sync of it has failed"]),
     whole(Mutation::UnfencedWriters, 22, &["in its recovery"]),
     whole(Mutation::ForgetDeletions, 0, RESTLESS),
-    whole(Mutation::CopyUnverified, 14, &["contradict each other", "read a wrong byte", "has a wrong byte"]),
+    whole(Mutation::CopyUnverified, 14, &["peers: ", "contradict each other", "read a wrong byte", "has a wrong byte"]),
     whole(Mutation::CopyInPlace, 18, &["to a copy that failed"]),
-    // ── clients ──
-    whole(Mutation::ForgetGivenUp, 24, &["cannot be read", "but Promise"]),
     // ── streams of writes ──
-    whole(Mutation::AckUnstored, 12, LOST),
-    whole(Mutation::ForwardUnverified, 5, &["contradict each other", "read a wrong byte", "has a wrong byte"]),
-    whole(Mutation::ForgetSync, 7, LOST),
-    whole(Mutation::AckBeforeBelow, 6, LOST),
-    whole(Mutation::LostIsWell, 2, LOST),
-    whole(Mutation::StoreFirst, 0, LOST),
-    // ── reads ──
-    whole(Mutation::ReadUnverified, 14, &["read a wrong byte"]),
-];
-
-/// Gates that whole clusters do not show yet. Those of writers are found by the model in `xfer`'s own tests, as the
-/// simulation's client is still one of its own; of the others many need a peer that breaks the protocol, which none does
-/// here. docs/adr/0009 says more.
-pub const NOT_SHOWN: &[Mutation] = &[
-    Mutation::NoKeepalives,
-    Mutation::NeverStalled,
-    Mutation::JoinRefused,
-    Mutation::ShowUnacked,
-    Mutation::PutBroken,
-    Mutation::BlameFinder,
-    Mutation::BlameSelf,
-    Mutation::TakeBadReplies,
-    Mutation::BlameNodeAbove,
-    Mutation::TrustWritten,
-    Mutation::ForgetPartWrites,
-    Mutation::WaitForever,
-    Mutation::ForgetUnacked,
-    Mutation::CloseTooSoon,
-    Mutation::MisplacedPackets,
-    Mutation::EndShort,
-    Mutation::LeaveEnd,
-    Mutation::ServeStale,
-    Mutation::ServeShort,
-    Mutation::UnroundedEnds,
-    Mutation::CopyUnanswered,
-    Mutation::AnswerToAnother,
-    Mutation::NameLate,
-    Mutation::CountRefused,
-    Mutation::EarlyMajority,
-    Mutation::PutUnverified,
-    Mutation::BelieveRefused,
-    Mutation::SyncForFirst,
+    whole(Mutation::NoKeepalives, 0, PEERS),
+    whole(Mutation::NeverStalled, 0, PEERS),
+    whole(Mutation::JoinRefused, 0, PEERS),
+    whole(Mutation::AckUnstored, 0, LOST),
+    whole(
+        Mutation::ForwardUnverified,
+        0,
+        &["peers: ", "contradict each other", "read a wrong byte", "has a wrong byte"],
+    ),
+    whole(Mutation::ForgetSync, 0, LOST),
+    whole(Mutation::AckBeforeBelow, 0, LOST_OR_PEERS),
+    whole(Mutation::ShowUnacked, 0, PEERS),
+    whole(Mutation::PutBroken, 0, PEERS),
+    whole(Mutation::LostIsWell, 0, LOST_OR_PEERS),
+    whole(Mutation::BlameFinder, 0, PEERS),
+    whole(Mutation::BlameSelf, 0, PEERS),
+    whole(Mutation::StoreFirst, 0, LOST_OR_PEERS),
+    // ── writers: the stream of a block and its recovery ──
+    whole(Mutation::ForgetGivenUp, 0, PEERS),
+    whole(Mutation::TakeBadReplies, 0, LOST_OR_PEERS),
+    whole(Mutation::BlameNodeAbove, 0, PEERS),
+    whole(Mutation::TrustWritten, 0, LOST_OR_PEERS),
+    whole(Mutation::ForgetPartWrites, 0, PEERS),
+    whole(Mutation::WaitForever, 0, PEERS),
+    whole(Mutation::ForgetUnacked, 0, &["peers: ", "a panic", "but Promise"]),
+    whole(Mutation::CloseTooSoon, 0, LOST_OR_PEERS),
+    // ── reads, and copies by reading ──
+    whole(Mutation::ReadUnverified, 0, &["peers: ", "read a wrong byte"]),
+    whole(Mutation::MisplacedPackets, 0, PEERS),
+    whole(Mutation::EndShort, 0, PEERS),
+    whole(Mutation::LeaveEnd, 0, PEERS),
+    whole(Mutation::ServeStale, 0, PEERS),
+    whole(Mutation::ServeShort, 0, PEERS),
+    whole(Mutation::UnroundedEnds, 0, PEERS),
+    whole(Mutation::CopyUnanswered, 0, PEERS),
+    // ── small writes ──
+    whole(Mutation::AnswerToAnother, 0, PEERS),
+    whole(Mutation::NameLate, 0, LOST_OR_PEERS),
+    whole(Mutation::CountRefused, 0, LOST_OR_PEERS),
+    whole(Mutation::EarlyMajority, 0, PEERS),
+    whole(Mutation::PutUnverified, 0, &["peers: ", "contradict each other"]),
+    whole(Mutation::BelieveRefused, 0, PEERS),
+    whole(Mutation::SyncForFirst, 0, PEERS),
 ];
 
 impl Deliberate {

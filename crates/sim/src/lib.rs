@@ -12,7 +12,9 @@
 //!
 //! Promise: [`run`] is a function of its seed, so every failure replays. The metadata servers are those that
 //! ship; datanodes, clients, network and disks are written for this crate, and `docs/adr/0009` says how far they are to
-//! be believed. Start reading at [`run`], then `scenario` for the faults and `check` for what must hold.
+//! be believed. Start reading at [`run`], then `scenario` for the faults and `check` for what must hold. Before its
+//! cluster each seed plays `peers`: scripts that keep to data transfer's protocol or break it, against the machines of
+//! `xfer`.
 
 mod administrator;
 mod check;
@@ -31,6 +33,7 @@ mod member;
 mod metad;
 mod net;
 mod oracle;
+mod peers;
 mod platter;
 mod questions;
 mod reads;
@@ -47,7 +50,7 @@ mod work;
 mod world;
 mod write_op;
 
-pub use deliberate::{DELIBERATE, Deliberate, FOUND_WITHIN, NOT_SHOWN};
+pub use deliberate::{DELIBERATE, Deliberate, FOUND_WITHIN};
 pub use groups::run_group;
 pub use run::{Options, Outcome, run, run_caught};
 pub use types::Mutation;

@@ -4,9 +4,11 @@ use crate::datanode::Datanode;
 use crate::executor::{HostId, Sim};
 use crate::platter::{Image, SPEC};
 use crate::socket::{Came, Socket};
-use crate::volume::VolumeError;
+use crate::volume::{Info, VolumeError};
 use crate::world::World;
-use hdfs::proto::{BlockOpResponseProto, ExtendedBlockProto, OpReadBlockProto, TokenProto};
+use hdfs::proto::{
+    BaseHeaderProto, BlockOpResponseProto, ClientOperationHeaderProto, ExtendedBlockProto, OpReadBlockProto, TokenProto,
+};
 use std::ops::Range as Bytes;
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,17 +17,20 @@ use types::{BlockId, Generation};
 use wire::{OpHeader, Status, delimited};
 use xfer::fault::Fault;
 use xfer::front::Front;
-use xfer::read::{self, Extent, Given, Limits, Next, Plan, Range, Receiver, Sender, Stored, Wanted};
+use xfer::read::{
+    self, CopyTarget, Extent, Given, Limits, Next, Outcome, Plan, Range, Receiver, Sender, Stored, Wanted,
+};
 
 // As in `datad`.
 const LIMITS: Limits = Limits { packet: Duration::from_secs(60), word: Duration::from_secs(60) };
 
-/// What is read, from its beginning on.
+/// What is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     pub(crate) block: BlockId,
     pub(crate) generation: Generation,
-    pub(crate) len: u64,
+    pub(crate) from: u64,
+    pub(crate) end: u64,
     pub(crate) extent: Extent,
 }
 
@@ -33,7 +38,7 @@ pub(crate) struct Ask {
 
 impl Datanode {
     /// Takes a connection for one read.
-    fn accept_read(self: Rc<Self>, socket: Socket) {
+    pub(crate) fn accept_read(self: Rc<Self>, socket: Socket) {
         let (sim, host) = (self.sim.clone(), World::node_host(self.number));
         sim.spawn(host, async move {
             let _closed = self.serve_read(&socket).await;
@@ -64,11 +69,37 @@ impl Datanode {
             }
         };
         let plan = plan.in_packets_of(self.sim.below(20 * SPEC.chunk_len as usize) as u64);
-        let mut sender = Sender::to_reader(plan, sums(&image, plan.sums_window(plan.start)), LIMITS);
+        let sender = Sender::to_reader(plan, sums(&image, plan.sums_window(plan.start)), LIMITS);
+        self.send(socket, sender, &image, came).await.map(|_| ())
+    }
+
+    /// Copies a finalized replica to another node, as a stock client may order it.
+    pub(crate) async fn copy_to(&self, block: BlockId, target: usize) -> Option<Outcome> {
+        let host = World::node_host(self.number);
+        let socket = self.world.dial_write(host, target, LIMITS.word).await.ok()?;
+        let (info, image) = self.volume.read(block, Generation(0)).await.ok()?;
+        let Info { identity, len, state, .. } = info;
+        let stored = Stored { generation: identity.generation, len: len as u64, checksum: SPEC, state };
+        let plan = Plan::whole(stored).in_packets_of(self.sim.below(20 * SPEC.chunk_len as usize) as u64);
+        let header = ClientOperationHeaderProto {
+            base_header: BaseHeaderProto {
+                block: ExtendedBlockProto::of("", block, identity.generation, len as u64),
+                token: Some(TokenProto::none()),
+                trace_info: None,
+            },
+            client_name: String::new(),
+        };
+        let request = read::copy_request(&header, stored, CopyTarget::default());
+        let sender = Sender::to_node(plan, sums(&image, plan.sums_window(plan.start)), LIMITS, request);
+        self.send(&socket, sender, &image, Vec::new()).await
+    }
+
+    /// Sends to the end. `None`: the connection ended before its time.
+    async fn send(&self, socket: &Socket, mut sender: Sender, image: &Image, mut came: Vec<u8>) -> Option<Outcome> {
         loop {
             let now = self.sim.now();
             match sender.next(now) {
-                Next::Sums(window) => sender.on_sums(sums(&image, window)),
+                Next::Sums(window) => sender.on_sums(sums(image, window)),
                 Next::Packet(data) => {
                     // The file may be shorter than was thought: then the connection closes in mid-packet.
                     let data = image.data.get(data.start as usize..data.end as usize);
@@ -89,7 +120,7 @@ impl Datanode {
                     let consumed = sender.on_bytes(&came).ok()?;
                     came.drain(..consumed);
                 }
-                Next::Done(_) => return Some(()),
+                Next::Done(outcome) => return Some(outcome),
             }
         }
     }
@@ -158,8 +189,8 @@ impl World {
         (connect, silent): (Duration, Duration),
     ) -> Result<Vec<u8>, Fault> {
         let socket = self.dial(from, number, connect, Datanode::accept_read).await.map_err(|_| Fault::closed())?;
-        let range = Range { from: 0, end: ask.len };
-        let block = ExtendedBlockProto::of("", ask.block, ask.generation, ask.len);
+        let range = Range { from: ask.from, end: ask.end };
+        let block = ExtendedBlockProto::of("", ask.block, ask.generation, ask.end);
         let request = read::request(block, TokenProto::none(), String::new(), range);
         socket.send_all(&request).await.map_err(|_| Fault::closed())?;
         let receiver = Receiver::new(range, ask.extent, silent, Front::default());
@@ -168,7 +199,7 @@ impl World {
             reading.bring(&mut []).await?;
         }
         let mut bytes = Vec::new();
-        let mut dest = vec![0; 1 + self.sim.below(2 * ask.len as usize + 1)];
+        let mut dest = vec![0; 1 + self.sim.below(2 * (ask.end - ask.from) as usize + 1)];
         if ask.extent == Extent::WholeChunks {
             dest.resize(dest.len().max(SPEC.chunk_len as usize), 0);
         }

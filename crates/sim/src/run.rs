@@ -5,6 +5,7 @@ use crate::check;
 use crate::drill;
 use crate::executor::{HostId, Listener, Sim};
 use crate::groups::run_group;
+use crate::peers;
 use crate::scenario::{Plan, make_faults, relieve, squeeze};
 use crate::work::{self, Work};
 use crate::world::World;
@@ -61,25 +62,27 @@ impl Outcome {
         let (simulated, settled_in) = (sim.now(), Duration::ZERO);
         Self { seed, failures, simulated, settled_in, fault_count, done_count, fingerprint: sim.fingerprint() }
     }
+
+    /// Of a run that came to nothing else.
+    fn told(seed: u64, failures: Vec<String>) -> Self {
+        let (simulated, settled_in) = Default::default();
+        Self { seed, failures, simulated, settled_in, fault_count: 0, done_count: 0, fingerprint: (0, 0) }
+    }
 }
 
 /// As [`run`], or [`run_group`]; a wrong thought of the program (a panic) is one more failure.
 pub fn run_caught(seed: u64, options: Options) -> Outcome {
     let caught =
         std::panic::catch_unwind(|| if options.groups { run_group(seed, options) } else { run(seed, options) });
-    caught.unwrap_or_else(|_| Outcome {
-        seed,
-        failures: vec!["a panic, see above".to_owned()],
-        simulated: Duration::ZERO,
-        settled_in: Duration::ZERO,
-        fault_count: 0,
-        done_count: 0,
-        fingerprint: (0, 0),
-    })
+    caught.unwrap_or_else(|_| Outcome::told(seed, vec!["a panic, see above".to_owned()]))
 }
 
 /// Runs the cluster of a seed to its end. The outcome is a function of the arguments.
 pub fn run(seed: u64, options: Options) -> Outcome {
+    let told = peers::run(seed, options);
+    if !told.is_empty() {
+        return Outcome::told(seed, told);
+    }
     let sim = options.begin(seed);
     let _installed = sim.install();
     let plan = if options.rolling { Plan::rolling(seed) } else { Plan::new(seed) };

@@ -6,6 +6,7 @@ use crate::disk::Full;
 use crate::drill::Drill;
 use crate::executor::{HostId, Sim};
 use crate::machine_copy::MachineCopy;
+use crate::peers::SEAT_COUNT;
 use crate::users;
 use crate::world::World;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,6 +98,8 @@ pub(crate) struct Plan {
     pub(crate) has_users: bool,
     /// What else is done, step by step.
     pub(crate) drill: Option<Drill>,
+    /// Peers of data transfer follow scripts, which may break the protocol.
+    pub(crate) scripted: bool,
 }
 
 impl Plan {
@@ -153,6 +156,33 @@ impl Plan {
             is_visited: Seeded(seed ^ 0x0715_1707).below(4) == 0,
             has_users: users::are_in(seed),
             drill: Drill::of(seed),
+            scripted: false,
+        }
+    }
+
+    /// Some datanodes, and room for scripts. No other faults, and nobody else.
+    pub(crate) fn of_peers() -> Self {
+        Self {
+            metad_count: 0,
+            node_count: SEAT_COUNT,
+            retain_len: 0,
+            client_count: 0,
+            namer_count: 0,
+            container_len: CONTAINER_LEN_MAX,
+            synced: false,
+            rough: Duration::ZERO,
+            calm: Duration::ZERO,
+            faults: Vec::new(),
+            long: false,
+            chores: Vec::new(),
+            copies: Vec::new(),
+            capacities: vec![CAPACITY_MIN; SEAT_COUNT],
+            squeeze: false,
+            freezes: false,
+            is_visited: false,
+            has_users: false,
+            drill: None,
+            scripted: true,
         }
     }
 

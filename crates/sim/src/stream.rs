@@ -337,6 +337,9 @@ impl Stream {
                     });
                 }
                 Step::Unsound { .. } => {}
+                Step::Refused(why) if self.node.world.plan.scripted => {
+                    self.node.sim.say(|| format!("node {} refuses what it was sent: {why}", self.node.number));
+                }
                 Step::Refused(why) => {
                     let node = self.node.number;
                     self.node.world.fail(|| format!("node {node} refuses what a node of ours sent: {why}"));

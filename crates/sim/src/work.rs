@@ -203,6 +203,7 @@ async fn truncate(client: &Rc<Client>, own: &[Own]) {
         len => len,
     };
     sim.say(|| format!("{} cuts {at} of {} bytes to {len}", client.name, status.len));
+    world.note_recoveries(); // a further one takes the place of the last
     world.oracle.borrow_mut().cut(*file, len);
     let (who, of_call) = (client.name.clone(), at.clone());
     let cut = client.call(move |metad, key| Box::pin(metad.truncate(key, who.clone(), of_call.clone(), len as u64)));

@@ -41,6 +41,8 @@ pub(crate) struct World {
     /// Blocks that clients got, and for which file.
     given: RefCell<BTreeMap<BlockId, FileId>>,
     failures: RefCell<Vec<String>>,
+    /// What takes connections in the place of a node, by its number.
+    pub(crate) scripts: RefCell<BTreeMap<usize, Script>>,
     /// Of a thousand packets, so many get a bit turned over on the wire.
     pub(crate) wire_flips: Cell<usize>,
     pub(crate) fault_count: Cell<u64>,
@@ -61,6 +63,8 @@ struct Recovery {
     /// Those that ended their part.
     ended: Vec<NodeId>,
 }
+
+pub(crate) type Script = Rc<dyn Fn(Socket)>;
 
 struct MetadSeat {
     home: Home,
@@ -153,6 +157,7 @@ impl World {
             recoveries: RefCell::default(),
             given: RefCell::default(),
             failures: RefCell::default(),
+            scripts: RefCell::default(),
             wire_flips: Cell::default(),
             fault_count: Cell::default(),
             process_count: Cell::default(),
@@ -545,7 +550,16 @@ impl World {
         serve: impl FnOnce(Rc<Datanode>, Socket) + 'static,
     ) -> Result<Socket, CallError> {
         let world = Rc::clone(self);
-        let accept = move |socket| world.node(number).map(|node| serve(node, socket)).is_some();
+        let accept = move |socket| {
+            let script = { world.scripts.borrow().get(&number).cloned() };
+            match script {
+                Some(script) => {
+                    script(socket);
+                    true
+                }
+                None => world.node(number).map(|node| serve(node, socket)).is_some(),
+            }
+        };
         self.net.dial(from, Self::node_host(number), limit, accept).await
     }
 

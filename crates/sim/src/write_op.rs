@@ -1,10 +1,9 @@
 //! The operation that a chain begins with, as the simulation has it and as it goes over the wire.
 
-use crate::world::{World, node_of};
-use blocks::Node;
+use crate::world::World;
 use hdfs::proto::{self, BlockConstructionStage};
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
-use wire::{Abilities, BlockScope, Op, OpHeader, Routing, delimited};
+use wire::{BlockScope, Routing};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -30,49 +29,6 @@ pub(crate) struct WriteOp {
 }
 
 impl WriteOp {
-    /// As it goes to the first node.
-    pub(crate) fn encode(&self, world: &World, client: &str) -> Vec<u8> {
-        let target = |id: &NodeId| {
-            let Node { ip, xfer_port, .. } = node_of(world.process(World::node_number(*id), false));
-            let id = proto::DatanodeIdProto { ip_addr: ip, xfer_port: xfer_port.into(), ..Default::default() };
-            proto::DatanodeInfoProto { id, ..Default::default() }
-        };
-        let block = proto::ExtendedBlockProto {
-            block_id: self.block.0,
-            generation_stamp: self.generation.0,
-            ..Default::default()
-        };
-        let token = proto::TokenProto {
-            identifier: BlockScope { file: self.file, home: self.home }.encode().into(),
-            ..Default::default()
-        };
-        let stage = match self.stage {
-            Stage::Create => BlockConstructionStage::PipelineSetupCreate,
-            Stage::StreamingRecovery => BlockConstructionStage::PipelineSetupStreamingRecovery,
-            Stage::CloseRecovery => BlockConstructionStage::PipelineCloseRecovery,
-        };
-        let op = proto::OpWriteBlockProto {
-            header: proto::ClientOperationHeaderProto {
-                base_header: proto::BaseHeaderProto { block, token: Some(token), trace_info: None },
-                client_name: client.to_owned(),
-            },
-            targets: self.targets.iter().map(target).collect(),
-            stage: stage.into(),
-            min_bytes_rcvd: self.min as u64,
-            max_bytes_rcvd: self.max as u64,
-            latest_generation_stamp: self.latest.0,
-            stream: Some(proto::StreamProto {
-                parents: self.routing.encode(),
-                abilities: Some(Abilities::OF_STREAM.bits()),
-                packet_len: None,
-            }),
-            ..Default::default()
-        };
-        let mut bytes = OpHeader { op: Op::WriteBlock }.encode().to_vec();
-        delimited::put(&op, &mut bytes);
-        bytes
-    }
-
     pub(crate) fn decode(op: &proto::OpWriteBlockProto) -> Self {
         let base = &op.header.base_header;
         let token = base.token.as_ref().map_or(&[][..], |token| &token.identifier);

@@ -4,6 +4,7 @@
 //! As the crate `client` does it; what was promised to its program is told to the oracle.
 
 mod block;
+mod chain;
 mod writer;
 
 use crate::executor::{Boxed, HostId, Sim};
@@ -21,8 +22,9 @@ use types::{FsPath, NodeId};
 use xfer::fault::Fault;
 use xfer::read::Extent;
 
-pub(crate) use block::Shape;
-pub(crate) use writer::Writer;
+pub(crate) use block::{Shape, manner, member};
+pub(crate) use chain::Chain;
+pub(crate) use writer::{Writer, packet};
 
 const CALL_MAX: Duration = Duration::from_secs(60);
 /// Until a call to the group is given up, if no member leads.
@@ -155,6 +157,7 @@ impl Client {
     }
 
     pub(crate) async fn append(self: &Rc<Self>, path: &FsPath) -> Result<Option<Writer>> {
+        self.world.note_recoveries(); // those of the last block, before it is open again
         let (name, at) = (self.name.clone(), path.clone());
         let (last, status) = self.call(move |metad, key| Box::pin(metad.append(key, name.clone(), at.clone()))).await?;
         let Some(tag) = self.world.oracle.borrow().tag(status.id) else { return Ok(None) };
@@ -221,7 +224,7 @@ impl Client {
                 .call_node(self.host, number, TIMEOUT, move |node| Box::pin(node.visible_len(block, generation)));
             len = asked.await.ok()?.ok()? as u64;
         }
-        let ask = Ask { block, generation, len, extent: Extent::Exact };
+        let ask = Ask { block, generation, from: 0, end: len, extent: Extent::Exact };
         match self.world.read_replica(self.host, number, ask, (CONNECT, TIMEOUT)).await {
             Ok(bytes) => Some(bytes),
             Err(fault) => {

@@ -1,6 +1,6 @@
 //! A file open for writing: its blocks one after the other, and what may be promised of them when.
 
-use super::block::{Before, Block, Sent, Shape};
+use super::block::{Before, Block, Shape};
 use super::{BLOCK_LEN, Client, Error, Result};
 use crate::platter::SPEC;
 use crate::small::Lease;
@@ -8,10 +8,11 @@ use crate::world::content;
 use namespace::{BlockRef, BlockView};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
-use types::mutation::{self, Mutation};
 use types::{BlockId, FileId, FsPath, NodeId};
-use xfer::write::Packet;
+use wire::PacketHeader;
+use xfer::writer::Packet;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(25);
 const PAUSE_COUNT: u32 = 10;
@@ -82,7 +83,7 @@ impl Writer {
 
     /// The nodes of the present block.
     pub(crate) fn nodes(&self) -> Vec<NodeId> {
-        self.block.as_ref().map_or(Vec::new(), |block| block.nodes.clone())
+        self.block.as_ref().map_or(Vec::new(), Block::nodes)
     }
 
     fn block_len_max(&self) -> usize {
@@ -128,25 +129,14 @@ impl Writer {
         let start = self.block_offset + offset;
         let data: Vec<u8> = (start..start + len).map(|at| content(self.tag, at)).collect();
         let Some(block) = &mut self.block else { return Err(Error::NoNodeLeft) };
-        if mutation::is(Mutation::ForgetGivenUp) {
-            self.position += len;
-        }
         block.room(&self.client).await?;
         // From here to the window nothing is waited for: the call may be given up wherever it waits.
         self.position = offset + len;
-        let packet = Packet {
-            seqno: block.next_seqno,
-            offset: offset as i64,
-            data_len: len as u32,
-            sums_len: SPEC.sums_len(len as u64) as u32,
-            last: false,
-            sync,
-        };
-        block.next_seqno += 1;
-        let sent = Sent { packet, data: Rc::new(data), end: self.position };
         self.client.world.oracle.borrow_mut().sent(self.file, start + len);
-        block.sent = block.sent.max(self.position);
-        block.push(&self.client, sent);
+        let seqno = block.next_seqno();
+        let header = PacketHeader { offset: offset as i64, seqno, last: false, data_len: len as i32, sync };
+        block.push(packet(header, &data));
+        block.write(&self.client).await?;
         // In the client this goes on beside the stream, and takes as long as it takes.
         if block.before.is_none() || self.client.sim.one_in(3) {
             self.settle_before().await?;
@@ -184,9 +174,8 @@ impl Writer {
         let Some(mut block) = self.block.take() else { return Ok(()) };
         block.drain(&self.client).await?;
         block.room(&self.client).await?;
-        let packet = Packet { seqno: block.next_seqno, offset: self.position as i64, last: true, ..Packet::default() };
-        block.next_seqno += 1;
-        block.push(&self.client, Sent { packet, data: Rc::default(), end: self.position });
+        let (offset, seqno) = (self.position as i64, block.next_seqno());
+        block.push(Arc::new(Packet::empty(PacketHeader { offset, seqno, last: true, ..PacketHeader::default() })));
         block.drain(&self.client).await?;
         let len = self.position;
         let range = self.block_offset..self.block_offset + len;
@@ -308,4 +297,14 @@ impl Writer {
         }
         Err(Error::NoNodeLeft)
     }
+}
+
+pub(crate) fn packet(header: PacketHeader, data: &[u8]) -> Arc<Packet> {
+    let (mut buffer, mut sums) = (Vec::new(), Vec::new());
+    SPEC.compute(data, &mut sums);
+    header.put(sums.len() as u32, &mut buffer);
+    buffer.extend_from_slice(&sums);
+    buffer.extend_from_slice(data);
+    let place = 0..buffer.len();
+    Arc::new(Packet::new(header, buffer, place))
 }

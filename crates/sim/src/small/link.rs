@@ -141,7 +141,7 @@ impl RequestConnections {
     }
 
     /// Sends a request to a datanode, as `io::request_connections` does it.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &self,
         world: &Rc<World>,
         (from, number): (HostId, usize),

@@ -14,6 +14,11 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
+    /// The socket took a first part of the packet already.
+    pub fn is_begun(&self) -> bool {
+        self.from > 0
+    }
+
     /// Never empty.
     pub fn bytes(&self) -> &[u8] {
         &self.packet.bytes()[self.from..]
