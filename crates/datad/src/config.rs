@@ -86,7 +86,8 @@ pub struct Limits {
     /// wait for longer than those below. Three times that is well below the minute and more that clients wait for a
     /// chain.
     pub crowded_ms: u64,
-    /// A writer that sends nothing for so long is gone; clients send a heartbeat each 30 s.
+    /// A writer that sends nothing for so long is gone, and one whose packet is not whole so long after its first byte;
+    /// clients send a heartbeat each 30 s.
     pub writer_silent_ms: u64,
     /// A node below that owes an answer or takes no bytes for so long is gone, with `per_node_ms` as above.
     pub below_silent_ms: u64,

@@ -35,7 +35,7 @@ pub(crate) async fn serve(
             return Ok(Err(refusal));
         }
     };
-    let Some(_memory) = service.budget.take(plan.memory_len()) else {
+    let Some(_memory) = service.budget.take_for_read(plan.memory_len()) else {
         counted.refused();
         return Ok(Err(Refusal::error("no memory left for another read; try another node")));
     };
