@@ -69,7 +69,8 @@ pub struct Limits {
     /// Operations under way at a time; more are answered with an error. Hadoop: `dfs.datanode.max.transfer.threads`.
     pub transfer_count_max: usize,
     /// Open connections, idle ones included. When there are more, the one whose peer was waited for
-    /// longest is closed, and a new one if all have operations under way.
+    /// longest is closed, and a new one if all have operations under way. As many may lead to other nodes, of small
+    /// writes, and as many of write streams: clients name these nodes.
     pub connection_count_max: usize,
     /// How long a connection may stay without an operation after one ended. Hadoop:
     /// `dfs.datanode.socket.reuse.keepalive`; clients drop theirs after three seconds.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, Generation};
 use wire::small::SmallAnswer;
-use xfer::small::{Fanout, OutgoingRequest, Request};
+use xfer::small::{Checked, Fanout, OutgoingRequest, Request};
 
 type Outcome = Result<(), String>;
 type Put = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -29,8 +29,8 @@ pub(super) async fn serve(writes: &Arc<SmallWrites>, request: &Request<Reservati
 async fn put(writes: &Arc<SmallWrites>, request: &Request<Reservation>) -> SmallAnswer {
     let service = &writes.service;
     let header = &request.frame.header;
-    let scope = match service.admission.small(request) {
-        Ok(scope) => scope,
+    let Checked { scope, targets } = match service.admission.small(request) {
+        Ok(checked) => checked,
         Err(why) => return Fanout::refused(header.number, why),
     };
     let identity = Identity {
@@ -42,9 +42,9 @@ async fn put(writes: &Arc<SmallWrites>, request: &Request<Reservation>) -> Small
     };
     service.operations.bytes(Operation::SmallPut).inc_by(request.frame.data.len() as u64);
     let mut puts = vec![own(writes, request, identity)];
-    puts.extend(header.targets.iter().map(|target| {
+    puts.extend(targets.into_iter().map(|target| {
         let outgoing = OutgoingRequest { header: Fanout::onward(header), body: request.body() };
-        at_other(writes, target.clone(), outgoing)
+        at_other(writes, target.to_string(), outgoing)
     }));
     let late_max = Duration::from_millis(service.limits.small_late_ms);
     gather(Fanout::new(header, late_max), puts, || service.now()).await

@@ -50,11 +50,12 @@ fn ask(
     let link = link_text(&op.targets[child.start]);
     let fail = |error: std::io::Error| NotJoined::blame(&link, &error.to_string());
     let addr = node_addr(&op.targets[child.start]).ok_or_else(|| NotJoined::blame(&link, "is no address"))?;
+    let place = service.patiently(|| service.admission.onward(), |_| true)?;
     let connect = || Socket::connect(addr, limits.connect);
     let socket = service.patiently(connect, io::limit::is_reached).map_err(fail)?;
     service.set_options(&socket);
     socket.begin(&op_for_below(op, routing, child), limits.setup_with(child.len() - 1)).map_err(fail)?;
-    Ok(socket)
+    Ok(socket.holding(place))
 }
 
 /// Waits until all have answered well, or one did not.
