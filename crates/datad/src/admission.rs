@@ -13,7 +13,7 @@ use disks::Disks;
 use hdfs::proto;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use types::{BlockId, Generation};
+use types::{BlockId, Generation, excerpt};
 use wire::BlockScope;
 use xfer::small::{Checked, Held, Request};
 
@@ -94,7 +94,8 @@ impl Admission {
         }
         match self.disks.pool() {
             Some(pool) if pool != block.pool_id => {
-                Err(Refusal::error(format!("block pool {:?} is not here, this node is of {pool:?}", block.pool_id)))
+                let named = excerpt(&block.pool_id);
+                Err(Refusal::error(format!("block pool {named} is not here, this node is of {pool:?}")))
             }
             _ => Ok(()),
         }
@@ -127,6 +128,7 @@ mod tests {
         disks.join_pool("BP-1").unwrap();
         assert_eq!(admission.block(&header("BP-1", 7, &[])).unwrap().generation, Generation(1001));
         assert!(refusal(header("BP-2", 7, &[])).contains("BP-2"));
+        assert!(refusal(header(&"\u{1b}".repeat(1 << 20), 7, &[])).len() < 1000, "no more than is needed is repeated");
         assert!(refusal(header("BP-1", 1 << 63, &[])).contains("erasure-coded"));
         assert!(!refusal(header("BP-1", 7, &[0x08, 0xff])).is_empty());
         assert!(admission.replica(&header("BP-2", 7, &[]).block).is_err(), "the RPC port has the same rule");

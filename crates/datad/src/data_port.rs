@@ -20,6 +20,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use types::BlockId;
 use wire::Op;
+use xfer::write::ANSWER_WAIT;
 
 /// After the kernel refused a connection for want of descriptors: the next try finds none either, so let it rest.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
@@ -118,7 +119,7 @@ async fn run(
             Ok(false) => return Ok(()),
             Err(refusal) => {
                 tracing::debug!(why = refusal.message, "an operation was refused");
-                return Ok(connection.send_all(&refusal.bytes(), false).await?);
+                return Ok(answer(&connection, &refusal.bytes()).await?);
             }
         }
     }
@@ -142,16 +143,21 @@ async fn busy(service: &DataService, connection: &Connection) -> std::result::Re
     let max = service.admission.transfer_count_max();
     tracing::warn!(max, "too many transfers are under way; another one is refused");
     let busy = Refusal::error("this node has as many transfers as it allows; try another node");
-    Ok(connection.send_all(&busy.bytes(), false).await?)
+    Ok(answer(connection, &busy.bytes()).await?)
+}
+
+/// Sends an answer to whoever takes it in time.
+async fn answer(connection: &Connection, bytes: &[u8]) -> Result<()> {
+    connection.send_within(bytes, ANSWER_WAIT).await
 }
 
 /// Sends the answer of an operation that consists of nothing else.
 async fn send(
     connection: &Connection,
-    answer: std::result::Result<proto::BlockOpResponseProto, Refusal>,
+    answered: std::result::Result<proto::BlockOpResponseProto, Refusal>,
 ) -> Result<std::result::Result<bool, Refusal>> {
-    match answer {
-        Ok(answer) => connection.send_all(&message_bytes(&answer), false).await.map(|()| Ok(true)),
+    match answered {
+        Ok(done) => answer(connection, &message_bytes(&done)).await.map(|()| Ok(true)),
         Err(refusal) => Ok(Err(refusal)),
     }
 }
