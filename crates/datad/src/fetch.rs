@@ -150,11 +150,14 @@ impl Reading {
     /// One read of the socket, straight to where the machine has the bytes go.
     fn bring(&mut self, dest: &mut [u8]) -> Result<(), Fault> {
         loop {
-            self.receiver.on_blocked(self.clock.monotonic());
+            // A source may bring something each time, and too little: the socket knows nothing of that.
+            let now = self.clock.monotonic();
+            self.receiver.on_blocked(now);
+            self.receiver.handle_timeout(now)?;
             let room = self.receiver.room(dest);
             let mut parts = [IoSliceMut::new(room.dest), IoSliceMut::new(room.ahead)];
             match self.socket.read_vectored(&mut parts) {
-                Ok(len) => return Ok(self.receiver.on_received(len)?),
+                Ok(len) => return Ok(self.receiver.on_received(self.clock.monotonic(), len)?),
                 // The socket waits as long as the machine lets it.
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     self.receiver.handle_timeout(self.clock.monotonic())?;
@@ -207,5 +210,34 @@ impl Reply<'_> {
             self.fetcher.kept.insert(std::mem::take(&mut self.addr), (reading.socket, front));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Each read brings something: the next source is tried nevertheless.
+    #[test]
+    fn a_source_that_trickles_is_left() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap().to_string();
+        let source = io::task::thread("trickles", move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            // The length of a long answer, and a byte of it now and then.
+            let mut bytes = [0xff, 0xff, 0x03].into_iter().chain(std::iter::repeat_n(0, 100));
+            while let Some(byte) = bytes.next()
+                && peer.write_all(&[byte]).is_ok()
+            {
+                std::thread::park_timeout(Duration::from_millis(50));
+            }
+        });
+        let mut fetcher = Fetcher::new(&Limits { setup_ms: 300, ..Limits::default() });
+        let order = CopyOrder { block: 1, generation: 1001, len: 1000, ..CopyOrder::default() };
+        let fault = fetcher.open(&addr, "BP-1".to_owned(), &order).err();
+        assert!(matches!(&fault, Some(Fault::Source { reason, .. }) if reason == "no answer in time"), "{fault:?}");
+        drop(fetcher);
+        source.unwrap().join().unwrap();
     }
 }

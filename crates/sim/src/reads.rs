@@ -204,8 +204,8 @@ impl Reading {
                 self.socket.read_both(room.dest, room.ahead)
             };
             match came {
-                Came::Bytes(len) => return self.receiver.on_received(len),
-                Came::End => return self.receiver.on_received(0),
+                Came::Bytes(len) => return self.receiver.on_received(self.sim.now(), len),
+                Came::End => return self.receiver.on_received(self.sim.now(), 0),
                 Came::Nothing => {}
             }
             let now = self.sim.now();

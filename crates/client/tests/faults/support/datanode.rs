@@ -35,6 +35,8 @@ pub(crate) enum Trick {
     },
     /// Takes everything, the end too, and closes without a word.
     CutAtEnd,
+    /// Says for ten seconds that it is still at it, as often as it can.
+    Flood,
 }
 
 pub(crate) struct Node {
@@ -216,6 +218,15 @@ impl Node {
         wire.send(&out).await?;
         if request.stage() == op_write_block_proto::BlockConstructionStage::PipelineCloseRecovery {
             return Ok(());
+        }
+        if let Trick::Flood = trick {
+            let mut piece = Vec::new();
+            (0..10_000).for_each(|_| PipelineAck::KEEPALIVE.put(&mut piece));
+            let clock = ::io::SystemClock::new();
+            while ::io::Clock::monotonic(&clock) < Duration::from_secs(10) {
+                wire.send(&piece).await?;
+            }
+            return Err(io::ErrorKind::BrokenPipe.into());
         }
         for number in 0.. {
             let frame = wire.packet().await?;
