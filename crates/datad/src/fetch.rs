@@ -28,8 +28,9 @@ pub(crate) enum Fault {
     Own(String),
 }
 
-fn source(reason: impl Into<String>) -> Fault {
-    Fault::Source { reason: reason.into(), corrupt: false }
+/// The source may have worded it: it goes into the log and into heartbeats.
+fn source(reason: impl AsRef<str>) -> Fault {
+    Fault::Source { reason: rpc::log_text(reason.as_ref()), corrupt: false }
 }
 
 fn failed(error: &std::io::Error) -> Fault {
@@ -217,6 +218,13 @@ impl Reply<'_> {
 mod tests {
     use super::*;
     use std::net::TcpListener;
+
+    #[test]
+    fn what_a_source_says_is_cut() {
+        let refused = fault::Fault::Refused { status: 1, message: "no\n".repeat(20_000) };
+        let Fault::Source { reason, .. } = Fault::from(refused) else { panic!("its fault") };
+        assert!(reason.starts_with("no\\nno") && reason.len() < 1000, "{reason}");
+    }
 
     /// Each read brings something: the next source is tried nevertheless.
     #[test]
