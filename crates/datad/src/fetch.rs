@@ -114,7 +114,7 @@ impl Fetcher {
         order: &CopyOrder,
     ) -> Result<(Reading, ChecksumSpec), Fault> {
         let range = Range { from: 0, end: order.len };
-        (&socket).write_all(&request(pool, order, range)).map_err(|error| failed(&error))?;
+        (&socket).write_all(&request(pool, order, range)?).map_err(|error| failed(&error))?;
         let receiver = Receiver::new(range, Extent::WholeChunks, self.silent, front);
         let mut reading = Reading { socket, receiver, clock: self.clock };
         loop {
@@ -135,7 +135,7 @@ impl Fetcher {
     }
 }
 
-fn request(pool: &str, order: &CopyOrder, range: Range) -> Vec<u8> {
+fn request(pool: &str, order: &CopyOrder, range: Range) -> Result<Vec<u8>, fault::Fault> {
     let scope = BlockScope { file: InodeId(order.file), home: ContainerId(order.home) };
     let token = proto::TokenProto {
         identifier: scope.encode().into(),

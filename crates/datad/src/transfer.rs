@@ -46,7 +46,8 @@ async fn copy_to_all(
     for (place, target) in op.targets.iter().enumerate() {
         let (storage_type, storage_id) = (op.target_storage_types.get(place), op.target_storage_ids.get(place));
         let storage = CopyTarget { storage_type: storage_type.copied(), storage_id: storage_id.cloned() };
-        let request = copy_request(&op.header, stored(&reader), storage);
+        let request =
+            copy_request(&op.header, stored(&reader), storage).map_err(|fault| Refusal::error(fault.to_string()))?;
         let limits = &service.limits;
         let limits = Limits {
             packet: limits.with_nodes(limits.below_silent_ms, 0),

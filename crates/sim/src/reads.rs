@@ -160,7 +160,7 @@ impl World {
         let socket = self.dial(from, number, connect, Datanode::accept_read).await.map_err(|_| Fault::closed())?;
         let range = Range { from: 0, end: ask.len };
         let block = ExtendedBlockProto::of("", ask.block, ask.generation, ask.len);
-        let request = read::request(block, TokenProto::none(), String::new(), range);
+        let request = read::request(block, TokenProto::none(), String::new(), range)?;
         socket.send_all(&request).await.map_err(|_| Fault::closed())?;
         let receiver = Receiver::new(range, ask.extent, silent, Front::default());
         let mut reading = Reading { sim: self.sim.clone(), socket, receiver };

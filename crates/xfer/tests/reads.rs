@@ -212,7 +212,7 @@ fn recorded_reads_are_read_and_sent_again() {
         if name == "read" {
             let block = op.header.base_header.block;
             let token = op.header.base_header.token.unwrap();
-            let again = request(block, token, op.header.client_name, range);
+            let again = request(block, token, op.header.client_name, range).unwrap();
             let (message, _) = delimited::split(&again[OpHeader::LEN..], "op", 1 << 20).unwrap().unwrap();
             let again: OpReadBlockProto = delimited::decode(message, "op").unwrap();
             assert_eq!((again.offset, again.len, again.send_checksums), (op.offset, op.len, Some(true)));
@@ -397,7 +397,7 @@ fn a_copy_ends_with_the_answer_of_the_other_node() {
     let block = ExtendedBlockProto::of("pool", BlockId(5), Generation(3), 77);
     let base_header = hdfs::proto::BaseHeaderProto { block, token: Some(TokenProto::none()), trace_info: None };
     let header = hdfs::proto::ClientOperationHeaderProto { base_header, client_name: "me".to_owned() };
-    let front = copy_request(&header, replica.stored, CopyTarget::default());
+    let front = copy_request(&header, replica.stored, CopyTarget::default()).unwrap();
     let (message, len) = delimited::split(&front[OpHeader::LEN..], "op", 1000).unwrap().unwrap();
     let write: hdfs::proto::OpWriteBlockProto = delimited::decode(message, "op").unwrap();
     assert_eq!(front.len(), OpHeader::LEN + len);

@@ -59,7 +59,7 @@ pub fn request(
     token: proto::TokenProto,
     client_name: String,
     range: Range,
-) -> Vec<u8> {
+) -> Result<Vec<u8>, Fault> {
     let read = proto::OpReadBlockProto {
         header: proto::ClientOperationHeaderProto {
             base_header: proto::BaseHeaderProto { block, token: Some(token), trace_info: None },
