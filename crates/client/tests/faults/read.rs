@@ -205,6 +205,17 @@ async fn a_file_that_is_being_written_is_read_as_far_as_its_nodes_show_it() {
     reads_whole(&store, 1000, &[first, open].concat()).await;
 }
 
+/// Callers make room for as many bytes as a file has.
+#[tokio::test]
+async fn no_node_shows_more_than_a_block_may_have() {
+    let store = Store::new(2).await;
+    store.book.add_file("/f", &[&bytes(10)]);
+    store.book.state().open = true;
+    store.book.state().visible_len = Some(u64::MAX);
+    let refused = store.client.open("/f").await.unwrap_err();
+    assert_eq!(refused.kind(), client::ErrorKind::Protocol, "{refused}");
+}
+
 #[tokio::test]
 async fn a_missing_file_is_not_found() {
     let store = Store::new(1).await;

@@ -64,7 +64,8 @@ struct Visible(Arc<Book>);
 impl Service for Visible {
     async fn call(&self, call: Call) -> Result<bytes::Bytes, Exception> {
         let request: GetReplicaVisibleLengthRequestProto = call.request()?;
-        let length = self.0.state().blocks[&request.block.block_id].0.len() as u64;
+        let state = self.0.state();
+        let length = state.visible_len.unwrap_or(state.blocks[&request.block.block_id].0.len() as u64);
         Ok(GetReplicaVisibleLengthResponseProto { length }.encode_to_vec().into())
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct State {
     pub(crate) unready: usize,
     /// The last block of every file is being written.
     pub(crate) open: bool,
+    /// What the datanodes show of an open block, if not what they have.
+    pub(crate) visible_len: Option<u64>,
     /// What is in every directory.
     pub(crate) listed: Vec<HdfsFileStatusProto>,
     /// What it states in getServerDefaults.
