@@ -201,7 +201,8 @@ impl Receiver {
     }
 
     /// What came behind the end, for the next operation.
-    pub fn into_front(self) -> Front {
+    pub fn into_front(mut self) -> Front {
+        self.front.give_back();
         self.front
     }
 
