@@ -5,9 +5,9 @@
 //! RPC port ─────── who calls (ipc: a row for each call) ── block it names: of this pool
 //! ```
 //!
-//! Promise: no operation of data transfer reads or changes a replica whose block was not admitted here.
+//! Promise: no operation of data transfer reads or changes a replica whose block was not admitted here: only this file
+//! makes a [`Named`].
 
-use crate::block::Named;
 use crate::reply::Refusal;
 use disks::Disks;
 use hdfs::proto;
@@ -25,6 +25,29 @@ pub(crate) struct Admission {
     transfer_count_max: usize,
     /// For connections of write streams to nodes below: a stream may name several.
     onward: Arc<Semaphore>,
+}
+
+/// A block that an operation was admitted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    block: BlockId,
+    generation: Generation,
+    scope: Option<BlockScope>,
+}
+
+impl Named {
+    pub(crate) fn block(&self) -> BlockId {
+        self.block
+    }
+
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Whose block it is, if its token tells.
+    pub(crate) fn scope(&self) -> Option<BlockScope> {
+        self.scope
+    }
 }
 
 /// A place among the operations under way; free again when dropped.
@@ -77,7 +100,6 @@ impl Admission {
         Ok(Named {
             block: BlockId(header.block.block_id),
             generation: Generation(header.block.generation_stamp),
-            len: header.block.num_bytes.unwrap_or(0),
             scope,
         })
     }

@@ -5,7 +5,6 @@ use crate::budget::Reservation;
 use crate::checksum;
 use crate::connection::Connection;
 use crate::data_service::DataService;
-use crate::operations::Operation;
 use crate::read_buffer::ReadError;
 use crate::reply::{Refusal, message_bytes};
 use crate::small::SmallWrites;
@@ -18,7 +17,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use types::BlockId;
 use wire::Op;
 use xfer::write::ANSWER_WAIT;
 
@@ -97,12 +95,7 @@ async fn run(
             Op::BlockChecksum => {
                 let (op, _memory) = op::<proto::OpBlockChecksumProto>(service, &mut connection, limit).await?;
                 let Some(_under_way) = begin(service, permit) else { return busy(service, &connection).await };
-                let at = Arc::clone(service);
-                let block = BlockId(op.header.block.block_id);
-                let counted = service.operations.begin(Operation::Checksum, || service.now());
-                let answer = service.replicas.disks.for_block(block, move |_| checksum::answer(&at, &op)).await;
-                let answer = counted.answered(answer.map_err(Refusal::from).flatten());
-                send(&connection, answer).await?
+                send(&connection, checksum::serve(service, op).await).await?
             }
             Op::TransferBlock => {
                 let (op, _memory) = op(service, &mut connection, limit).await?;

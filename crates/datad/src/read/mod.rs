@@ -11,7 +11,6 @@ mod sender;
 
 pub(crate) use sender::{Source, receive_word, send_packets, stored, sums};
 
-use crate::block::Named;
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::operations::Operation;
@@ -61,7 +60,8 @@ pub(crate) async fn serve(
 
 /// The replica, what of it is to be sent, and the checksums of the beginning.
 async fn open(service: &DataService, op: &proto::OpReadBlockProto) -> Result<(Reader, Plan, Vec<u8>), Refusal> {
-    let Named { block, generation, .. } = service.admission.block(&op.header.base_header)?;
+    let named = service.admission.block(&op.header.base_header)?;
+    let (block, generation) = (named.block(), named.generation());
     let (offset, len, with_sums) = (op.offset, op.len, op.send_checksums.unwrap_or(true));
     let wanted = Wanted { generation, offset, len, with_sums };
     let began = service.now();
