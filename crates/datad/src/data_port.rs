@@ -33,18 +33,22 @@ pub(crate) struct DataPort {
 /// Takes connections for ever; each is served by a task of its own.
 pub(crate) async fn accept(port: Arc<DataPort>, listener: TcpListener) {
     let max = port.service.limits.connection_count_max;
-    let connection_limit = ConnectionLimit::new(max);
+    let (connection_limit, limits) = (ConnectionLimit::new(max), &port.service.log_limits);
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
                 let Some(permit) = connection_limit.admit() else {
-                    tracing::warn!(%peer, max, "a connection is refused: all others are being answered");
+                    if let Some(passed_over) = limits.connection_refused.due() {
+                        tracing::warn!(%peer, max, passed_over, "connection refused: all others are being answered");
+                    }
                     continue;
                 };
                 io::task::spawn("session", serve(Arc::clone(&port), Connection::new(socket), peer, permit));
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
+                if let Some(passed_over) = limits.not_accepted.due() {
+                    tracing::warn!(%error, passed_over, "a connection was not accepted");
+                }
                 tokio::time::sleep(ACCEPT_REST).await;
             }
         }
@@ -61,7 +65,11 @@ async fn serve(port: Arc<DataPort>, connection: Connection, peer: SocketAddr, pe
     match ended {
         Ok(()) => {}
         Err(error) if error.is_hang_up() => tracing::debug!(%peer, %error, "client disconnected"),
-        Err(error) => tracing::info!(%peer, %error, "a connection is closed"),
+        Err(error) => {
+            if let Some(passed_over) = port.service.log_limits.connection_closed.due() {
+                tracing::info!(%peer, error = rpc::log_text(&error), passed_over, "a connection is closed");
+            }
+        }
     }
 }
 
@@ -111,7 +119,7 @@ async fn run(
             Ok(true) => patience = Duration::from_millis(limits.keepalive_ms),
             Ok(false) => return Ok(()),
             Err(refusal) => {
-                tracing::debug!(why = refusal.message, "an operation was refused");
+                tracing::debug!(why = rpc::log_text(&refusal.message), "an operation was refused");
                 return Ok(answer(&connection, &refusal.bytes()).await?);
             }
         }
@@ -134,7 +142,9 @@ fn begin(service: &DataService, permit: &Arc<ConnectionPermit>) -> Option<(Trans
 
 async fn busy(service: &DataService, connection: &Connection) -> std::result::Result<(), ReadError> {
     let max = service.admission.transfer_count_max();
-    tracing::warn!(max, "too many transfers are under way; another one is refused");
+    if let Some(passed_over) = service.log_limits.busy.due() {
+        tracing::warn!(max, passed_over, "too many transfers are under way; another one is refused");
+    }
     let busy = Refusal::error("this node has as many transfers as it allows; try another node");
     Ok(answer(connection, &busy.bytes()).await?)
 }

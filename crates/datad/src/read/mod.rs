@@ -39,7 +39,7 @@ pub(crate) async fn serve(
         return Ok(Err(Refusal::error("no memory left for another read; try another node")));
     };
     let block = reader.identity().block;
-    tracing::debug!(%block, client = op.header.client_name, "a read begins");
+    tracing::debug!(%block, client = rpc::log_text(&op.header.client_name), "a read begins");
     let limits = &service.limits;
     let limits =
         Limits { packet: Duration::from_millis(limits.reader_stalled_ms), word: Duration::from_millis(limits.op_ms) };
@@ -52,8 +52,10 @@ pub(crate) async fn serve(
     // A reader that verified nothing, or went away, is as good as one that did; only the connection's fate differs.
     let heard = receive_word(connection, &mut sender, service.now()).await;
     let Next::Done(Outcome::Verdict(status)) = sender.next(service.now()) else { return Ok(Ok(false)) };
-    if status == proto::Status::ErrorChecksum as i32 {
-        tracing::warn!(%block, "a reader found bytes that do not match");
+    if status == proto::Status::ErrorChecksum as i32
+        && let Some(passed_over) = service.log_limits.found_unsound.due()
+    {
+        tracing::warn!(%block, passed_over, "a reader found bytes that do not match");
     }
     Ok(Ok(heard.is_ok()))
 }

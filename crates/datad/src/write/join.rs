@@ -34,8 +34,16 @@ pub(super) fn join(
         Ok(())
     });
     joined.and_then(|()| wait(service, &mut join, &sockets)).inspect_err(|refusal| {
-        let (block, link) = (op.header.base_header.block.block_id, &refusal.first_bad_link);
-        tracing::info!(block, link, why = refusal.message, "a node below does not join");
+        if let Some(passed_over) = service.log_limits.not_joined.due() {
+            let (link, why) = (rpc::log_text(&refusal.first_bad_link), rpc::log_text(&refusal.message));
+            tracing::info!(
+                block = op.header.base_header.block.block_id,
+                link,
+                why,
+                passed_over,
+                "a node below does not join"
+            );
+        }
     })?;
     Ok((sockets, join.into_joined()))
 }

@@ -82,7 +82,10 @@ pub(crate) fn serve(writes: &Arc<Writes>, socket: Socket, op: &OpWriteBlockProto
         }
         Err(refusal) => {
             counted.refused();
-            tracing::info!(block = op.header.base_header.block.block_id, why = refusal.message, "a write was refused");
+            if let Some(passed_over) = service.log_limits.write_refused.due() {
+                let (block, why) = (op.header.base_header.block.block_id, rpc::log_text(&refusal.message));
+                tracing::info!(block, why, passed_over, "a write was refused");
+            }
             let blame = refused::blame(op, &refusal).filter(|_| !takes_keepalives); // our own read the answer
             above.put_answer(&refusal.answer());
             if let Some(ack) = blame {
@@ -93,7 +96,8 @@ pub(crate) fn serve(writes: &Arc<Writes>, socket: Socket, op: &OpWriteBlockProto
     };
     let Begun { block, mode, spec, writer, below, joined, memory } = begun;
     let _writing = service.replicas.writing(block);
-    tracing::debug!(%block, ?mode, behind = op.targets.len(), client = op.header.client_name, "a write stream begins");
+    let client = rpc::log_text(&op.header.client_name);
+    tracing::debug!(%block, ?mode, behind = op.targets.len(), client, "a write stream begins");
     let limits = service.limits.of_writes();
     let begin = Begin { mode, spec, limits, received: writer.received(), below: joined, came, memory };
     let mut stream = Stream {
