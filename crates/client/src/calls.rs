@@ -9,7 +9,7 @@ use crate::messages;
 use crate::status::{ServerDefaults, unusable};
 use hdfs::proto;
 use types::Generation;
-use types::limits::MODE_MASK;
+use types::limits::{BLOCK_LEN_MAX, MODE_MASK};
 use xfer::writer::{Identity, Member, Update};
 
 /// "All of it", where a length is asked. Java's largest number: one above would be negative to a Java server.
@@ -93,7 +93,12 @@ impl Client {
                 datanode.call("getReplicaVisibleLength", &request).await;
             answer.map_err(|error| Error::of_call(datanode.addr(), error))
         };
-        Ok(self.run(call).await?.length)
+        let len = self.run(call).await?.length;
+        if len > BLOCK_LEN_MAX {
+            let reason = format!("{} has {len} bytes, more than a block may have", block.identity.block);
+            return Err(Error::Protocol { addr: datanode.addr().to_owned(), reason });
+        }
+        Ok(len)
     }
 
     /// The replica of this node is not what it was, and is to be replaced.

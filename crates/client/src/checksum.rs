@@ -98,7 +98,7 @@ impl Client {
             Some(connection) => connection,
             None => store.connect(node).await?,
         };
-        connection.send(&block.checksum_request(len)).await?;
+        connection.send(&block.checksum_request(len)?).await?;
         let answer = connection.receive_answer().await?;
         let sum = answer.checksum_response.ok_or_else(|| Fault::Protocol("no checksum in its answer".into()))?;
         let md5 = <[u8; 16]>::try_from(&sum.block_checksum[..]).map_err(|_| Fault::Protocol("no MD5".into()))?;

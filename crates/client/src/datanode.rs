@@ -14,6 +14,9 @@ use xfer::read::{Extent, Range, Receiver};
 
 /// Bytes asked of the kernel with an answer.
 const FRONT_LEN: usize = 8 << 10;
+/// Reads in a row that found something: then whoever polls this task is to see to others, and to its time limits. A
+/// peer that floods could have the task for itself, as tokio counts no reads of this kind. A guess: some MiB.
+const READ_COUNT_MAX: u32 = 64;
 
 pub(crate) struct Connection {
     socket: Socket,
@@ -22,6 +25,8 @@ pub(crate) struct Connection {
     timeout: Duration,
     clock: Arc<dyn Clock>,
     addr: Arc<str>,
+    /// In a row.
+    read_count: u32,
 }
 
 impl std::fmt::Debug for Connection {
@@ -35,7 +40,7 @@ impl Connection {
         let connecting = tokio::time::timeout(options.connect_timeout, Socket::connect(node)).await;
         let socket = connecting.map_err(|_| Fault::Silent)?.map_err(|error| Fault::NoConnection(error.to_string()))?;
         let (clock, addr) = (Arc::clone(&options.clock), Arc::clone(&node.addr));
-        Ok(Self { socket, front: Front::default(), timeout: options.timeout, clock, addr })
+        Ok(Self { socket, front: Front::default(), timeout: options.timeout, clock, addr, read_count: 0 })
     }
 
     pub(crate) fn addr(&self) -> &Arc<str> {
@@ -54,9 +59,13 @@ impl Connection {
             .map_err(broken)
     }
 
-    /// The answer that every op gets first. What comes behind it stays in front of later reads. A node of ours that is
-    /// still at it says so any number of times: whoever announced that he understands this sets a limit to all of it.
+    /// The answer that every op gets first. What comes behind it stays in front of later reads. A node that says again
+    /// and again that it is still at it gets no more time for that.
     pub(crate) async fn receive_answer(&mut self) -> Result<Answered, Fault> {
+        tokio::time::timeout(self.timeout, self.next_answer()).await.map_err(|_| Fault::Silent)?
+    }
+
+    async fn next_answer(&mut self) -> Result<Answered, Fault> {
         let mut awaiting = Awaiting::default();
         loop {
             let (consumed, answer) = awaiting.on_bytes(self.front.bytes())?;
@@ -66,11 +75,11 @@ impl Connection {
             }
             match try_read(&self.socket, &mut [], self.front.room(FRONT_LEN))? {
                 Some(0) => return Err(Fault::closed()),
-                Some(len) => self.front.received(len),
-                None => match tokio::time::timeout(self.timeout, self.socket.readable()).await {
-                    Err(_) => return Err(Fault::Silent),
-                    Ok(ready) => ready.map_err(broken)?,
-                },
+                Some(len) => {
+                    self.front.received(len);
+                    self.let_others().await;
+                }
+                None => self.socket.readable().await.map_err(broken)?,
             }
         }
     }
@@ -86,12 +95,14 @@ impl Connection {
     }
 
     /// One read of the socket, straight to where the machine has the bytes go.
-    pub(crate) async fn bring(&self, receiver: &mut Receiver, dest: &mut [u8]) -> Result<(), Fault> {
+    pub(crate) async fn bring(&mut self, receiver: &mut Receiver, dest: &mut [u8]) -> Result<(), Fault> {
+        self.let_others().await;
         loop {
             let room = receiver.room(dest);
             if let Some(len) = try_read(&self.socket, room.dest, room.ahead)? {
-                return receiver.on_received(len);
+                return receiver.on_received(self.clock.monotonic(), len);
             }
+            self.read_count = 0;
             let now = self.clock.monotonic();
             receiver.on_blocked(now);
             let limit = receiver.poll_timeout().unwrap_or(Duration::MAX);
@@ -99,6 +110,15 @@ impl Connection {
                 Ok(ready) => ready.map_err(broken)?,
                 Err(_) => receiver.handle_timeout(limit)?,
             }
+        }
+    }
+
+    /// Now and then, between two reads.
+    async fn let_others(&mut self) {
+        self.read_count += 1;
+        if self.read_count > READ_COUNT_MAX {
+            self.read_count = 0;
+            tokio::task::yield_now().await;
         }
     }
 
@@ -141,4 +161,32 @@ async fn send_all(socket: &Socket, mut bytes: &[u8]) -> std_io::Result<()> {
 
 fn broken(error: std_io::Error) -> Fault {
     Fault::Broken(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use wire::{Status, delimited};
+
+    /// It says again and again that it is still at it, for longer than anybody waits here.
+    #[tokio::test]
+    async fn a_node_that_floods_instead_of_an_answer_is_silent() {
+        let mut piece = Vec::new();
+        let still = hdfs::proto::BlockOpResponseProto { status: Status::IN_PROGRESS.0.into(), ..Default::default() };
+        (0..100_000).for_each(|_| delimited::put(&still, &mut piece));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let xfer_port = listener.local_addr().unwrap().port();
+        let flood = ::io::task::thread("flood", move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            let clock = ::io::SystemClock::new();
+            while clock.monotonic() < Duration::from_secs(10) && peer.write_all(&piece).is_ok() {}
+        });
+        let node = Node { ip: "127.0.0.1".into(), xfer_port, ..Node::default() };
+        let options = Options { timeout: Duration::from_millis(100), ..Options::default() };
+        let mut connection = Connection::connect(&node, &options).await.unwrap();
+        assert_eq!(connection.receive_answer().await.unwrap_err(), Fault::Silent);
+        drop(connection);
+        flood.unwrap().join().unwrap();
+    }
 }

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::status::Status;
 use bytes::Bytes;
 use hdfs::proto;
+use types::excerpt;
 
 /// Entries that come as they are asked for; a directory of a million names takes the memory of one page.
 #[derive(Debug)]
@@ -65,7 +66,21 @@ impl Listing {
         if let Some(last) = page.partial_listing.last() {
             self.start_after = last.path.clone();
         }
-        self.page = page.partial_listing.into_iter().map(Status::from_proto).collect::<Vec<_>>().into_iter();
+        let page: Vec<Status> = page.partial_listing.into_iter().map(Status::from_proto).collect();
+        if let Some(entry) = page.iter().find(|entry| !is_name(entry, page.len())) {
+            return Err(self.client.not_understood(format!("a listing with the name {}", excerpt(&entry.name))));
+        }
+        self.page = page.into_iter();
         Ok(true)
+    }
+}
+
+/// Whether an entry of a page of so many is below the path that was listed. Callers append its name to paths, of this
+/// machine also.
+fn is_name(entry: &Status, count: usize) -> bool {
+    match &*entry.name {
+        "" => count == 1 && !entry.is_dir(),
+        "." | ".." => false,
+        name => !name.contains(['/', '\0']),
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::located::{FilePart, Located, Node, Token};
 use hdfs::proto;
+use xfer::fault::Fault;
 use xfer::writer::{Identity, Member};
 
 /// A port as the wire has it; TCP has no larger ones.
@@ -103,12 +104,12 @@ impl Located {
     }
 
     /// READ_BLOCK of a range of it.
-    pub(crate) fn read_request(&self, holder: &str, range: xfer::read::Range) -> Vec<u8> {
+    pub(crate) fn read_request(&self, holder: &str, range: xfer::read::Range) -> Result<Vec<u8>, Fault> {
         xfer::read::request(self.identity.message(), self.token.clone().into(), holder.to_owned(), range)
     }
 
     /// BLOCK_CHECKSUM of its first `len` bytes.
-    pub(crate) fn checksum_request(&self, len: u64) -> Vec<u8> {
+    pub(crate) fn checksum_request(&self, len: u64) -> Result<Vec<u8>, Fault> {
         let request = proto::OpBlockChecksumProto {
             header: proto::BaseHeaderProto {
                 block: Identity { len, ..self.identity.clone() }.message(),

@@ -5,17 +5,17 @@
 //! RPC port ─────── who calls (ipc: a row for each call) ── block it names: of this pool
 //! ```
 //!
-//! Promise: no operation of data transfer reads or changes a replica whose block was not admitted here.
+//! Promise: no operation of data transfer reads or changes a replica whose block was not admitted here: only this file
+//! makes a [`Named`].
 
-use crate::block::Named;
 use crate::reply::Refusal;
 use disks::Disks;
 use hdfs::proto;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use types::{BlockId, Generation};
+use types::{BlockId, Generation, excerpt};
 use wire::BlockScope;
-use xfer::small::{Held, Request};
+use xfer::small::{Checked, Held, Request};
 
 #[derive(Debug)]
 pub(crate) struct Admission {
@@ -23,21 +23,58 @@ pub(crate) struct Admission {
     disks: Disks,
     transfers: Arc<Semaphore>,
     transfer_count_max: usize,
+    /// For connections of write streams to nodes below: a stream may name several.
+    onward: Arc<Semaphore>,
+}
+
+/// A block that an operation was admitted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    block: BlockId,
+    generation: Generation,
+    scope: Option<BlockScope>,
+}
+
+impl Named {
+    pub(crate) fn block(&self) -> BlockId {
+        self.block
+    }
+
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Whose block it is, if its token tells.
+    pub(crate) fn scope(&self) -> Option<BlockScope> {
+        self.scope
+    }
 }
 
 /// A place among the operations under way; free again when dropped.
 #[derive(Debug)]
 pub(crate) struct Transfer(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
+/// A place among the connections to other nodes; free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Onward(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+
 impl Admission {
-    pub(crate) fn new(disks: Disks, transfer_count_max: usize) -> Self {
+    pub(crate) fn new(disks: Disks, transfer_count_max: usize, onward_count_max: usize) -> Self {
         let transfer_count_max = transfer_count_max.min(Semaphore::MAX_PERMITS);
-        Self { disks, transfers: Arc::new(Semaphore::new(transfer_count_max)), transfer_count_max }
+        let transfers = Arc::new(Semaphore::new(transfer_count_max));
+        let onward = Arc::new(Semaphore::new(onward_count_max.min(Semaphore::MAX_PERMITS)));
+        Self { disks, transfers, transfer_count_max, onward }
     }
 
     /// `None` when as many operations are under way as may be.
     pub(crate) fn transfer(&self) -> Option<Transfer> {
         Arc::clone(&self.transfers).try_acquire_owned().ok().map(Transfer)
+    }
+
+    /// For a connection of a write stream to a node below.
+    pub(crate) fn onward(&self) -> Result<Onward, Refusal> {
+        let place = Arc::clone(&self.onward).try_acquire_owned().map(Onward);
+        place.map_err(|_| Refusal::error("this node has as many connections to others as it allows; try another node"))
     }
 
     pub(crate) fn transfer_count(&self) -> usize {
@@ -63,13 +100,12 @@ impl Admission {
         Ok(Named {
             block: BlockId(header.block.block_id),
             generation: Generation(header.block.generation_stamp),
-            len: header.block.num_bytes.unwrap_or(0),
             scope,
         })
     }
 
-    /// Whose the block of a small write is, if it may be written.
-    pub(crate) fn small<H: Held>(&self, request: &Request<H>) -> Result<BlockScope, String> {
+    /// What a small write asks for, if it may be done.
+    pub(crate) fn small<H: Held>(&self, request: &Request<H>) -> Result<Checked, String> {
         request.check(self.disks.pool().as_deref())
     }
 
@@ -80,7 +116,8 @@ impl Admission {
         }
         match self.disks.pool() {
             Some(pool) if pool != block.pool_id => {
-                Err(Refusal::error(format!("block pool {:?} is not here, this node is of {pool:?}", block.pool_id)))
+                let named = excerpt(&block.pool_id);
+                Err(Refusal::error(format!("block pool {named} is not here, this node is of {pool:?}")))
             }
             _ => Ok(()),
         }
@@ -96,7 +133,7 @@ mod tests {
     fn a_block_of_another_pool_or_an_erasure_coded_one_is_refused_and_so_is_a_token_that_does_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let disks = disks::open(&[dir.path().to_owned()], &Options::default()).unwrap();
-        let admission = Admission::new(disks.clone(), 1);
+        let admission = Admission::new(disks.clone(), 1, 1);
         let header = |pool: &str, block: u64, token: &[u8]| proto::BaseHeaderProto {
             block: proto::ExtendedBlockProto {
                 pool_id: pool.to_owned(),
@@ -113,6 +150,7 @@ mod tests {
         disks.join_pool("BP-1").unwrap();
         assert_eq!(admission.block(&header("BP-1", 7, &[])).unwrap().generation, Generation(1001));
         assert!(refusal(header("BP-2", 7, &[])).contains("BP-2"));
+        assert!(refusal(header(&"\u{1b}".repeat(1 << 20), 7, &[])).len() < 1000, "no more than is needed is repeated");
         assert!(refusal(header("BP-1", 1 << 63, &[])).contains("erasure-coded"));
         assert!(!refusal(header("BP-1", 7, &[0x08, 0xff])).is_empty());
         assert!(admission.replica(&header("BP-2", 7, &[]).block).is_err(), "the RPC port has the same rule");
@@ -122,7 +160,7 @@ mod tests {
     async fn no_more_operations_are_admitted_than_there_are_places_and_none_after_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let disks = disks::open(&[dir.path().to_owned()], &Options::default()).unwrap();
-        let admission = Admission::new(disks, 2);
+        let admission = Admission::new(disks, 2, 1);
         let places = [admission.transfer().unwrap(), admission.transfer().unwrap()];
         assert!(admission.transfer().is_none());
         assert_eq!(admission.transfer_count(), 2);

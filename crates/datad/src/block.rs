@@ -1,20 +1,9 @@
-//! The block an operation names, freed of HDFS's clothes.
+//! What operations name besides their block, freed of HDFS's clothes.
 
 use crate::reply::Refusal;
 use hdfs::proto;
 use std::net::{IpAddr, SocketAddr};
-use types::{BlockId, ChecksumKind, ChecksumSpec, Generation};
-use wire::BlockScope;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Named {
-    pub(crate) block: BlockId,
-    pub(crate) generation: Generation,
-    /// What it means depends on the operation.
-    pub(crate) len: u64,
-    /// Whose block it is, if its token tells.
-    pub(crate) scope: Option<BlockScope>,
-}
+use types::{ChecksumKind, ChecksumSpec};
 
 pub(crate) fn checksum_spec(checksum: &proto::ChecksumProto) -> Result<ChecksumSpec, Refusal> {
     ChecksumKind::from_number(checksum.r#type)

@@ -1,12 +1,14 @@
 //! The memory that streams may take, all together.
 //!
 //! ```text
-//! all             │████████████████████████████████│  streams that send on to nobody
-//! three quarters  │████████████████████████        │  of these, streams with one node behind, or more
-//! one half        │████████████████                │  of these, streams with two nodes behind, or more
+//! all             │████████████████████████████████│  reads
+//! seven eighths   │████████████████████████████    │  streams that send on to nobody
+//! of them, 3/4    │█████████████████████           │  streams with one node behind, or more
+//! of them, 1/2    │██████████████                  │  streams with two nodes behind, or more
 //! ```
 //!
-//! Promise: never more is taken than there is. A stream that finds no memory waits for a while, in the order in which
+//! Promise: never more is taken than there is, and what streams hold that come from strangers leaves room for reads. A
+//! stream that finds no memory waits for a while, in the order in which
 //! they came, so that a crowd of writers is slow and not refused. Who is further up in a chain leaves room for those
 //! further down, so a chain that has begun to form on other nodes finds room here, and chains of three do not wait for
 //! each other in a circle; longer ones give up in time.
@@ -16,8 +18,13 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Nobody behind, one, two or more. Chains are seldom longer than three.
-const CLASS_COUNT: usize = 3;
+/// Reads; then streams with nobody behind, with one, with two or more. Chains are seldom longer than three.
+const CLASS_COUNT: usize = 4;
+const READS: usize = 0;
+const STREAMS: usize = 1;
+/// One of so many parts is for reads alone: they hold memory only while their reader takes bytes, streams while their
+/// writer lives. A guess.
+const READS_PART: u64 = 8;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
@@ -71,15 +78,24 @@ impl Budget {
         self.shared.lock().taken.iter().sum()
     }
 
+    /// For a read. It does not wait.
+    pub(crate) fn take_for_read(&self, len: u64) -> Option<Reservation> {
+        self.take_now(len, READS)
+    }
+
     /// For who sends on to nobody and does not wait.
     pub(crate) fn take(&self, len: u64) -> Option<Reservation> {
-        self.shared.take(&mut self.shared.lock(), len, 0).then(|| self.reservation(len, 0))
+        self.take_now(len, STREAMS)
+    }
+
+    fn take_now(&self, len: u64, class: usize) -> Option<Reservation> {
+        self.shared.take(&mut self.shared.lock(), len, class).then(|| self.reservation(len, class))
     }
 
     /// For a stream with so many nodes behind this one. Blocks for `limit` at most; `None`: there was no room all the
     /// while.
     pub(crate) fn take_within(&self, len: u64, behind_count: usize, limit: Duration) -> Option<Reservation> {
-        let class = behind_count.min(CLASS_COUNT - 1);
+        let class = behind_count.min(CLASS_COUNT - 1 - STREAMS) + STREAMS;
         let (number, granted) = {
             let mut state = self.shared.lock();
             if state.waiting[class].is_empty() && self.shared.take(&mut state, len, class) {
@@ -119,7 +135,8 @@ impl Budget {
 impl Shared {
     /// What streams of this class and of those above it may have together.
     fn share(&self, class: usize) -> u64 {
-        self.len - self.len / 4 * class as u64
+        let streams = self.len - self.len / READS_PART;
+        class.checked_sub(STREAMS).map_or(self.len, |class| streams - streams / 4 * class as u64)
     }
 
     fn take(&self, state: &mut State, len: u64, class: usize) -> bool {
@@ -200,9 +217,16 @@ mod tests {
     const NOW: Duration = Duration::ZERO;
     const LONG: Duration = Duration::from_secs(60);
 
+    impl Budget {
+        /// One of which streams may take so much.
+        fn of_streams(len: u64) -> Self {
+            Self::new(len * READS_PART / (READS_PART - 1))
+        }
+    }
+
     #[test]
     fn what_is_taken_comes_back() {
-        let budget = Budget::new(100);
+        let budget = Budget::of_streams(100);
         let mut first = budget.take(60).unwrap();
         assert!(budget.take(41).is_none());
         let second = budget.take(30).unwrap();
@@ -213,7 +237,7 @@ mod tests {
 
     #[test]
     fn who_is_further_up_leaves_room_for_those_further_down() {
-        let budget = Budget::new(100);
+        let budget = Budget::of_streams(100);
         let heads: Vec<_> = std::iter::from_fn(|| budget.take_within(10, 2, NOW)).collect();
         let middles: Vec<_> = std::iter::from_fn(|| budget.take_within(10, 1, NOW)).collect();
         let tails: Vec<_> = std::iter::from_fn(|| budget.take_within(10, 0, NOW)).collect();
@@ -225,16 +249,28 @@ mod tests {
         assert_eq!((tails.len(), budget.take_within(70, 0, NOW).map(|all| all.len())), (3, Some(70)));
     }
 
+    /// Writers that hold all that they may get, for as long as they like, leave room for readers.
+    #[test]
+    fn streams_leave_room_for_reads() {
+        let budget = Budget::new(80);
+        let streams: Vec<_> = std::iter::from_fn(|| budget.take_within(10, 0, NOW)).collect();
+        assert!(streams.len() == 7 && budget.take(1).is_none());
+        let read = budget.take_for_read(10).unwrap();
+        assert!(budget.take_for_read(1).is_none(), "never more than there is");
+        drop((streams, read));
+        assert!(budget.take_for_read(80).is_some());
+    }
+
     #[test]
     fn plenty_is_half_of_all_and_nobody_waiting() {
-        let budget = Budget::new(100);
+        let budget = Budget::of_streams(100);
         let mut one = budget.take(10).unwrap();
-        assert!(one.grow_to_if_plenty(50) && !one.grow_to_if_plenty(51) && one.grow_to(60));
+        assert!(one.grow_to_if_plenty(57) && !one.grow_to_if_plenty(58) && one.grow_to(60));
     }
 
     #[test]
     fn who_waits_gets_what_comes_back_one_after_the_other() {
-        let budget = Budget::new(100);
+        let budget = Budget::of_streams(100);
         let all = budget.take(100).unwrap();
         let (sender, order) = mpsc::channel();
         let threads: Vec<_> = (0..3)
@@ -245,7 +281,7 @@ mod tests {
                     sender.send(number).unwrap();
                     drop(reservation);
                 });
-                while budget.shared.lock().waiting[0].len() <= number {
+                while budget.shared.lock().waiting[STREAMS].len() <= number {
                     std::thread::yield_now();
                 }
                 thread.unwrap()
@@ -260,14 +296,14 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_more_than_there_will_ever_be_or_for_a_node_that_stops() {
-        let budget = Budget::new(100);
+        let budget = Budget::of_streams(100);
         assert!(budget.take_within(101, 0, LONG).is_none() && budget.take_within(51, 2, LONG).is_none());
         let all = budget.take(100).unwrap();
         let waits = {
             let budget = budget.clone();
             io::task::thread("waits", move || assert!(budget.take_within(1, 0, LONG).is_none())).unwrap()
         };
-        while budget.shared.lock().waiting[0].is_empty() {
+        while budget.shared.lock().waiting[STREAMS].is_empty() {
             std::thread::yield_now();
         }
         budget.close();

@@ -1,26 +1,41 @@
 //! The digest of a block (op 85), made from its stored checksums; only a partial last chunk is read.
 
+use crate::admission::Named;
 use crate::data_service::DataService;
+use crate::operations::Operation;
 use crate::reply::{Refusal, success};
 use container::Reader;
 use hdfs::proto::{
     BlockChecksumTypeProto as Kind, BlockOpResponseProto, OpBlockChecksumProto, OpBlockChecksumResponseProto,
 };
 use md5::{Digest, Md5};
+use std::sync::Arc;
 use types::checksum::Appender;
 use types::{ChecksumKind, ChecksumSpec};
 
 /// Checksums read at a time.
 const WINDOW_LEN: u64 = 256 << 10;
 
+pub(crate) async fn serve(
+    service: &Arc<DataService>,
+    op: OpBlockChecksumProto,
+) -> Result<BlockOpResponseProto, Refusal> {
+    let counted = service.operations.begin(Operation::Checksum, || service.now());
+    counted.answered(of_block(service, op).await)
+}
+
+async fn of_block(service: &Arc<DataService>, op: OpBlockChecksumProto) -> Result<BlockOpResponseProto, Refusal> {
+    let (named, at) = (service.admission.block(&op.header)?, Arc::clone(service));
+    service.replicas.disks.for_block(named.block(), move |_| answer(&at, named, &op)).await?
+}
+
 /// Blocks: the checksums come from the disk.
-pub(crate) fn answer(service: &DataService, op: &OpBlockChecksumProto) -> Result<BlockOpResponseProto, Refusal> {
-    let named = service.admission.block(&op.header)?;
-    let reader = service.replicas.disks.read(named.block, named.generation)?;
+fn answer(service: &DataService, named: Named, op: &OpBlockChecksumProto) -> Result<BlockOpResponseProto, Refusal> {
+    let reader = service.replicas.disks.read(named.block(), named.generation())?;
     let len = match op.header.block.num_bytes {
         None => reader.visible_len(), // who does not say means all
         Some(len) if len <= reader.len() => len,
-        Some(len) => return Err(Refusal::error(format!("{} has {} bytes, not {len}", named.block, reader.len()))),
+        Some(len) => return Err(Refusal::error(format!("{} has {} bytes, not {len}", named.block(), reader.len()))),
     };
     let options = op.block_checksum_options;
     let kind = options.map_or(Kind::Md5crc, |options| options.block_checksum_type());
@@ -28,7 +43,7 @@ pub(crate) fn answer(service: &DataService, op: &OpBlockChecksumProto) -> Result
     let digest = match kind {
         Kind::Md5crc => md5_of_sums(&reader, len)?,
         Kind::CompositeCrc if spec.kind == ChecksumKind::Null => {
-            return Err(Refusal::error(format!("{} has no checksums to compose", named.block)));
+            return Err(Refusal::error(format!("{} has no checksums to compose", named.block())));
         }
         Kind::CompositeCrc => composite_of_sums(&reader, len)?,
     };

@@ -69,7 +69,8 @@ pub struct Limits {
     /// Operations under way at a time; more are answered with an error. Hadoop: `dfs.datanode.max.transfer.threads`.
     pub transfer_count_max: usize,
     /// Open connections, idle ones included. When there are more, the one whose peer was waited for
-    /// longest is closed, and a new one if all have operations under way.
+    /// longest is closed, and a new one if all have operations under way. As many may lead to other nodes, of small
+    /// writes, and as many of write streams: clients name these nodes.
     pub connection_count_max: usize,
     /// How long a connection may stay without an operation after one ended. Hadoop:
     /// `dfs.datanode.socket.reuse.keepalive`; clients drop theirs after three seconds.
@@ -86,7 +87,8 @@ pub struct Limits {
     /// wait for longer than those below. Three times that is well below the minute and more that clients wait for a
     /// chain.
     pub crowded_ms: u64,
-    /// A writer that sends nothing for so long is gone; clients send a heartbeat each 30 s.
+    /// A writer that sends nothing for so long is gone, and one whose packet is not whole so long after its first byte;
+    /// clients send a heartbeat each 30 s.
     pub writer_silent_ms: u64,
     /// A node below that owes an answer or takes no bytes for so long is gone, with `per_node_ms` as above.
     pub below_silent_ms: u64,

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::Result;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use wire::OpHeader;
@@ -86,6 +87,11 @@ impl Connection {
         transfer::send_all(&self.socket, bytes, more).await
     }
 
+    /// Sends bytes, to a peer that takes them before the limit.
+    pub(crate) async fn send_within(&self, bytes: &[u8], limit: Duration) -> Result<()> {
+        tokio::time::timeout(limit, self.send_all(bytes, false)).await?
+    }
+
     /// Sends bytes of a file, waiting for its disk within that disk's quota of threads.
     pub(crate) async fn sendfile_all(&self, file: &File, quota: &ThreadQuota, offset: u64, len: u64) -> Result<()> {
         transfer::sendfile_all(&self.socket, file, quota, offset, len).await
@@ -95,5 +101,23 @@ impl Connection {
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    /// More than two kernels hold.
+    const LONG_LEN: usize = 64 << 20;
+
+    #[tokio::test]
+    async fn a_peer_that_takes_nothing_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connection = Connection::connect(listener.local_addr().unwrap()).await.unwrap();
+        let _peer = listener.accept().await.unwrap();
+        let sent = connection.send_within(&vec![0; LONG_LEN], Duration::from_millis(50)).await;
+        assert_eq!(sent.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
     }
 }

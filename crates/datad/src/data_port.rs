@@ -5,7 +5,6 @@ use crate::budget::Reservation;
 use crate::checksum;
 use crate::connection::Connection;
 use crate::data_service::DataService;
-use crate::operations::Operation;
 use crate::read_buffer::ReadError;
 use crate::reply::{Refusal, message_bytes};
 use crate::small::SmallWrites;
@@ -18,8 +17,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use types::BlockId;
 use wire::Op;
+use xfer::write::ANSWER_WAIT;
 
 /// After the kernel refused a connection for want of descriptors: the next try finds none either, so let it rest.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
@@ -34,18 +33,22 @@ pub(crate) struct DataPort {
 /// Takes connections for ever; each is served by a task of its own.
 pub(crate) async fn accept(port: Arc<DataPort>, listener: TcpListener) {
     let max = port.service.limits.connection_count_max;
-    let connection_limit = ConnectionLimit::new(max);
+    let (connection_limit, limits) = (ConnectionLimit::new(max), &port.service.log_limits);
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
                 let Some(permit) = connection_limit.admit() else {
-                    tracing::warn!(%peer, max, "a connection is refused: all others are being answered");
+                    if let Some(passed_over) = limits.connection_refused.due() {
+                        tracing::warn!(%peer, max, passed_over, "connection refused: all others are being answered");
+                    }
                     continue;
                 };
                 io::task::spawn("session", serve(Arc::clone(&port), Connection::new(socket), peer, permit));
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection was not accepted");
+                if let Some(passed_over) = limits.not_accepted.due() {
+                    tracing::warn!(%error, passed_over, "a connection was not accepted");
+                }
                 tokio::time::sleep(ACCEPT_REST).await;
             }
         }
@@ -62,7 +65,11 @@ async fn serve(port: Arc<DataPort>, connection: Connection, peer: SocketAddr, pe
     match ended {
         Ok(()) => {}
         Err(error) if error.is_hang_up() => tracing::debug!(%peer, %error, "client disconnected"),
-        Err(error) => tracing::info!(%peer, %error, "a connection is closed"),
+        Err(error) => {
+            if let Some(passed_over) = port.service.log_limits.connection_closed.due() {
+                tracing::info!(%peer, error = rpc::log_text(&error), passed_over, "a connection is closed");
+            }
+        }
     }
 }
 
@@ -96,12 +103,7 @@ async fn run(
             Op::BlockChecksum => {
                 let (op, _memory) = op::<proto::OpBlockChecksumProto>(service, &mut connection, limit).await?;
                 let Some(_under_way) = begin(service, permit) else { return busy(service, &connection).await };
-                let at = Arc::clone(service);
-                let block = BlockId(op.header.block.block_id);
-                let counted = service.operations.begin(Operation::Checksum, || service.now());
-                let answer = service.replicas.disks.for_block(block, move |_| checksum::answer(&at, &op)).await;
-                let answer = counted.answered(answer.map_err(Refusal::from).flatten());
-                send(&connection, answer).await?
+                send(&connection, checksum::serve(service, op).await).await?
             }
             Op::TransferBlock => {
                 let (op, _memory) = op(service, &mut connection, limit).await?;
@@ -117,8 +119,8 @@ async fn run(
             Ok(true) => patience = Duration::from_millis(limits.keepalive_ms),
             Ok(false) => return Ok(()),
             Err(refusal) => {
-                tracing::debug!(why = refusal.message, "an operation was refused");
-                return Ok(connection.send_all(&refusal.bytes(), false).await?);
+                tracing::debug!(why = rpc::log_text(&refusal.message), "an operation was refused");
+                return Ok(answer(&connection, &refusal.bytes()).await?);
             }
         }
     }
@@ -140,18 +142,25 @@ fn begin(service: &DataService, permit: &Arc<ConnectionPermit>) -> Option<(Trans
 
 async fn busy(service: &DataService, connection: &Connection) -> std::result::Result<(), ReadError> {
     let max = service.admission.transfer_count_max();
-    tracing::warn!(max, "too many transfers are under way; another one is refused");
+    if let Some(passed_over) = service.log_limits.busy.due() {
+        tracing::warn!(max, passed_over, "too many transfers are under way; another one is refused");
+    }
     let busy = Refusal::error("this node has as many transfers as it allows; try another node");
-    Ok(connection.send_all(&busy.bytes(), false).await?)
+    Ok(answer(connection, &busy.bytes()).await?)
+}
+
+/// Sends an answer to whoever takes it in time.
+async fn answer(connection: &Connection, bytes: &[u8]) -> Result<()> {
+    connection.send_within(bytes, ANSWER_WAIT).await
 }
 
 /// Sends the answer of an operation that consists of nothing else.
 async fn send(
     connection: &Connection,
-    answer: std::result::Result<proto::BlockOpResponseProto, Refusal>,
+    answered: std::result::Result<proto::BlockOpResponseProto, Refusal>,
 ) -> Result<std::result::Result<bool, Refusal>> {
-    match answer {
-        Ok(answer) => connection.send_all(&message_bytes(&answer), false).await.map(|()| Ok(true)),
+    match answered {
+        Ok(done) => answer(connection, &message_bytes(&done)).await.map(|()| Ok(true)),
         Err(refusal) => Ok(Err(refusal)),
     }
 }

@@ -3,6 +3,7 @@
 use crate::admission::Admission;
 use crate::budget::Budget;
 use crate::config::{Config, Limits};
+use crate::log_limits::LogLimits;
 use crate::operations::Operations;
 use crate::replicas::Replicas;
 use crate::stop::Stop;
@@ -25,6 +26,7 @@ pub(crate) struct DataService {
     /// Of connections, those that come and those to other nodes.
     pub(crate) sockets: SocketOptions,
     pub(crate) stop: Arc<Stop>,
+    pub(crate) log_limits: LogLimits,
 }
 
 impl DataService {
@@ -43,6 +45,7 @@ impl DataService {
             limits: config.limits.clone(),
             sockets: SocketOptions { congestion: config.congestion.clone(), ..SocketOptions::default() },
             stop,
+            log_limits: LogLimits::default(),
         }
     }
 

@@ -28,8 +28,9 @@ pub(crate) enum Fault {
     Own(String),
 }
 
-fn source(reason: impl Into<String>) -> Fault {
-    Fault::Source { reason: reason.into(), corrupt: false }
+/// The source may have worded it: it goes into the log and into heartbeats.
+fn source(reason: impl AsRef<str>) -> Fault {
+    Fault::Source { reason: rpc::log_text(reason.as_ref()), corrupt: false }
 }
 
 fn failed(error: &std::io::Error) -> Fault {
@@ -113,7 +114,7 @@ impl Fetcher {
         order: &CopyOrder,
     ) -> Result<(Reading, ChecksumSpec), Fault> {
         let range = Range { from: 0, end: order.len };
-        (&socket).write_all(&request(pool, order, range)).map_err(|error| failed(&error))?;
+        (&socket).write_all(&request(pool, order, range)?).map_err(|error| failed(&error))?;
         let receiver = Receiver::new(range, Extent::WholeChunks, self.silent, front);
         let mut reading = Reading { socket, receiver, clock: self.clock };
         loop {
@@ -134,7 +135,7 @@ impl Fetcher {
     }
 }
 
-fn request(pool: &str, order: &CopyOrder, range: Range) -> Vec<u8> {
+fn request(pool: &str, order: &CopyOrder, range: Range) -> Result<Vec<u8>, fault::Fault> {
     let scope = BlockScope { file: InodeId(order.file), home: ContainerId(order.home) };
     let token = proto::TokenProto {
         identifier: scope.encode().into(),
@@ -150,11 +151,14 @@ impl Reading {
     /// One read of the socket, straight to where the machine has the bytes go.
     fn bring(&mut self, dest: &mut [u8]) -> Result<(), Fault> {
         loop {
-            self.receiver.on_blocked(self.clock.monotonic());
+            // A source may bring something each time, and too little: the socket knows nothing of that.
+            let now = self.clock.monotonic();
+            self.receiver.on_blocked(now);
+            self.receiver.handle_timeout(now)?;
             let room = self.receiver.room(dest);
             let mut parts = [IoSliceMut::new(room.dest), IoSliceMut::new(room.ahead)];
             match self.socket.read_vectored(&mut parts) {
-                Ok(len) => return Ok(self.receiver.on_received(len)?),
+                Ok(len) => return Ok(self.receiver.on_received(self.clock.monotonic(), len)?),
                 // The socket waits as long as the machine lets it.
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     self.receiver.handle_timeout(self.clock.monotonic())?;
@@ -207,5 +211,41 @@ impl Reply<'_> {
             self.fetcher.kept.insert(std::mem::take(&mut self.addr), (reading.socket, front));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn what_a_source_says_is_cut() {
+        let refused = fault::Fault::Refused { status: 1, message: "no\n".repeat(20_000) };
+        let Fault::Source { reason, .. } = Fault::from(refused) else { panic!("its fault") };
+        assert!(reason.starts_with("no\\nno") && reason.len() < 1000, "{reason}");
+    }
+
+    /// Each read brings something: the next source is tried nevertheless.
+    #[test]
+    fn a_source_that_trickles_is_left() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap().to_string();
+        let source = io::task::thread("trickles", move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            // The length of a long answer, and a byte of it now and then.
+            let mut bytes = [0xff, 0xff, 0x03].into_iter().chain(std::iter::repeat_n(0, 100));
+            while let Some(byte) = bytes.next()
+                && peer.write_all(&[byte]).is_ok()
+            {
+                std::thread::park_timeout(Duration::from_millis(50));
+            }
+        });
+        let mut fetcher = Fetcher::new(&Limits { setup_ms: 300, ..Limits::default() });
+        let order = CopyOrder { block: 1, generation: 1001, len: 1000, ..CopyOrder::default() };
+        let fault = fetcher.open(&addr, "BP-1".to_owned(), &order).err();
+        assert!(matches!(&fault, Some(Fault::Source { reason, .. }) if reason == "no answer in time"), "{fault:?}");
+        drop(fetcher);
+        source.unwrap().join().unwrap();
     }
 }

@@ -38,6 +38,7 @@ mod gauges;
 mod heartbeat_progress;
 mod ipc;
 mod job;
+mod log_limits;
 mod maintenance;
 mod metad;
 #[cfg(test)]

@@ -33,7 +33,8 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(config: &Config, disks: Disks, operations: Operations) -> std::io::Result<Self> {
         let (stop, operations) = (Arc::new(Stop::new()?), Arc::new(operations));
-        let admission = Arc::new(Admission::new(disks.clone(), config.limits.transfer_count_max));
+        let (transfers, onward) = (config.limits.transfer_count_max, config.limits.connection_count_max);
+        let admission = Arc::new(Admission::new(disks.clone(), transfers, onward));
         let replicas = Arc::new(Replicas::new(disks, SystemClock::new()));
         let maintenance = Arc::new(Maintenance::new(&replicas, &operations, &stop, &config.limits));
         let service =

@@ -15,6 +15,10 @@ const READ_LEN: usize = 4096;
 /// Operations that take less than this are not counted: those of chains of some twenty nodes.
 const FREE_LEN: usize = 64 << 10;
 
+/// What a byte of a message may take when it is decoded, its own included: it may be one of the numbers of a packed
+/// list, which take four bytes each, in a list that has grown to twice its length.
+const BYTE_LEN: usize = 9;
+
 #[derive(Debug, Default)]
 pub(crate) struct ReadBuffer {
     bytes: Vec<u8>,
@@ -98,7 +102,7 @@ impl ReadBuffer {
         // What came of it, not what it says: it may be a peer that sends nothing more.
         count(memory, len.min(self.rest().len()), budget)?;
         let Some(message) = self.rest().get(start..start + len) else { return Ok(None) };
-        count(memory, len + fields::FIELD_LEN * fields::count(message, 0), budget)?;
+        count(memory, BYTE_LEN * len + fields::FIELD_LEN * fields::count(message, 0), budget)?;
         let message = delimited::decode(message, WHAT)?;
         self.consume(start + len);
         Ok(Some(message))
@@ -141,6 +145,28 @@ fn is_hang_up(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A routing table of a byte for each node: some hundred kilobytes of it take a megabyte.
+    #[test]
+    fn packed_lists_are_counted_as_they_are_decoded() {
+        let stream = hdfs::proto::StreamProto { parents: vec![1; 300_000], ..Default::default() };
+        let op = hdfs::proto::OpWriteBlockProto { stream: Some(stream), ..Default::default() };
+        let mut bytes = Vec::new();
+        delimited::put(&op, &mut bytes);
+        let (mut memory, budget) = (None, Budget::new(64 << 20));
+        let mut buffer = ReadBuffer { bytes, at: 0 };
+        let op: hdfs::proto::OpWriteBlockProto = buffer.operation(&mut memory, &budget).unwrap().unwrap();
+        let taken_len = op.stream.unwrap().parents.capacity() * size_of::<u32>();
+        assert!(memory.as_ref().is_some_and(|memory| memory.len() >= taken_len as u64), "{taken_len}: {memory:?}");
+        let mut again = Vec::new();
+        delimited::put(&hdfs::proto::OpWriteBlockProto::default(), &mut again);
+        let mut buffer = ReadBuffer { bytes: again, at: 0 };
+        let (mut memory, none) = (None, Budget::new(0));
+        assert!(
+            buffer.operation::<hdfs::proto::OpWriteBlockProto>(&mut memory, &none).unwrap().is_some(),
+            "a common one"
+        );
+    }
 
     #[test]
     fn what_follows_a_message_stays() {

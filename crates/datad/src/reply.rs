@@ -2,9 +2,10 @@
 
 use hdfs::proto;
 use wire::{Status, delimited};
+use xfer::answer::cut;
 pub(crate) use xfer::answer::success;
 
-/// Why an operation is refused. It is sent to the client, and the connection is closed.
+/// Why an operation is refused. It is sent to the client, its texts cut, and the connection is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: Status,
@@ -23,7 +24,7 @@ impl Refusal {
     }
 
     pub(crate) fn bytes(self) -> Vec<u8> {
-        message_bytes(&self.answer())
+        message_bytes(&cut(self.answer()))
     }
 
     pub(crate) fn answer(self) -> proto::BlockOpResponseProto {

@@ -28,11 +28,11 @@ async fn copy_to_all(
     if op.targets.is_empty() {
         return Err(Refusal::error("no target is named"));
     }
-    let found = service.replicas.disks.for_block(named.block, move |disks| -> Result<_, Refusal> {
+    let found = service.replicas.disks.for_block(named.block(), move |disks| -> Result<_, Refusal> {
         // The length that is named says nothing: hdfs-native counts what it has not sent yet. Whether the copy is long
         // enough is asked when the chain is joined. All of it, a little more than was acknowledged perhaps: up to there
         // the stored checksums hold.
-        let reader = match disks.read(named.block, named.generation) {
+        let reader = match disks.read(named.block(), named.generation()) {
             Err(ReplicaError::NotFound { .. }) => return Ok(None),
             read => read?,
         };
@@ -46,7 +46,8 @@ async fn copy_to_all(
     for (place, target) in op.targets.iter().enumerate() {
         let (storage_type, storage_id) = (op.target_storage_types.get(place), op.target_storage_ids.get(place));
         let storage = CopyTarget { storage_type: storage_type.copied(), storage_id: storage_id.cloned() };
-        let request = copy_request(&op.header, stored(&reader), storage);
+        let request =
+            copy_request(&op.header, stored(&reader), storage).map_err(|fault| Refusal::error(fault.to_string()))?;
         let limits = &service.limits;
         let limits = Limits {
             packet: limits.with_nodes(limits.below_silent_ms, 0),
@@ -54,7 +55,7 @@ async fn copy_to_all(
         };
         let sender = Sender::to_node(plan, sums.clone(), limits, request);
         let copied = copy(service, &reader, sender, target).await;
-        copied.map_err(|why| Refusal::error(format!("copying {} to {}: {why}", named.block, link_text(target))))?;
+        copied.map_err(|why| Refusal::error(format!("copying {} to {}: {why}", named.block(), link_text(target))))?;
     }
     Ok(success())
 }

@@ -65,6 +65,21 @@ fn a_node_that_does_not_answer_a_setup_is_named() {
     }
 }
 
+/// The client names these nodes, as many as it likes.
+#[test]
+fn no_more_nodes_are_joined_than_there_may_be_connections() {
+    let cluster = hasty(|config| (config.limits.connection_count_max, config.limits.crowded_ms) = (1, 100));
+    let node = || {
+        below(|mut socket| {
+            well(&mut socket);
+            wait_for_end(socket);
+        })
+    };
+    let refused = chain(cluster.connect(0), vec![node(), node()], &Ask::create(1).routed(&[0, 0])).err().unwrap();
+    assert!(refused.message().contains("as many connections to others"), "{refused:?}");
+    assert!(chain(cluster.connect(0), vec![node()], &Ask::create(2)).is_ok(), "the place of the other one is free");
+}
+
 #[test]
 fn what_a_node_answers_is_passed_on() {
     let cluster = cluster();

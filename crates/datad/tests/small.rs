@@ -121,6 +121,18 @@ fn a_target_that_hangs_is_not_taken_for_the_first_node() {
     assert_eq!(Verdict::new(Some(&answer), 2).blamed, [1]);
 }
 
+/// Whoever writes names the other nodes: these may be as many as he likes, and none of them there.
+#[test]
+fn connections_to_others_are_bounded() {
+    let cluster = Cluster::with(1, |config| config.limits.connection_count_max = 2);
+    let listeners: Vec<_> = (0..4).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let (mut header, body) = request(&cluster, &[0], 1, &pattern(1, 1000));
+    header.targets = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
+    let asked = SmallConnections::default();
+    let answer = cluster.runtime.block_on(asked.call(&addr(&cluster, 0), OutgoingRequest { header, body })).unwrap();
+    assert_eq!(answer.refusal.matches("as many connections to others").count(), 2, "{}", answer.refusal);
+}
+
 /// Sixty-four writers over one connection, each its own block; the node goes down and comes back, and has them all.
 #[test]
 fn many_at_once_share_and_outlive_a_restart() {

@@ -38,7 +38,7 @@ fn read(mut receiver: Receiver, mut bytes: &[u8], piece: usize, dest_len: usize)
         room.dest[..direct.len()].copy_from_slice(direct);
         room.ahead[..ahead.len()].copy_from_slice(ahead);
         bytes = rest;
-        receiver.on_received(came.len())
+        receiver.on_received(Duration::ZERO, came.len())
     };
     let spec = loop {
         match receiver.poll_answer()? {

@@ -54,11 +54,14 @@ impl From<Loss> for RequestError {
 pub struct ConnectOptions {
     pub connect_time_max: Duration,
     pub socket: SocketOptions,
+    /// When there are so many, a request to another address is not sent.
+    pub connection_count_max: usize,
 }
 
 impl Default for ConnectOptions {
     fn default() -> Self {
-        Self { connect_time_max: Duration::from_secs(5), socket: SocketOptions::default() }
+        let (connect_time_max, socket) = (Duration::from_secs(5), SocketOptions::default());
+        Self { connect_time_max, socket, connection_count_max: Semaphore::MAX_PERMITS }
     }
 }
 
@@ -66,6 +69,8 @@ impl Default for ConnectOptions {
 pub struct RequestConnections<A: RequestEndpoint> {
     options: ConnectOptions,
     limits: A::Limits,
+    /// For connections, those included that are being made.
+    room: Arc<Semaphore>,
     places: Mutex<HashMap<String, Place<A>>>,
 }
 
@@ -104,7 +109,8 @@ where
     A::Response: Send + 'static,
 {
     pub fn new(options: ConnectOptions, limits: A::Limits) -> Self {
-        Self { options, limits, places: Mutex::default() }
+        let room = Arc::new(Semaphore::new(options.connection_count_max.min(Semaphore::MAX_PERMITS)));
+        Self { options, limits, room, places: Mutex::default() }
     }
 
     /// Sends a request to `addr`, and waits for its response. If a connection that was kept turns out to be gone, the
@@ -150,12 +156,17 @@ where
     }
 
     async fn connect(&self, addr: &str) -> io::Result<Connection<A>> {
+        let crowded = |_| io::Error::other("as many connections to others as may be");
+        let permit = Arc::clone(&self.room).try_acquire_owned().map_err(crowded)?;
         let connecting = tokio::time::timeout(self.options.connect_time_max, TcpStream::connect(addr));
         let mut socket = connecting.await.map_err(|_elapsed| io::ErrorKind::TimedOut)??;
         socket::apply(&socket, &self.options.socket)?;
         let driven = Arc::new(Driven::new(|now| A::begin(now, &self.limits)));
         let carrying = Carrying(Arc::clone(&driven));
-        let task = task::spawn_owned("requests", async move { carrying.0.run(&mut socket, hand_on).await });
+        let task = task::spawn_owned("requests", async move {
+            carrying.0.run(&mut socket, hand_on).await;
+            drop(permit);
+        });
         Ok(Connection { driven, room: Semaphore::new(A::IN_FLIGHT_COUNT_MAX), _task: task })
     }
 }

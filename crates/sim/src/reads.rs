@@ -89,7 +89,7 @@ impl Datanode {
             },
             client_name: String::new(),
         };
-        let request = read::copy_request(&header, stored, CopyTarget::default());
+        let request = read::copy_request(&header, stored, CopyTarget::default()).ok()?;
         let sender = Sender::to_node(plan, sums(&image, plan.sums_window(plan.start)), LIMITS, request);
         self.send(&socket, sender, &image, Vec::new()).await
     }
@@ -191,7 +191,7 @@ impl World {
         let socket = self.dial(from, number, connect, Datanode::accept_read).await.map_err(|_| Fault::closed())?;
         let range = Range { from: ask.from, end: ask.end };
         let block = ExtendedBlockProto::of("", ask.block, ask.generation, ask.end);
-        let request = read::request(block, TokenProto::none(), String::new(), range);
+        let request = read::request(block, TokenProto::none(), String::new(), range)?;
         socket.send_all(&request).await.map_err(|_| Fault::closed())?;
         let receiver = Receiver::new(range, ask.extent, silent, Front::default());
         let mut reading = Reading { sim: self.sim.clone(), socket, receiver };
@@ -235,8 +235,8 @@ impl Reading {
                 self.socket.read_both(room.dest, room.ahead)
             };
             match came {
-                Came::Bytes(len) => return self.receiver.on_received(len),
-                Came::End => return self.receiver.on_received(0),
+                Came::Bytes(len) => return self.receiver.on_received(self.sim.now(), len),
+                Came::End => return self.receiver.on_received(self.sim.now(), 0),
                 Came::Nothing => {}
             }
             let now = self.sim.now();

@@ -14,6 +14,10 @@ use wire::{Status, WireError, delimited};
 /// An answer is a few hundred bytes; an error text may be longer. A guess, far above both.
 pub const LEN_MAX: usize = 64 << 10;
 
+/// Texts of an answer are cut to so many bytes: they may repeat what the asker sent, and wait until it takes them. Both
+/// fit into [`LEN_MAX`]. A guess.
+pub const TEXT_LEN_MAX: usize = 4 << 10;
+
 /// What an operation brings that is done.
 pub type Answered = BlockOpResponseProto;
 
@@ -70,6 +74,15 @@ impl Refused {
             message: text.unwrap_or_else(|| status_name(answer.status).to_owned()),
         }
     }
+}
+
+/// An answer with texts that are not too long.
+pub fn cut(mut answer: BlockOpResponseProto) -> BlockOpResponseProto {
+    for text in [&mut answer.message, &mut answer.first_bad_link].into_iter().flatten() {
+        text.truncate(text.floor_char_boundary(TEXT_LEN_MAX));
+        text.shrink_to_fit();
+    }
+    answer
 }
 
 /// The answer to an operation that goes on.

@@ -3,6 +3,9 @@
 //! Promise: what stands behind the last message of one operation is there for the next. It holds what its user made
 //! room for and no more, so its length is bounded by the bounds of the messages.
 
+/// Room kept for the next operation: its answer, and what a small read brings. A guess.
+const KEPT_LEN: usize = 16 << 10;
+
 /// ```text
 /// 0          at                 end                 len
 /// ┌──────────┬──────────────────┬───────────────────┐
@@ -52,10 +55,34 @@ impl Front {
         self.end += len;
     }
 
+    /// An operation has ended: a connection that waits for the next one holds little.
+    pub fn give_back(&mut self) {
+        self.bytes.copy_within(self.at..self.end, 0);
+        (self.at, self.end) = (0, self.end - self.at);
+        self.bytes.truncate(self.end.max(KEPT_LEN));
+        self.bytes.shrink_to(KEPT_LEN);
+    }
+
     /// What is not consumed, for another reader of the same connection.
     pub fn into_rest(mut self) -> Vec<u8> {
         self.bytes.truncate(self.end);
         self.bytes.drain(..self.at);
         self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_between_two_operations_holds_little_and_loses_nothing() {
+        let mut front = Front::default();
+        front.room(1 << 20).fill(7);
+        front.received(1 << 20);
+        front.consume((1 << 20) - 3);
+        front.give_back();
+        assert_eq!(front.bytes(), [7; 3]);
+        assert!(front.bytes.capacity() <= KEPT_LEN, "{}", front.bytes.capacity());
     }
 }

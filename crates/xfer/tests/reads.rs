@@ -89,6 +89,7 @@ struct Wire<'a> {
     bytes: &'a [u8],
     pieces: &'a [usize],
     reads: usize,
+    now: Duration,
 }
 
 impl Wire<'_> {
@@ -103,7 +104,7 @@ impl Wire<'_> {
         room.dest[..direct].copy_from_slice(&bytes[..direct]);
         room.ahead[..came - direct].copy_from_slice(&bytes[direct..]);
         self.bytes = rest;
-        receiver.on_received(came)
+        receiver.on_received(self.now, came)
     }
 }
 
@@ -117,7 +118,7 @@ struct Read {
 
 /// Reads a range with buffers of these lengths, over and over. The bytes that were given count also beside a fault.
 fn read(bytes: &[u8], range: Range, pieces: &[usize], dests: &[usize]) -> (Read, Option<Fault>) {
-    let mut wire = Wire { bytes, pieces, reads: 0 };
+    let mut wire = Wire { bytes, pieces, reads: 0, now: Duration::ZERO };
     let mut read = Read::default();
     let fault = read_into(&mut wire, range, dests, &mut read).err();
     (read, fault)
@@ -211,7 +212,7 @@ fn recorded_reads_are_read_and_sent_again() {
         if name == "read" {
             let block = op.header.base_header.block;
             let token = op.header.base_header.token.unwrap();
-            let again = request(block, token, op.header.client_name, range);
+            let again = request(block, token, op.header.client_name, range).unwrap();
             let (message, _) = delimited::split(&again[OpHeader::LEN..], "op", 1 << 20).unwrap().unwrap();
             let again: OpReadBlockProto = delimited::decode(message, "op").unwrap();
             assert_eq!((again.offset, again.len, again.send_checksums), (op.offset, op.len, Some(true)));
@@ -260,7 +261,7 @@ fn two_packets() -> [Vec<u8>; 4] {
 fn what_a_reader_makes_of_what_comes() {
     let [begin, first, second, last] = two_packets();
     check("2000: whole", &[&begin[..], &first, &second, &last].concat());
-    check("2000: whole", &[&answer(Status::IN_PROGRESS, ""), &begin[..], &first, &second, &last].concat());
+    check("0: not understood: a keepalive, which no read is answered with", &answer(Status::IN_PROGRESS, ""));
     check("0: it answered: no such block", &answer(Status::ERROR, "no such block"));
     check("0: it answered: the block's token is not valid", &answer(Status::ERROR_ACCESS_TOKEN, ""));
     check("0: not understood: no checksum in its answer", &answer(Status::SUCCESS, ""));
@@ -315,11 +316,53 @@ fn a_node_that_brings_nothing_is_given_up() {
     assert_eq!(receiver.poll_timeout(), Some(ms(1060)));
     receiver.handle_timeout(ms(1059)).unwrap();
     receiver.room(&mut []).ahead[0] = 5;
-    receiver.on_received(1).unwrap();
+    receiver.on_received(ms(1059), 1).unwrap();
     assert_eq!(receiver.poll_timeout(), None, "a byte came, and whoever reads may take his time");
     receiver.on_blocked(ms(9000));
-    receiver.handle_timeout(ms(9059)).unwrap();
-    assert_eq!(receiver.handle_timeout(ms(9060)), Err(Fault::Silent));
+    receiver.handle_timeout(ms(9000)).unwrap();
+    assert_eq!(receiver.handle_timeout(ms(9001)), Err(Fault::Silent), "one byte is not enough for another while");
+}
+
+/// Time and length of what comes, again and again. When the reader gives up, or how many bytes it has.
+fn trickle(stall: Duration, every: Duration, step: usize) -> Result<usize, Duration> {
+    let replica = replica(1 << 20, ChecksumKind::Crc32c, 512);
+    let range = Range { from: 0, end: 1 << 20 };
+    let bytes = replica.served(range);
+    let mut wire = Wire { bytes: &bytes, pieces: &[step], reads: 0, now: Duration::ZERO };
+    let mut receiver = Receiver::new(range, Extent::Exact, stall, Front::default());
+    let (mut dest, mut done) = (vec![0; 1 << 20], 0);
+    loop {
+        let given = match receiver.poll_answer().unwrap() {
+            Some(_) => receiver.poll(&mut dest[done..]).unwrap(),
+            None => Given::Nothing,
+        };
+        match given {
+            Given::Bytes(len) => done += len,
+            Given::All => return Ok(done),
+            Given::Nothing => {
+                receiver.on_blocked(wire.now);
+                wire.now += every;
+                if receiver.handle_timeout(wire.now).is_err() {
+                    return Err(wire.now);
+                }
+                wire.bring(&mut receiver, &mut dest[done..]).unwrap();
+            }
+        }
+        if done == dest.len() {
+            return Ok(done);
+        }
+    }
+}
+
+/// A node could hold whoever reads, or copies, with a byte now and then.
+#[test]
+fn a_node_that_brings_next_to_nothing_is_given_up() {
+    assert_eq!(trickle(ms(30_000), ms(10_000), 1), Err(ms(30_000)), "in the middle of the answer");
+    assert!(trickle(ms(30_000), ms(10_000), 5_000).is_err_and(|at| at <= ms(60_000)));
+    // 1 Mbit/s, segment by segment, for all stalls that our readers have.
+    for stall in [60, 250, 2000, 30_000, 60_000] {
+        assert_eq!(trickle(ms(stall), ms(10), 1250), Ok(1 << 20), "a stall of {stall} ms");
+    }
 }
 
 #[test]
@@ -354,7 +397,7 @@ fn a_copy_ends_with_the_answer_of_the_other_node() {
     let block = ExtendedBlockProto::of("pool", BlockId(5), Generation(3), 77);
     let base_header = hdfs::proto::BaseHeaderProto { block, token: Some(TokenProto::none()), trace_info: None };
     let header = hdfs::proto::ClientOperationHeaderProto { base_header, client_name: "me".to_owned() };
-    let front = copy_request(&header, replica.stored, CopyTarget::default());
+    let front = copy_request(&header, replica.stored, CopyTarget::default()).unwrap();
     let (message, len) = delimited::split(&front[OpHeader::LEN..], "op", 1000).unwrap().unwrap();
     let write: hdfs::proto::OpWriteBlockProto = delimited::decode(message, "op").unwrap();
     assert_eq!(front.len(), OpHeader::LEN + len);
@@ -392,7 +435,7 @@ fn a_reader_may_skip() {
     let replica = replica(3000, ChecksumKind::Crc32c, 500);
     let range = Range { from: 100, end: 2900 };
     let served = replica.served(range);
-    let mut wire = Wire { bytes: &served, pieces: &[333], reads: 0 };
+    let mut wire = Wire { bytes: &served, pieces: &[333], reads: 0, now: Duration::ZERO };
     let mut receiver = Receiver::new(range, Extent::Exact, STALL, Front::default());
     while receiver.poll_answer().unwrap().is_none() {
         wire.bring(&mut receiver, &mut []).unwrap();
@@ -472,7 +515,7 @@ proptest! {
         let range = Range { from: 0, end: end as u64 };
         let sent = replica.served(range);
         let pieces: Vec<usize> = pieces.iter().map(|len| len * 50).collect();
-        let mut wire = Wire { bytes: &sent, pieces: &pieces, reads: 0 };
+        let mut wire = Wire { bytes: &sent, pieces: &pieces, reads: 0, now: Duration::ZERO };
         let mut receiver = Receiver::new(range, Extent::WholeChunks, STALL, Front::default());
         while receiver.poll_answer().unwrap().is_none() {
             wire.bring(&mut receiver, &mut []).unwrap();

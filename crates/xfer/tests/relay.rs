@@ -275,6 +275,34 @@ fn a_writer_that_says_nothing_is_gone() {
     assert_eq!(node.relay.ending(), Some(Ending::AboveLost));
 }
 
+/// Each byte is a sign of life; the packet that they make is never whole, and holds memory.
+#[test]
+fn a_packet_that_is_not_whole_in_time_ends_the_stream() {
+    let mut node = Tale::new(0);
+    let whole = packet(0, 0, &content(16), false, false);
+    node.until(secs(100));
+    node.above(&whole);
+    for (step, byte) in whole[..2].iter().enumerate() {
+        node.until(secs(160 + 60 * step as u64));
+        node.above(&[*byte]);
+    }
+    node.until(secs(279));
+    assert!(node.relay.ending().is_none());
+    node.until(secs(280));
+    assert_eq!(node.relay.ending(), Some(Ending::AboveLost));
+}
+
+#[test]
+fn each_packet_has_its_own_time() {
+    let mut node = Tale::new(0);
+    let (bytes, len) = stream(&[16, 16, 16]);
+    for (step, part) in bytes.chunks(packet(0, 0, &content(16), false, false).len() - 1).enumerate() {
+        node.until(secs(100 * step as u64));
+        node.above(part);
+    }
+    assert_eq!((node.relay.ending(), node.disk.len()), (Some(Ending::Complete), len));
+}
+
 #[test]
 fn the_disk_that_fails_is_told_of() {
     let mut node = Tale::new(0);

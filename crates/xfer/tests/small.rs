@@ -364,6 +364,24 @@ fn bytes_that_do_not_match_are_not_put() {
     assert_eq!(&well.body()[4..], b"bytes");
 }
 
+/// A stranger may name anybody; nobody is looked up for him.
+#[test]
+fn targets_are_addresses_and_no_names() {
+    let check = |target: &str| {
+        let mut server = server(&Budget::new(1 << 20));
+        let OutgoingRequest { header, body } = outgoing(1, b"bytes");
+        let header = SmallWrite { targets: vec![target.to_owned()], ..header };
+        feed(&mut server, Duration::ZERO, &[&header.front()[..], &body].concat());
+        server.poll_event().unwrap().check(Some("BP")).map(|checked| checked.targets[0].to_string())
+    };
+    assert_eq!(check("10.0.0.2:9866").as_deref(), Ok("10.0.0.2:9866"));
+    assert_eq!([check("::1:9866"), check("[::1]:9866")], [Ok("[::1]:9866".into()), Ok("[::1]:9866".into())]);
+    for target in ["node2:9866", "localhost:9866", "10.0.0.2", "10.0.0.2:99999", "", &"x".repeat(9000)] {
+        let refused = check(target).unwrap_err();
+        assert!(refused.ends_with("is no address of a node") && refused.len() < 200, "{refused}");
+    }
+}
+
 // ── to whom it goes on ──
 
 /// Steps: `0` that node puts it, `0-` it fails, `w` a while passes. The nodes that are named, or how many put it.

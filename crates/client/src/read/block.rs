@@ -61,7 +61,7 @@ impl BlockReader {
         stall: Duration,
     ) -> Result<Self, Fault> {
         connection.allow(stall);
-        connection.send(&block.read_request(&client.session.holder, range)).await?;
+        connection.send(&block.read_request(&client.session.holder, range)?).await?;
         let mut receiver = connection.receiver(range);
         while receiver.poll_answer()?.is_none() {
             connection.bring(&mut receiver, &mut []).await?;

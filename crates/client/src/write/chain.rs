@@ -18,6 +18,8 @@ use xfer::writer::{Break, Opening, Outgoing, Packet, Patience, Rest, SetUp, Stre
 
 /// Room for the acks of one read, or for an answer.
 const READ_LEN: usize = 2048;
+/// Rounds between two pauses. A guess.
+const ROUND_COUNT_MAX: u32 = 64;
 
 #[derive(Debug)]
 pub(super) struct Chain {
@@ -167,7 +169,12 @@ impl Shared {
 
     /// Takes what came with one read of the socket.
     fn receive(&self) {
-        let received = read(&self.socket, |bytes| self.stream().handle_bytes(self.clock.monotonic(), bytes));
+        let received = read(&self.socket, |bytes| {
+            let (now, mut stream) = (self.clock.monotonic(), self.stream());
+            stream.handle_bytes(now, bytes);
+            // Nodes that have something to say all the time are late nevertheless.
+            stream.handle_timeout(now);
+        });
         if let Err(error) = received {
             self.stream().on_receive_failed(error);
         }
@@ -229,8 +236,9 @@ impl Drop for Taking {
 /// Takes acks until the stream is over, and sends heartbeats when nobody else sends.
 async fn take_acks(taking: Taking) {
     let shared = &*taking.0;
-    let mut turn = None;
+    let (mut turn, mut round) = (None, 0);
     loop {
+        let_others(&mut round).await;
         if turn.is_none() && shared.stream().needs_sender() {
             turn = shared.turn.try_lock().ok().map(|lock| Turn { shared, _lock: lock });
         }
@@ -279,7 +287,9 @@ async fn connect(first: &Node, set_up: &mut SetUp, clock: &dyn Clock) -> Option<
 
 /// Sends the request, and takes the answer.
 async fn ask(socket: &Socket, set_up: &mut SetUp, clock: &dyn Clock) {
+    let mut round = 0;
     while let Some(until) = set_up.poll_timeout() {
+        let_others(&mut round).await;
         let has_unsent = !set_up.unsent().is_empty();
         let done = tokio::select! {
             biased;
@@ -292,7 +302,11 @@ async fn ask(socket: &Socket, set_up: &mut SetUp, clock: &dyn Clock) {
                 Err(error) => Err(error),
             }),
             ready = socket.readable() => {
-                ready.and_then(|()| read(socket, |bytes| set_up.handle_bytes(clock.monotonic(), bytes)))
+                ready.and_then(|()| read(socket, |bytes| {
+                    let now = clock.monotonic();
+                    set_up.handle_bytes(now, bytes);
+                    set_up.handle_timeout(now);
+                }))
             }
             () = sleep_until(clock, until) => {
                 set_up.handle_timeout(clock.monotonic());
@@ -302,6 +316,14 @@ async fn ask(socket: &Socket, set_up: &mut SetUp, clock: &dyn Clock) {
         if let Err(error) = done {
             set_up.on_lost(Fault::Broken(error.to_string()));
         }
+    }
+}
+
+/// Now and then a task that always finds something to read leaves the thread to others, and can be ended.
+async fn let_others(round: &mut u32) {
+    *round = (*round + 1) % ROUND_COUNT_MAX;
+    if *round == 0 {
+        tokio::task::yield_now().await;
     }
 }
 

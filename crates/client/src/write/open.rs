@@ -38,7 +38,7 @@ impl OpenFile {
 
     /// `complete`. The file must have no block that nobody wrote.
     pub async fn complete(self) -> Result<()> {
-        complete(&self.client, &self.path, self.file, None).await
+        self.client.run(complete(&self.client, &self.path, self.file, None)).await
     }
 }
 

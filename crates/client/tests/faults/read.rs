@@ -2,6 +2,7 @@
 
 use crate::support::{Store, Trick, bytes, quick};
 use client::Error;
+use hdfs::proto::HdfsFileStatusProto;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use types::{ChecksumKind, ChecksumSpec};
@@ -20,6 +21,43 @@ async fn reads_whole(store: &Store, step: usize, want: &[u8]) {
         got.extend_from_slice(&buffer[..len]);
     }
     assert!(got == want, "{} bytes read, not those that were written", got.len());
+}
+
+/// Whoever copies a tree to this machine appends these names to a path of it.
+#[tokio::test]
+async fn a_listing_leads_to_nothing_outside_of_its_directory() {
+    let store = Store::new(0).await;
+    let listed = |names: &[&str], file_type| {
+        let entry = |name: &&str| HdfsFileStatusProto {
+            path: name.as_bytes().to_vec().into(),
+            file_type,
+            ..Default::default()
+        };
+        store.book.state().listed = names.iter().map(entry).collect();
+    };
+    for name in ["..", ".", "a/b", "/etc/passwd", "../x", "a\0b"] {
+        listed(&["well", name], 2);
+        assert_eq!(store.client.list("/d").await.unwrap_err().kind(), client::ErrorKind::Protocol, "{name:?}");
+    }
+    for (names, file_type) in [(&[""][..], 1), (&["", "a"], 2)] {
+        listed(names, file_type);
+        assert_eq!(store.client.list("/d").await.unwrap_err().kind(), client::ErrorKind::Protocol, "its own directory");
+    }
+    for names in [&[""][..], &["...", ".a", "a..b", "ü"]] {
+        listed(names, 2);
+        let found: Vec<String> = store
+            .client
+            .list("/d")
+            .await
+            .unwrap()
+            .collect()
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|entry| entry.name)
+            .collect();
+        assert_eq!(found, names);
+    }
 }
 
 #[tokio::test]
@@ -165,6 +203,17 @@ async fn a_file_that_is_being_written_is_read_as_far_as_its_nodes_show_it() {
     store.book.add_file("/f", &[&first, &open]);
     store.book.state().open = true;
     reads_whole(&store, 1000, &[first, open].concat()).await;
+}
+
+/// Callers make room for as many bytes as a file has.
+#[tokio::test]
+async fn no_node_shows_more_than_a_block_may_have() {
+    let store = Store::new(2).await;
+    store.book.add_file("/f", &[&bytes(10)]);
+    store.book.state().open = true;
+    store.book.state().visible_len = Some(u64::MAX);
+    let refused = store.client.open("/f").await.unwrap_err();
+    assert_eq!(refused.kind(), client::ErrorKind::Protocol, "{refused}");
 }
 
 #[tokio::test]

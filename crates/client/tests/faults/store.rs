@@ -271,3 +271,18 @@ fn a_store_with_a_runtime_of_its_own_is_used_from_anywhere() {
     });
     assert!(written.unwrap() == data);
 }
+
+/// Also where it has to wait between two calls.
+#[test]
+fn a_file_without_bytes_is_completed_from_anywhere() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let options = Options { runtime: Some(runtime.handle().clone()), ..quick() };
+    let store = runtime.block_on(Store::with(0, ChecksumSpec::DEFAULT, 64 << 10, options));
+    store.book.state().unready = 1;
+    let completed = poll_without_runtime(async {
+        store.client.create_open("/f", &Create::default()).await?.complete().await?;
+        store.client.store().close().await;
+        Ok::<_, client::Error>(())
+    });
+    assert!(completed.is_ok() && store.book.count("complete") == 2);
+}

@@ -177,6 +177,18 @@ async fn an_idle_writer_shows_that_it_lives() {
     assert!(store.book.count("renewLease") <= renewals + 1, "nothing is open any more");
 }
 
+/// A node that never stops to say that it lives has no more time than others for its answer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_node_that_floods_its_writer_is_given_up() {
+    let options = Options { timeout: Duration::from_millis(300), ..quick() };
+    let store = Store::with(1, ChecksumSpec::DEFAULT, 65536, options).await;
+    store.nodes[0].script([Trick::Flood]);
+    let mut writer = create(&store.client).await;
+    writer.write(b"some").await.unwrap();
+    let flushed = tokio::time::timeout(Duration::from_secs(8), writer.flush()).await;
+    assert!(flushed.expect("before the flood ends").is_err());
+}
+
 #[tokio::test]
 async fn completing_waits_for_the_server() {
     let store = Store::new(1).await;

@@ -11,7 +11,6 @@ mod sender;
 
 pub(crate) use sender::{Source, receive_word, send_packets, stored, sums};
 
-use crate::block::Named;
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::operations::Operation;
@@ -35,12 +34,12 @@ pub(crate) async fn serve(
             return Ok(Err(refusal));
         }
     };
-    let Some(_memory) = service.budget.take(plan.memory_len()) else {
+    let Some(_memory) = service.budget.take_for_read(plan.memory_len()) else {
         counted.refused();
         return Ok(Err(Refusal::error("no memory left for another read; try another node")));
     };
     let block = reader.identity().block;
-    tracing::debug!(%block, client = op.header.client_name, "a read begins");
+    tracing::debug!(%block, client = rpc::log_text(&op.header.client_name), "a read begins");
     let limits = &service.limits;
     let limits =
         Limits { packet: Duration::from_millis(limits.reader_stalled_ms), word: Duration::from_millis(limits.op_ms) };
@@ -53,15 +52,18 @@ pub(crate) async fn serve(
     // A reader that verified nothing, or went away, is as good as one that did; only the connection's fate differs.
     let heard = receive_word(connection, &mut sender, service.now()).await;
     let Next::Done(Outcome::Verdict(status)) = sender.next(service.now()) else { return Ok(Ok(false)) };
-    if status == proto::Status::ErrorChecksum as i32 {
-        tracing::warn!(%block, "a reader found bytes that do not match");
+    if status == proto::Status::ErrorChecksum as i32
+        && let Some(passed_over) = service.log_limits.found_unsound.due()
+    {
+        tracing::warn!(%block, passed_over, "a reader found bytes that do not match");
     }
     Ok(Ok(heard.is_ok()))
 }
 
 /// The replica, what of it is to be sent, and the checksums of the beginning.
 async fn open(service: &DataService, op: &proto::OpReadBlockProto) -> Result<(Reader, Plan, Vec<u8>), Refusal> {
-    let Named { block, generation, .. } = service.admission.block(&op.header.base_header)?;
+    let named = service.admission.block(&op.header.base_header)?;
+    let (block, generation) = (named.block(), named.generation());
     let (offset, len, with_sums) = (op.offset, op.len, op.send_checksums.unwrap_or(true));
     let wanted = Wanted { generation, offset, len, with_sums };
     let began = service.now();

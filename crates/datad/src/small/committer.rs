@@ -9,6 +9,7 @@ use crate::replicas::report;
 use bytes::Bytes;
 use container::{Advice, Identity, ReplicaError, ReplicaInfo, SmallPut};
 use disks::Disks;
+use io::LogLimit;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -86,6 +87,8 @@ struct Queue {
     /// Bounded by the budget of those who bring the jobs.
     waiting: Mutex<Waiting>,
     came: Condvar,
+    /// Of replicas that were not put: others bring them.
+    log_limit: LogLimit,
 }
 
 #[derive(Debug, Default)]
@@ -199,13 +202,14 @@ impl Queue {
 /// Puts what comes, batch by batch, until there will be no more.
 fn serve(queue: &Queue, changes: &Changes, put: impl Fn(&[SmallPut<'_>], bool) -> Vec<Result<(), ReplicaError>>) {
     while let Some(batch) = queue.take() {
-        commit(changes, batch, &put);
+        commit(changes, batch, &queue.log_limit, &put);
     }
 }
 
 fn commit(
     changes: &Changes,
     batch: Vec<(Job, oneshot::Sender<Outcome>)>,
+    limit: &LogLimit,
     put: impl Fn(&[SmallPut<'_>], bool) -> Vec<Result<(), ReplicaError>>,
 ) {
     let synced = batch::is_synced(batch.iter().map(|(job, _)| job.synced));
@@ -215,8 +219,10 @@ fn commit(
         Err(panic) => puts.iter().map(|_| Err(Refused::panicked(&*panic))).collect(),
     };
     for ((job, sender), outcome) in batch.into_iter().zip(outcomes) {
-        if let Err(Refused { reason, .. }) = &outcome {
-            tracing::info!(block = %job.identity.block, reason, "a small replica was not put");
+        if let Err(Refused { reason, .. }) = &outcome
+            && let Some(passed_over) = limit.due()
+        {
+            tracing::info!(block = %job.identity.block, reason, passed_over, "a small replica was not put");
         }
         note_outcome(changes, &job, &outcome);
         let _nobody_waits = sender.send(outcome);

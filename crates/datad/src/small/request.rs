@@ -3,6 +3,7 @@
 use super::committer::Job;
 use super::small_writes::SmallWrites;
 use crate::budget::Reservation;
+use crate::log_limits::LogLimits;
 use crate::operations::Operation;
 use container::Identity;
 use futures_util::stream::FuturesUnordered;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, Generation};
 use wire::small::SmallAnswer;
-use xfer::small::{Fanout, OutgoingRequest, Request};
+use xfer::small::{Checked, Fanout, OutgoingRequest, Request};
 
 type Outcome = Result<(), String>;
 type Put = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -29,8 +30,8 @@ pub(super) async fn serve(writes: &Arc<SmallWrites>, request: &Request<Reservati
 async fn put(writes: &Arc<SmallWrites>, request: &Request<Reservation>) -> SmallAnswer {
     let service = &writes.service;
     let header = &request.frame.header;
-    let scope = match service.admission.small(request) {
-        Ok(scope) => scope,
+    let Checked { scope, targets } = match service.admission.small(request) {
+        Ok(checked) => checked,
         Err(why) => return Fanout::refused(header.number, why),
     };
     let identity = Identity {
@@ -42,12 +43,12 @@ async fn put(writes: &Arc<SmallWrites>, request: &Request<Reservation>) -> Small
     };
     service.operations.bytes(Operation::SmallPut).inc_by(request.frame.data.len() as u64);
     let mut puts = vec![own(writes, request, identity)];
-    puts.extend(header.targets.iter().map(|target| {
+    puts.extend(targets.into_iter().map(|target| {
         let outgoing = OutgoingRequest { header: Fanout::onward(header), body: request.body() };
-        at_other(writes, target.clone(), outgoing)
+        at_other(writes, target.to_string(), outgoing)
     }));
     let late_max = Duration::from_millis(service.limits.small_late_ms);
-    gather(Fanout::new(header, late_max), puts, || service.now()).await
+    gather(Fanout::new(header, late_max), puts, &service.log_limits, || service.now()).await
 }
 
 fn own(writes: &Arc<SmallWrites>, request: &Request<Reservation>, identity: Identity) -> Put {
@@ -66,13 +67,17 @@ fn at_other(writes: &Arc<SmallWrites>, target: String, outgoing: OutgoingRequest
 }
 
 /// Waits until the answer is due.
-async fn gather(mut fanout: Fanout, puts: Vec<Put>, now: impl Fn() -> Duration) -> SmallAnswer {
+async fn gather(mut fanout: Fanout, puts: Vec<Put>, limits: &LogLimits, now: impl Fn() -> Duration) -> SmallAnswer {
     let numbered = puts.into_iter().enumerate().map(|(place, put)| put.map(move |outcome| (place, outcome)));
     let mut puts: FuturesUnordered<_> = numbered.collect();
     loop {
         if let Some(answer) = fanout.answer() {
-            if answer.refusal.is_empty() && !fanout.faults().is_empty() {
-                tracing::info!(faults = ?fanout.faults(), "a small block is not on all its nodes");
+            if answer.refusal.is_empty()
+                && !fanout.faults().is_empty()
+                && let Some(passed_over) = limits.not_on_all.due()
+            {
+                let faults = rpc::log_text(&fanout.faults().join("; "));
+                tracing::info!(faults, passed_over, "a small block is not on all its nodes");
             }
             return answer;
         }
@@ -108,7 +113,7 @@ mod tests {
         let targets = vec![String::new(); nodes.len() - 1];
         let fanout = Fanout::new(&SmallWrite { targets, ..SmallWrite::default() }, Duration::from_millis(300));
         let clock = io::SystemClock::new();
-        let answer = gather(fanout, puts, || io::Clock::monotonic(&clock)).await;
+        let answer = gather(fanout, puts, &LogLimits::default(), || io::Clock::monotonic(&clock)).await;
         let outcome = if answer.refusal.is_empty() { Ok(&answer.have[..]) } else { Err(&answer.have[..]) };
         assert_eq!(outcome, wanted, "{nodes:?}");
     }

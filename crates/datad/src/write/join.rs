@@ -34,8 +34,16 @@ pub(super) fn join(
         Ok(())
     });
     joined.and_then(|()| wait(service, &mut join, &sockets)).inspect_err(|refusal| {
-        let (block, link) = (op.header.base_header.block.block_id, &refusal.first_bad_link);
-        tracing::info!(block, link, why = refusal.message, "a node below does not join");
+        if let Some(passed_over) = service.log_limits.not_joined.due() {
+            let (link, why) = (rpc::log_text(&refusal.first_bad_link), rpc::log_text(&refusal.message));
+            tracing::info!(
+                block = op.header.base_header.block.block_id,
+                link,
+                why,
+                passed_over,
+                "a node below does not join"
+            );
+        }
     })?;
     Ok((sockets, join.into_joined()))
 }
@@ -50,11 +58,12 @@ fn ask(
     let link = link_text(&op.targets[child.start]);
     let fail = |error: std::io::Error| NotJoined::blame(&link, &error.to_string());
     let addr = node_addr(&op.targets[child.start]).ok_or_else(|| NotJoined::blame(&link, "is no address"))?;
+    let place = service.patiently(|| service.admission.onward(), |_| true)?;
     let connect = || Socket::connect(addr, limits.connect);
     let socket = service.patiently(connect, io::limit::is_reached).map_err(fail)?;
     service.set_options(&socket);
     socket.begin(&op_for_below(op, routing, child), limits.setup_with(child.len() - 1)).map_err(fail)?;
-    Ok(socket)
+    Ok(socket.holding(place))
 }
 
 /// Waits until all have answered well, or one did not.

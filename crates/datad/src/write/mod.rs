@@ -16,7 +16,8 @@ mod writes;
 pub(crate) use socket::Socket;
 pub(crate) use writes::Writes;
 
-use crate::block::{Named, checksum_spec};
+use crate::admission::Named;
+use crate::block::checksum_spec;
 use crate::budget::Reservation;
 use crate::data_service::DataService;
 use crate::operations::Operation;
@@ -81,7 +82,10 @@ pub(crate) fn serve(writes: &Arc<Writes>, socket: Socket, op: &OpWriteBlockProto
         }
         Err(refusal) => {
             counted.refused();
-            tracing::info!(block = op.header.base_header.block.block_id, why = refusal.message, "a write was refused");
+            if let Some(passed_over) = service.log_limits.write_refused.due() {
+                let (block, why) = (op.header.base_header.block.block_id, rpc::log_text(&refusal.message));
+                tracing::info!(block, why, passed_over, "a write was refused");
+            }
             let blame = refused::blame(op, &refusal).filter(|_| !takes_keepalives); // our own read the answer
             above.put_answer(&refusal.answer());
             if let Some(ack) = blame {
@@ -92,7 +96,8 @@ pub(crate) fn serve(writes: &Arc<Writes>, socket: Socket, op: &OpWriteBlockProto
     };
     let Begun { block, mode, spec, writer, below, joined, memory } = begun;
     let _writing = service.replicas.writing(block);
-    tracing::debug!(%block, ?mode, behind = op.targets.len(), client = op.header.client_name, "a write stream begins");
+    let client = rpc::log_text(&op.header.client_name);
+    tracing::debug!(%block, ?mode, behind = op.targets.len(), client, "a write stream begins");
     let limits = service.limits.of_writes();
     let begin = Begin { mode, spec, limits, received: writer.received(), below: joined, came, memory };
     let mut stream = Stream {
@@ -159,7 +164,7 @@ fn set_up(service: &DataService, above: &Above, op: &OpWriteBlockProto, came: &[
             if stage == Stage::PipelineSetupCreate {
                 discard(service, &named); // the client abandons the block and takes another
             } else {
-                service.replicas.was_left(named.block);
+                service.replicas.was_left(named.block());
             }
             return Err(refusal);
         }
@@ -167,8 +172,8 @@ fn set_up(service: &DataService, above: &Above, op: &OpWriteBlockProto, came: &[
     if stage == Stage::PipelineCloseRecovery {
         // The writer may have wanted its bytes on disk, and nothing of this request would say so.
         let len = writer.received();
-        writer.put_synced(len).inspect_err(|_| service.replicas.was_left(named.block))?;
-        service.replicas.was_put(named.block);
+        writer.put_synced(len).inspect_err(|_| service.replicas.was_left(named.block()))?;
+        service.replicas.was_put(named.block());
         above.put_ready();
         return Ok(None);
     }
@@ -176,7 +181,7 @@ fn set_up(service: &DataService, above: &Above, op: &OpWriteBlockProto, came: &[
         // Leaves with the stream's first round; if nobody is there any more, that finds out.
         above.put_ready();
     }
-    Ok(Some(Begun { block: named.block, mode, spec, writer, below, joined, memory }))
+    Ok(Some(Begun { block: named.block(), mode, spec, writer, below, joined, memory }))
 }
 
 /// The replica as the stage wants it.
@@ -187,36 +192,38 @@ fn open(
     checksum: ChecksumSpec,
     stage: Stage,
 ) -> Result<Writer, Refusal> {
-    let scope = named.scope;
+    let scope = named.scope();
     let identity = |generation| Identity {
-        block: named.block,
+        block: named.block(),
         generation,
         file: scope.map_or(Default::default(), |scope| scope.file),
         home: scope.map_or(Default::default(), |scope| scope.home),
         checksum,
     };
     let reopen = |kind| {
-        let generation = Generation(op.latest_generation_stamp).max(named.generation);
+        let generation = Generation(op.latest_generation_stamp).max(named.generation());
         let ask = ReopenAsk {
-            old: named.generation,
+            old: named.generation(),
             new: generation,
             min_len: op.min_bytes_rcvd,
             max_len: op.max_bytes_rcvd,
             kind,
         };
-        service.replicas.disks.reopen(named.block, ask)
+        service.replicas.disks.reopen(named.block(), ask)
     };
     let begin = || match stage {
         // The block's own stamp is the one it is written under; Java and HBase leave the other at 0.
-        Stage::PipelineSetupCreate => service.replicas.disks.create(identity(named.generation)),
-        Stage::TransferRbw | Stage::TransferFinalized => service.replicas.disks.create_copy(identity(named.generation)),
+        Stage::PipelineSetupCreate => service.replicas.disks.create(identity(named.generation())),
+        Stage::TransferRbw | Stage::TransferFinalized => {
+            service.replicas.disks.create_copy(identity(named.generation()))
+        }
         Stage::PipelineSetupAppend => reopen(ReopenKind::Append),
         Stage::PipelineSetupAppendRecovery => reopen(ReopenKind::AppendRecovery),
         Stage::PipelineSetupStreamingRecovery => match reopen(ReopenKind::StreamingRecovery) {
             // The chain broke before it stood, and this node forgot its empty replica, or never heard of it. Nothing
             // was acknowledged, so nothing can be missing.
             Err(ReplicaError::NotFound { .. }) if op.min_bytes_rcvd == 0 => {
-                service.replicas.disks.create(identity(Generation(op.latest_generation_stamp).max(named.generation)))
+                service.replicas.disks.create(identity(Generation(op.latest_generation_stamp).max(named.generation())))
             }
             reopened => reopened,
         },
@@ -235,9 +242,9 @@ fn open(
 
 /// Forgets the empty replica of a chain that did not come about.
 fn discard(service: &DataService, named: &Named) {
-    match service.replicas.disks.delete(named.block, named.generation) {
+    match service.replicas.disks.delete(named.block(), named.generation()) {
         Ok(_) => {}
-        Err(error) => tracing::warn!(block = %named.block, %error, "the replica of a chain that failed stays"),
+        Err(error) => tracing::warn!(block = %named.block(), %error, "the replica of a chain that failed stays"),
     }
 }
 

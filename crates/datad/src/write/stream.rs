@@ -72,15 +72,22 @@ impl Stream {
                 Step::Show(len) => self.disk.show(len),
                 Step::BelowLost { place, why } => {
                     let socket = self.below[place].take();
-                    let peer = socket.and_then(|socket| socket.peer_addr());
-                    tracing::info!(block = %self.block, ?peer, reason = %why, "downstream node lost");
+                    if let Some(passed_over) = self.writes.service.log_limits.below_lost.due() {
+                        let peer = socket.and_then(|socket| socket.peer_addr());
+                        tracing::info!(block = %self.block, ?peer, reason = %why, passed_over, "downstream node lost");
+                    }
                 }
                 Step::Unsound { offset } => {
-                    tracing::warn!(block = %self.block, offset, "bytes that came do not match their checksum");
+                    if let Some(passed_over) = self.writes.service.log_limits.unsound.due() {
+                        let block = self.block;
+                        tracing::warn!(%block, offset, passed_over, "bytes that came do not match their checksum");
+                    }
                 }
                 Step::Refused(error) => {
-                    let wrong = matches!(error, BufferError::Wire(_));
-                    tracing::warn!(block = %self.block, %error, wrong, "packet refused");
+                    if let Some(passed_over) = self.writes.service.log_limits.packet_refused.due() {
+                        let wrong = matches!(error, BufferError::Wire(_));
+                        tracing::warn!(block = %self.block, %error, wrong, passed_over, "packet refused");
+                    }
                 }
             }
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use types::limits::OP_MESSAGE_LEN_MAX;
 use wire::packet::Parsed;
 use wire::small::{self, SmallFrame, SmallWrite};
-use wire::{BlockScope, OpHeader, PacketFrame, PacketHeader, PipelineAck, Status, WireError, delimited};
+use wire::{BlockScope, Op, OpHeader, PacketFrame, PacketHeader, PipelineAck, Status, WireError, delimited};
 
 /// What every frame that is expected comes within, unless the story says otherwise.
 pub(super) const SOON: Duration = Duration::from_secs(10);
@@ -180,6 +180,13 @@ impl Heard {
         }
         SPEC.verify(data, sums).map_err(|at| format!("packet {} does not verify at {at}", header.seqno))
     }
+}
+
+/// What opens an operation.
+pub(super) fn operation(op: Op, message: &impl Message) -> Vec<u8> {
+    let mut bytes = OpHeader { op }.encode().to_vec();
+    delimited::put(message, &mut bytes);
+    bytes
 }
 
 /// A packet with bytes of a block.

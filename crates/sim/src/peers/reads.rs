@@ -1,7 +1,7 @@
 //! Reads with a script at one end: a reader at a datanode of ours, a source for a reader of ours, and a node that gets a
 //! copy.
 
-use super::line::{Heard, Line, Missing, SOON, answer, packet};
+use super::line::{Heard, Line, Missing, SOON, answer, operation, packet};
 use super::{FILE, GENERATION, HOME, SCRIPTED, Stage, Told, host, must, token};
 use crate::datanode::Datanode;
 use crate::platter::{Identity, SPEC};
@@ -16,7 +16,6 @@ use types::{BlockId, ChecksumKind, Generation};
 use wire::{Op, PacketHeader, Status};
 use xfer::fault::Fault;
 use xfer::read::{Extent, Outcome};
-use xfer::request::encode;
 
 const CHUNK: usize = SPEC.chunk_len as usize;
 const SILENT: Duration = Duration::from_secs(20);
@@ -133,7 +132,7 @@ fn request(block: BlockId, generation: Generation, range: &Range<usize>, with_su
         send_checksums: Some(with_sums),
         caching_strategy: None,
     };
-    encode(Op::ReadBlock, &read)
+    operation(Op::ReadBlock, &read)
 }
 
 // ── a source ──
@@ -157,6 +156,10 @@ enum Sent {
     UnknownChecksum,
     WrongStart,
     Silent,
+    /// Byte by byte, each in time.
+    Trickles,
+    /// It says that it is at it, and never more.
+    Busy,
     Leaves,
     Garbage,
 }
@@ -176,6 +179,8 @@ const SENT: &[Sent] = &[
     Sent::UnknownChecksum,
     Sent::WrongStart,
     Sent::Silent,
+    Sent::Trickles,
+    Sent::Busy,
     Sent::Leaves,
     Sent::Garbage,
 ];
@@ -224,6 +229,13 @@ async fn source(mut line: Line, way: Sent, (tag, len): (u64, usize), verdict: Rc
     }
     let info = proto::ReadOpChecksumInfoProto { checksum, chunk_offset };
     let info = (way != Sent::NoChecksum).then_some(info);
+    if way == Sent::Busy {
+        for _ in 0..20 {
+            line.say_message(&answer(Status::IN_PROGRESS)).await;
+            line.sim.sleep(SILENT / 4).await;
+        }
+        return Ok(());
+    }
     let status = if way == Sent::Refuses { Status::ERROR } else { Status::SUCCESS };
     line.say_message(&proto::BlockOpResponseProto { read_op_checksum_info: info, ..answer(status) }).await;
     if matches!(way, Sent::Refuses | Sent::NoChecksum | Sent::UnknownChecksum | Sent::WrongStart) {
@@ -260,6 +272,13 @@ async fn source(mut line: Line, way: Sent, (tag, len): (u64, usize), verdict: Rc
         }
         if is_wrong && way == Sent::Silent {
             line.drop_all(Duration::from_secs(100)).await;
+            return Ok(());
+        }
+        if is_wrong && way == Sent::Trickles {
+            for byte in bytes.chunks(1).take(20) {
+                line.say(byte).await;
+                line.sim.sleep(SILENT / 4).await;
+            }
             return Ok(());
         }
         if !line.say(&bytes).await || is_wrong && way == Sent::Leaves {

@@ -39,7 +39,7 @@ fn outgoing(stage: &Stage, targets: &[usize], synced: bool) -> (OutgoingRequest,
         chunk_len: SPEC.chunk_len,
         pool: String::new(),
         token: token(),
-        targets: targets.iter().map(ToString::to_string).collect(),
+        targets: targets.iter().map(|node| format!("10.0.0.{node}:9866")).collect(),
         synced,
     };
     (OutgoingRequest { header, body: body.into() }, block, tag, len)

@@ -1,7 +1,7 @@
 //! A writer as HDFS's own clients are, against datanodes of ours: packets, heartbeats and syncs at any time, overlaps
 //! after a flush inside of a chunk; and one that does what no writer may do.
 
-use super::line::{Line, Missing, SOON, packet};
+use super::line::{Line, Missing, SOON, operation, packet};
 use super::{GENERATION, Stage, Told, host, must, token};
 use crate::client::member;
 use crate::platter::SPEC;
@@ -12,7 +12,6 @@ use std::rc::Rc;
 use std::time::Duration;
 use types::BlockId;
 use wire::{Abilities, Op, PacketHeader, PipelineAck, Status};
-use xfer::request::encode;
 
 const CHUNK: usize = SPEC.chunk_len as usize;
 
@@ -50,7 +49,7 @@ pub(super) fn request(stage: &Stage, block: BlockId, nodes: &[usize], keepalives
         stream,
         ..Default::default()
     };
-    encode(Op::WriteBlock, &write)
+    operation(Op::WriteBlock, &write)
 }
 
 impl StockWriter {
@@ -185,6 +184,8 @@ enum Wrong {
     Cut,
     /// Nothing more comes.
     Silent,
+    /// A packet comes byte by byte, and would take an hour.
+    Trickles,
 }
 
 const WRONG: &[Wrong] = &[
@@ -198,6 +199,7 @@ const WRONG: &[Wrong] = &[
     Wrong::Garbage,
     Wrong::Cut,
     Wrong::Silent,
+    Wrong::Trickles,
 ];
 
 /// The node lives on, and takes nothing that was not sent in order.
@@ -244,7 +246,7 @@ pub(super) async fn broken(stage: Rc<Stage>) -> Told {
             bytes.truncate(sim.below(bytes.len()));
             bytes
         }
-        Wrong::Silent => Vec::new(),
+        Wrong::Silent | Wrong::Trickles => Vec::new(),
     };
     writer.line.say(&bytes).await;
     match wrong {
@@ -259,6 +261,14 @@ pub(super) async fn broken(stage: Rc<Stage>) -> Told {
             sim.sleep(Duration::from_secs(119)).await;
             let heard = writer.line.hear_end();
             must(heard.await.is_ok(), || "a silent writer is kept".to_owned())?;
+        }
+        Wrong::Trickles => {
+            let bytes = packet(PacketHeader { data_len: rest, ..header }, writer.tag);
+            for byte in bytes.chunks(1).take(8) {
+                writer.line.say(byte).await;
+                sim.sleep(Duration::from_secs(20)).await;
+            }
+            writer.line.hear_end().await.map_err(|why| format!("a packet that trickles: {why}"))?;
         }
         // What it begins with may be the beginning of a packet.
         Wrong::Garbage | Wrong::Cut => {}

@@ -21,7 +21,8 @@ use wire::BlockScope;
 use wire::small::{SmallAnswer, SmallWrite};
 use xfer::small::stock::{Leased, Wish, sure_until};
 use xfer::small::{
-    ATTEMPT_COUNT_MAX, Fanout, Held, LATE_MAX, Memory, OutgoingRequest, Request, Server, ServerLimits, Verdict, batch,
+    ATTEMPT_COUNT_MAX, Checked, Fanout, Held, LATE_MAX, Memory, OutgoingRequest, Request, Server, ServerLimits,
+    Verdict, batch,
 };
 
 pub(crate) use link::RequestConnections;
@@ -116,8 +117,8 @@ impl Datanode {
 
     async fn write_small(self: Rc<Self>, request: &Request<Taken>) -> SmallAnswer {
         let header = &request.frame.header;
-        let scope = match request.check(None) {
-            Ok(scope) => scope,
+        let Checked { scope, targets } = match request.check(None) {
+            Ok(checked) => checked,
             Err(why) => return Fanout::refused(header.number, why),
         };
         let (block, generation) = (BlockId(header.block), Generation(header.generation));
@@ -132,8 +133,8 @@ impl Datanode {
         // They go on though nobody waits for them any more.
         let (node, own) = (Rc::clone(&self), Rc::clone(&ended));
         self.sim.spawn(host, async move { end(0, &own, node.put_small(job).await) });
-        for (place, target) in (1..).zip(&header.targets) {
-            let number = target.parse().expect("the simulation's clients send numbers");
+        for (place, target) in (1..).zip(targets) {
+            let number = World::node_number(World::node_of_addr(&target.to_string()));
             let outgoing = OutgoingRequest { header: Fanout::onward(header), body: request.body() };
             let (node, ended) = (Rc::clone(&self), Rc::clone(&ended));
             self.sim.spawn(host, async move {
@@ -344,7 +345,7 @@ impl Client {
             chunk_len: SPEC.chunk_len,
             pool: String::new(),
             token: BlockScope { file: lease.grant.file, home }.encode().into(),
-            targets: others.iter().map(|node| World::node_number(*node).to_string()).collect(),
+            targets: others.iter().map(|node| format!("10.0.0.{}:9866", World::node_number(*node))).collect(),
             synced,
         };
         let outgoing = OutgoingRequest { header, body: body.into() };

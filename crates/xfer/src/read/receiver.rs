@@ -10,7 +10,8 @@
 //!
 //! Promise: data is copied once, by the kernel, but for chunks that the caller has no room for as a whole, and for
 //! bytes that came along with the answer. The machine holds one chunk, the checksums of one packet and what came ahead,
-//! which the longest packet bounds.
+//! which the longest packet bounds. Of the time that the node is waited for, none that is as long as `stall` brings
+//! less than [`PROGRESS_PER_S`] wants.
 
 use super::incoming::{Given, Incoming};
 use super::range::{Extent, Range, Room};
@@ -26,14 +27,23 @@ use wire::Op;
 /// Bytes asked of the kernel with an answer: the answer, the first packet's head, and the data of a small read.
 const ANSWER_AHEAD_LEN: usize = 8 << 10;
 
+/// A node that brings less is as good as one that brings nothing: it could hold a reader for days. An eighth of a slow
+/// link of 1 Mbit/s.
+const PROGRESS_PER_S: u128 = 16 << 10;
+/// No more than that is wanted within `stall`, however long it is: a disk may be busy for a while.
+const PROGRESS_LEN_MAX: usize = 64 << 10;
+
 #[derive(Debug)]
 pub struct Receiver {
     front: Front,
     range: Range,
     extent: Extent,
-    /// How long the node may bring nothing while it is waited for.
+    /// How long the node may bring nothing, or too little, while it is waited for.
     stall: Duration,
     waits_since: Option<Duration>,
+    /// Since the node last brought enough: how long it was waited for, and the bytes that came.
+    waited: Duration,
+    came_len: usize,
     state: State,
 }
 
@@ -49,7 +59,7 @@ pub fn request(
     token: proto::TokenProto,
     client_name: String,
     range: Range,
-) -> Vec<u8> {
+) -> Result<Vec<u8>, Fault> {
     let read = proto::OpReadBlockProto {
         header: proto::ClientOperationHeaderProto {
             base_header: proto::BaseHeaderProto { block, token: Some(token), trace_info: None },
@@ -67,7 +77,8 @@ impl Receiver {
     /// The request was sent. `front`: what came on the connection behind the operation before.
     pub fn new(range: Range, extent: Extent, stall: Duration, front: Front) -> Self {
         assert!(range.from <= range.end, "a range from {} to {}", range.from, range.end);
-        Self { front, range, extent, stall, waits_since: None, state: State::Answer(Awaiting::default()) }
+        let (waits_since, waited, came_len) = (None, Duration::ZERO, 0);
+        Self { front, range, extent, stall, waits_since, waited, came_len, state: State::Answer(Awaiting::default()) }
     }
 
     /// Awaits the answer: what covers the packets. `None`: bytes must come first.
@@ -78,6 +89,10 @@ impl Receiver {
         };
         let (consumed, answer) = awaiting.on_bytes(self.front.bytes())?;
         self.front.consume(consumed);
+        if awaiting.heard_count() > 0 {
+            // Else a node could have a reader wait for ever.
+            return Err(protocol("a keepalive, which no read is answered with"));
+        }
         let Some(answer) = answer else { return Ok(None) };
         let info = answer?.read_op_checksum_info.ok_or_else(|| protocol("no checksum in its answer"))?;
         let spec = info.checksum.spec().ok_or_else(|| {
@@ -89,6 +104,7 @@ impl Receiver {
             return Err(Fault::Protocol(format!("it begins at {start}, asked for {}", self.range.from)));
         }
         self.state = State::Packets(Incoming::new(spec, self.range, self.extent, start));
+        self.on_progress();
         Ok(Some(spec))
     }
 
@@ -116,11 +132,17 @@ impl Receiver {
     }
 
     /// So many bytes came into the room; none: the node closed the connection.
-    pub fn on_received(&mut self, len: usize) -> Result<(), Fault> {
+    pub fn on_received(&mut self, now: Duration, len: usize) -> Result<(), Fault> {
         if len == 0 {
             return Err(Fault::closed());
         }
-        self.waits_since = None;
+        if let Some(since) = self.waits_since.take() {
+            self.waited += now.saturating_sub(since);
+        }
+        self.came_len += len;
+        if self.came_len >= self.progress_len() {
+            self.on_progress();
+        }
         let direct_len = match &mut self.state {
             State::Answer(_) => 0,
             State::Packets(incoming) => incoming.on_received(len),
@@ -129,13 +151,24 @@ impl Receiver {
         Ok(())
     }
 
+    /// Every byte is held against what is awaited, so what came is a part of the range, but for heads and checksums.
+    fn on_progress(&mut self) {
+        (self.waited, self.came_len) = (Duration::ZERO, 0);
+    }
+
+    /// Bytes that `stall` is to bring. The rest of a range may be less: then all of it.
+    fn progress_len(&self) -> usize {
+        let len = self.stall.as_millis() * PROGRESS_PER_S / 1000;
+        usize::try_from(len).map_or(PROGRESS_LEN_MAX, |len| len.min(PROGRESS_LEN_MAX))
+    }
+
     /// The connection has nothing now. From then on the node is waited for, until something comes.
     pub fn on_blocked(&mut self, now: Duration) {
         self.waits_since.get_or_insert(now);
     }
 
     pub fn poll_timeout(&self) -> Option<Duration> {
-        self.waits_since.map(|since| since.saturating_add(self.stall))
+        self.waits_since.map(|since| since.saturating_add(self.stall.saturating_sub(self.waited)))
     }
 
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Fault> {
@@ -168,7 +201,8 @@ impl Receiver {
     }
 
     /// What came behind the end, for the next operation.
-    pub fn into_front(self) -> Front {
+    pub fn into_front(mut self) -> Front {
+        self.front.give_back();
         self.front
     }
 

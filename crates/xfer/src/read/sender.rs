@@ -13,6 +13,7 @@ use super::late::Late;
 use super::plan::{Plan, Stored};
 use super::verdict;
 use crate::answer::{Awaiting, Refused, success};
+use crate::fault::Fault;
 use crate::request::encode;
 use hdfs::proto::{self, BlockConstructionStage as Stage};
 use std::ops::Range;
@@ -97,7 +98,11 @@ pub struct CopyTarget {
 }
 
 /// Opens a copy of all of a replica on another node: a write of its own kind, with nobody behind.
-pub fn copy_request(header: &proto::ClientOperationHeaderProto, stored: Stored, target: CopyTarget) -> Vec<u8> {
+pub fn copy_request(
+    header: &proto::ClientOperationHeaderProto,
+    stored: Stored,
+    target: CopyTarget,
+) -> Result<Vec<u8>, Fault> {
     let mut header = header.clone();
     header.base_header.block.generation_stamp = stored.generation.0;
     header.base_header.block.num_bytes = Some(stored.len);

@@ -23,7 +23,7 @@ mod verdict;
 pub use caller::{Caller, CallerLimits, OutgoingRequest};
 pub use fanout::{Fanout, LATE_MAX};
 pub use memory::{Held, Memory};
-pub use request::Request;
+pub use request::{Checked, Request};
 pub use server::{Server, ServerError, ServerLimits};
 pub use stock::Stock;
 pub use verdict::Verdict;

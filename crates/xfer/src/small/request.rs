@@ -1,6 +1,8 @@
 //! A request that came whole, and what must be right with it before a byte of it is put.
 
 use bytes::Bytes;
+use std::net::{IpAddr, SocketAddr};
+use types::excerpt;
 use types::mutation::{Mutation, is};
 use wire::BlockScope;
 use wire::small::SmallFrame;
@@ -14,31 +16,52 @@ pub struct Request<H> {
     pub held: H,
 }
 
+/// What a request asks for that may be carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Whose the block is.
+    pub scope: BlockScope,
+    /// To whom it goes on. A name would have to be looked up, which whoever sends many of them could make slow.
+    pub targets: Vec<SocketAddr>,
+}
+
 impl<H> Request<H> {
     pub fn number(&self) -> u64 {
         self.frame.header.number
     }
 
-    /// Whose block it is. `Err`: it cannot be put here, for this reason.
-    pub fn check(&self, pool: Option<&str>) -> Result<BlockScope, String> {
+    /// `Err`: it cannot be put here, for this reason.
+    pub fn check(&self, pool: Option<&str>) -> Result<Checked, String> {
         let header = &self.frame.header;
         if header.block >> 63 != 0 {
             return Err("erasure-coded blocks are not served".to_owned());
         }
         if pool.is_some_and(|pool| pool != header.pool) {
-            return Err(format!("block pool {:?} is not here", header.pool));
+            return Err(format!("block pool {} is not here", excerpt(&header.pool)));
         }
         let scope = BlockScope::decode(&header.token).map_err(|error| error.to_string())?;
         let scope = scope.ok_or("the token does not tell whose the block is")?;
+        let addr =
+            |text: &String| target_addr(text).ok_or_else(|| format!("{} is no address of a node", excerpt(text)));
+        let targets = header.targets.iter().map(addr).collect::<Result<_, _>>()?;
         let (data, sums) = (&self.bytes[self.frame.data.clone()], &self.bytes[self.frame.sums.clone()]);
         if self.frame.spec.verify(data, sums).is_err() && !is(Mutation::PutUnverified) {
             return Err("the bytes do not match their checksums".to_owned());
         }
-        Ok(scope)
+        Ok(Checked { scope, targets })
     }
 
     /// Checksums and data, as they go on to others.
     pub fn body(&self) -> Bytes {
         self.bytes.slice(self.frame.sums.start..self.frame.data.end)
     }
+}
+
+/// `ip:port`, as clients of all versions write it: an address of IPv6 may stand in brackets or not.
+fn target_addr(text: &str) -> Option<SocketAddr> {
+    let plain = || {
+        let (ip, port) = text.rsplit_once(':')?;
+        Some(SocketAddr::new(ip.parse::<IpAddr>().ok()?, port.parse().ok()?))
+    };
+    text.parse().ok().or_else(plain)
 }

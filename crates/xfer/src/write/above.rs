@@ -11,6 +11,7 @@
 //! stream's thread busy, so a driver keeps this where another thread can send keepalives meanwhile.
 
 use super::limits::Limits;
+use crate::answer::cut;
 use hdfs::proto::BlockOpResponseProto;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
@@ -39,10 +40,10 @@ impl Above {
         self.takes_keepalives
     }
 
-    /// Appends the answer to the setup; what follows it are acks.
+    /// Appends the answer to the setup, its texts cut; what follows it are acks.
     pub fn put_answer(&mut self, answer: &BlockOpResponseProto) {
         assert!(!self.answered, "a setup is answered once");
-        delimited::put(answer, &mut self.out);
+        delimited::put(&cut(answer.clone()), &mut self.out);
         self.answered = true;
     }
 
@@ -104,5 +105,22 @@ impl Above {
         if now < since + limits.below_silent {
             self.put_keepalive(now, limits);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::{LEN_MAX, TEXT_LEN_MAX};
+
+    /// A client may name a node with a megabyte, and take no byte of the answer that repeats it.
+    #[test]
+    fn an_answer_repeats_no_more_than_is_read() {
+        let text = Some("ü".repeat(1 << 20));
+        let mut above = Above::new(false, Duration::ZERO);
+        above.put_answer(&BlockOpResponseProto { first_bad_link: text.clone(), message: text, ..Default::default() });
+        let answer = delimited::split(above.out(), "answer", LEN_MAX).unwrap().expect("it is whole").0;
+        let answer: BlockOpResponseProto = delimited::decode(answer, "answer").unwrap();
+        assert_eq!(answer.message.map(|text| text.len()), Some(TEXT_LEN_MAX));
     }
 }

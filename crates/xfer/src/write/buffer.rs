@@ -105,6 +105,11 @@ impl<M: Memory> PacketBuffer<M> {
         &self.bytes
     }
 
+    /// All that came was consumed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
     /// Forgets what ends at `at`.
     pub(super) fn consume(&mut self, at: usize) {
         self.start = at;

@@ -10,7 +10,8 @@ pub struct Limits {
     /// The answer to the setup, and `per_node` more for each node behind it. Clients wait 60 s.
     pub setup: Duration,
     pub per_node: Duration,
-    /// A writer that sends nothing for so long is gone; clients send a heartbeat each 30 s.
+    /// A writer that sends nothing for so long is gone, and one whose packet is not whole so long after its first byte;
+    /// clients send a heartbeat each 30 s.
     pub writer_silent: Duration,
     /// A node below that owes an answer or takes no bytes for so long is gone, with `per_node` as above.
     pub below_silent: Duration,

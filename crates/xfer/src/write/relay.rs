@@ -81,6 +81,8 @@ pub struct Relay<M> {
     lost: VecDeque<(usize, Lost)>,
     /// When something last came from above.
     above_heard: Duration,
+    /// Since when a packet is here that is not whole. The memory that it takes is others' memory.
+    packet_began: Option<Duration>,
     ending: Option<Ending>,
 }
 
@@ -108,6 +110,7 @@ impl<M: Memory> Relay<M> {
             actions: VecDeque::new(),
             lost: VecDeque::new(),
             above_heard: now,
+            packet_began: None,
             ending: None,
         };
         for (place, joined) in below.iter().enumerate() {
@@ -231,9 +234,11 @@ impl<M: Memory> Relay<M> {
         below.until().filter(|_| owes)
     }
 
-    /// A run in hand is brought to its end first.
+    /// A run in hand is brought to its end first. A packet is to be whole as soon as another byte is to come: a writer
+    /// that sends byte by byte would hold its memory for ever.
     fn above_until(&self) -> Option<Duration> {
-        self.run.is_over().then(|| self.above_heard + self.limits.writer_silent)
+        let heard = self.packet_began.unwrap_or(self.above_heard).min(self.above_heard);
+        self.run.is_over().then(|| heard + self.limits.writer_silent)
     }
 
     /// When those above must hear from this node, if they wait for it: it owes an answer, or bytes came since its last
@@ -321,7 +326,7 @@ impl<M: Memory> Relay<M> {
 
     /// Takes all packets that are here to their end, as many at once as came.
     fn take(&mut self, now: Duration) -> Result<(), BufferError> {
-        let Self { buffer, run, link, actions, .. } = self;
+        let Self { buffer, run, link, actions, packet_began, .. } = self;
         let mut given = Vec::new();
         buffer.run(|at, frame| {
             let packet = Packet {
@@ -342,6 +347,8 @@ impl<M: Memory> Relay<M> {
                 }
             }
         })?;
+        // Of a packet behind a run, the time begins when that is done with.
+        *packet_began = if run.is_over() && !buffer.is_empty() { packet_began.or(Some(now)) } else { None };
         if !self.run.forward.is_empty() {
             self.below.iter_mut().flatten().for_each(|below| below.begin(now));
         }

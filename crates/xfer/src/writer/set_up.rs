@@ -62,6 +62,11 @@ impl SetUp {
         // Nodes of ours say that they are still at it.
         let is_hasty = *spare && request.stream.is_some();
         let connect_max = if is_hasty { patience.connect.min(patience.stalled) } else { patience.connect };
+        let (request_bytes, state) = match crate::request::encode(Op::WriteBlock, request) {
+            _ if nodes.is_empty() => (Vec::new(), failed(Fault::Protocol("no nodes".into()))),
+            Ok(bytes) => (bytes, State::Connecting),
+            Err(fault) => (Vec::new(), failed(fault)),
+        };
         Self {
             nodes: nodes.clone(),
             spare: *spare,
@@ -70,8 +75,8 @@ impl SetUp {
             patience,
             silence_max: if is_hasty { patience.stalled } else { answer_max },
             answer_max,
-            state: if nodes.is_empty() { failed(Fault::Protocol("no nodes".into())) } else { State::Connecting },
-            request: crate::request::encode(Op::WriteBlock, request),
+            state,
+            request: request_bytes,
             sent_len: 0,
             awaiting: Awaiting::default(),
             inbox: Vec::new(),

@@ -68,6 +68,15 @@ fn answers_and_the_acks_behind_them_may_come_in_any_pieces() {
     }
 }
 
+/// A server may give a token of any length.
+#[test]
+fn a_request_that_no_node_takes_is_a_fault() {
+    let mut opening = ours(2);
+    opening.request.header.client_name = "x".repeat(1 << 20);
+    let set_up = SetUp::new(Duration::ZERO, &opening, PATIENCE);
+    assert!(set_up.is_over() && fault(set_up).1.ends_with("which no server takes"));
+}
+
 #[test]
 fn each_part_has_its_time() {
     let until = |set_up: &SetUp| set_up.poll_timeout().unwrap();

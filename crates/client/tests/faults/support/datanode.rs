@@ -35,6 +35,8 @@ pub(crate) enum Trick {
     },
     /// Takes everything, the end too, and closes without a word.
     CutAtEnd,
+    /// Says for ten seconds that it is still at it, as often as it can.
+    Flood,
 }
 
 pub(crate) struct Node {
@@ -62,7 +64,8 @@ struct Visible(Arc<Book>);
 impl Service for Visible {
     async fn call(&self, call: Call) -> Result<bytes::Bytes, Exception> {
         let request: GetReplicaVisibleLengthRequestProto = call.request()?;
-        let length = self.0.state().blocks[&request.block.block_id].0.len() as u64;
+        let state = self.0.state();
+        let length = state.visible_len.unwrap_or(state.blocks[&request.block.block_id].0.len() as u64);
         Ok(GetReplicaVisibleLengthResponseProto { length }.encode_to_vec().into())
     }
 }
@@ -216,6 +219,15 @@ impl Node {
         wire.send(&out).await?;
         if request.stage() == op_write_block_proto::BlockConstructionStage::PipelineCloseRecovery {
             return Ok(());
+        }
+        if let Trick::Flood = trick {
+            let mut piece = Vec::new();
+            (0..10_000).for_each(|_| PipelineAck::KEEPALIVE.put(&mut piece));
+            let clock = ::io::SystemClock::new();
+            while ::io::Clock::monotonic(&clock) < Duration::from_secs(10) {
+                wire.send(&piece).await?;
+            }
+            return Err(io::ErrorKind::BrokenPipe.into());
         }
         for number in 0.. {
             let frame = wire.packet().await?;

@@ -31,6 +31,10 @@ pub(crate) struct State {
     pub(crate) unready: usize,
     /// The last block of every file is being written.
     pub(crate) open: bool,
+    /// What the datanodes show of an open block, if not what they have.
+    pub(crate) visible_len: Option<u64>,
+    /// What is in every directory.
+    pub(crate) listed: Vec<HdfsFileStatusProto>,
     /// What it states in getServerDefaults.
     pub(crate) abilities: Option<u64>,
     /// Its tokens name the file of a block, as those of our servers do.
@@ -243,6 +247,10 @@ impl State {
                 self.pipeline = request.new_nodes.iter().map(|node| node.xfer_port).collect();
                 assert!(request.new_block.generation_stamp > request.old_block.generation_stamp);
                 encoded(UpdatePipelineResponseProto {})
+            }
+            "getListing" => {
+                let dir_list = DirectoryListingProto { partial_listing: self.listed.clone(), remaining_entries: 0 };
+                encoded(GetListingResponseProto { dir_list: Some(dir_list) })
             }
             "complete" => {
                 let request: CompleteRequestProto = call.request()?;
