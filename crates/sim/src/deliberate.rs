@@ -46,7 +46,7 @@ const UNSURE: &[&str] = &["is sure to lead and has entry"];
 
 pub const DELIBERATE: &[Deliberate] = &[
     // ── metadata server: who leads, what is acknowledged ──
-    whole(Mutation::StaleReads, 20, &["no order explains"]),
+    whole(Mutation::StaleReads, 27, &["no order explains"]),
     whole(
         Mutation::LogWithoutSync,
         0,
@@ -68,20 +68,20 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::DeleteInSafeMode, 1, &["in safe mode"]),
     whole(Mutation::ForgetSafeMode, 0, &["in safe mode"]),
     whole(Mutation::DeleteLeased, 2, LOST),
-    whole(Mutation::DeleteSurplusUnasked, 20, LOST),
+    whole(Mutation::DeleteSurplusUnasked, 76, LOST),
     whole(Mutation::TrustDamagedOthers, 2, &["the only sound copy"]),
-    rolling(Mutation::SkipSecondLook, 20, &["which it should have"]),
+    rolling(Mutation::SkipSecondLook, 40, &["which it should have"]),
     whole(Mutation::KeepElsewhere, 0, RESTLESS),
     whole(Mutation::KeepRemoved, 7, RESTLESS),
     whole(Mutation::RemoveUnemptied, 1, RESTLESS),
     // ── copies ──
-    whole(Mutation::ForgetShortPuts, 20, RESTLESS),
+    whole(Mutation::ForgetShortPuts, 32, RESTLESS),
     whole(Mutation::ForgetDamage, 9, &["it does not come to rest", "the only sound copy"]),
     whole(Mutation::WholeUnanswered, 8, RESTLESS),
-    whole(Mutation::WaitForMissing, 20, RESTLESS),
-    rolling(Mutation::JoinUncopied, 20, LOST),
+    whole(Mutation::WaitForMissing, 49, RESTLESS),
+    rolling(Mutation::JoinUncopied, 51, LOST),
     whole(Mutation::WholePipelinesOnly, 2, &["has room for it"]),
-    whole(Mutation::HastyDrain, 20, LOST),
+    whole(Mutation::HastyDrain, 152, LOST),
     // ── the rest of the metadata server ──
     whole(Mutation::UncountedRenames, 1, &["has counted", "levels below it"]),
     whole(Mutation::BelieveCopies, 13, &["two processes are node"]),
@@ -95,10 +95,10 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::AckBeforeStore, 0, &["peers: ", "cannot be read", "but Promise", "it does not come to rest"]),
     whole(Mutation::PutWithoutSync, 0, LOST_OR_PEERS),
     whole(Mutation::TrustFullDisk, 20, &["durable after a sync of it has failed"]),
-    whole(Mutation::UnfencedWriters, 20, &["in its recovery"]),
+    whole(Mutation::UnfencedWriters, 69, &["in its recovery"]),
     whole(Mutation::ForgetDeletions, 0, RESTLESS),
     whole(Mutation::CopyUnverified, 14, &["peers: ", "contradict each other", "read a wrong byte", "has a wrong byte"]),
-    whole(Mutation::CopyInPlace, 20, &["to a copy that failed"]),
+    whole(Mutation::CopyInPlace, 33, &["to a copy that failed"]),
     // ── streams of writes ──
     whole(Mutation::NoKeepalives, 15, PEERS),
     whole(Mutation::NeverStalled, 16, PEERS),
@@ -132,9 +132,9 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::CloseTooSoon, 0, LOST_OR_PEERS),
     // ── reads, and copies by reading ──
     whole(Mutation::ReadUnverified, 0, &["peers: ", "read a wrong byte"]),
-    whole(Mutation::MisplacedPackets, 20, PEERS),
+    whole(Mutation::MisplacedPackets, 26, PEERS),
     whole(Mutation::EndShort, 6, PEERS),
-    whole(Mutation::LeaveEnd, 20, PEERS),
+    whole(Mutation::LeaveEnd, 28, PEERS),
     whole(Mutation::ServeStale, 5, PEERS),
     whole(Mutation::ServeShort, 6, PEERS),
     whole(Mutation::UnroundedEnds, 2, PEERS),

@@ -268,7 +268,13 @@ pub(super) async fn broken(stage: Rc<Stage>) -> Told {
                 writer.line.say(byte).await;
                 sim.sleep(Duration::from_secs(20)).await;
             }
-            writer.line.hear_end().await.map_err(|why| format!("a packet that trickles: {why}"))?;
+            loop {
+                match writer.line.hear_ack(SOON).await {
+                    Ok(ack) if ack.is_keepalive() => {}
+                    Err(Missing::End) => break,
+                    other => return Err(format!("a packet that trickles is answered by {other:?}")),
+                }
+            }
         }
         // What it begins with may be the beginning of a packet.
         Wrong::Garbage | Wrong::Cut => {}
