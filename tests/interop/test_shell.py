@@ -115,10 +115,10 @@ def test_df_and_replication(dfs, root, home):
     assert root.stat(f"{home}/f")["replication"] == 2
 
 
-def test_missing_paths_end_with_1(dfs, home):
+def test_missing_paths_end_with_1(dfs, home, tmp_path):
     for words in (
         ("-ls", f"{home}/missing"), ("-cat", f"{home}/missing"), ("-rm", f"{home}/missing"), ("-mv", f"{home}/missing", f"{home}/x"),
-        ("-get", f"{home}/missing", "/tmp/x"), ("-checksum", f"{home}/missing"), ("-count", f"{home}/missing"), ("-mkdir", f"{home}/a/b"),
+        ("-get", f"{home}/missing", tmp_path / "x"), ("-checksum", f"{home}/missing"), ("-count", f"{home}/missing"), ("-mkdir", f"{home}/a/b"),
     ):  # fmt: skip
         done = dfs(*words, check=False)
         assert done.returncode == 1, words
