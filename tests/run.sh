@@ -5,7 +5,7 @@
 #   tests/run.sh quick                 what to run every few minutes: pure crates, 200 seeds, each client once each way
 #   tests/run.sh rust                  format, clippy, cargo test
 #   tests/run.sh sim [SEEDS]           whole clusters under faults, 2000 seeds or FROM..TO; groups of metadata servers alone
-#   tests/run.sh coverage [SEEDS]      lines of the metadata server's crates that seeds 0..300 of the simulation pass
+#   tests/run.sh coverage [SEEDS]      lines of the pure crates and the metadata server that seeds 0..300 of the simulation pass
 #   tests/run.sh prepare               only install what the real clients need
 #   tests/run.sh interop [PYTEST...]   real clients against a real store; arguments go to pytest
 #
@@ -127,7 +127,7 @@ coverage() {
   say "lines"
   "$tools/llvm-profdata" merge -o target/coverage/all.profdata target/coverage/*.profraw
   "$tools/llvm-cov" export -summary-only -instr-profile target/coverage/all.profdata "$bin" |
-    python3 tests/coverage.py lead:90 namespace:90 blocks:90 metad:75
+    python3 tests/coverage.py lead:90 namespace:90 blocks:90 xfer:90 metad:75
 }
 
 interop() {
