@@ -41,8 +41,8 @@ pub fn tell(text: &str) {
 
 const TOLD: &str = "told: ";
 
-/// Runs the test `victim` of the calling test program, under strace, with `dir` (absolute) to work in, and gives all it
-/// did there.
+/// Runs the test `victim` of the calling test program, named by its whole path, under strace, with `dir` (absolute) to
+/// work in, and gives all it did there.
 pub fn life(victim: &str, dir: &Path) -> Disk {
     life_with(victim, dir, None)
 }

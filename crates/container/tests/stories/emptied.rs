@@ -1,0 +1,121 @@
+//! Containers that hold nothing any more leave nothing behind, and take replicas again as if nothing had been.
+
+use crate::support::*;
+use container::{Durability, Options, Volume};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use types::{BlockId, ContainerId, Generation};
+
+/// Flushes without a put until a container counts as quiet, and one more.
+const QUIET_FLUSHES: usize = 5;
+/// Of a small replica, which lies in the pack, and of one that has files of its own.
+const LENS: [usize; 2] = [1000, 20_000];
+
+/// No flush comes by itself.
+fn open_still(dir: &Path) -> Volume {
+    Volume::open(dir, Options { flush_interval: Duration::from_secs(3600), ..options() }).unwrap()
+}
+
+fn containers(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(dir.join("containers"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "VERSION")
+        .collect();
+    names.sort();
+    names
+}
+
+fn fill(volume: &Volume) {
+    for (index, len) in (0..).zip(LENS) {
+        put(volume, identity(index, 1001), &pattern(index.into(), len));
+    }
+}
+
+fn empty(volume: &Volume) {
+    (0..LENS.len() as u32).for_each(|index| assert!(volume.delete(block(index), Generation(1001)).unwrap()));
+}
+
+fn be_quiet(volume: &Volume) {
+    (0..QUIET_FLUSHES).for_each(|_| volume.flush_index().unwrap());
+}
+
+#[test]
+fn the_directory_goes_with_the_last_replica_and_comes_with_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let volume = open_still(dir.path());
+        for _ in 0..3 {
+            fill(&volume);
+            be_quiet(&volume);
+            assert_eq!(containers(dir.path()), ["7"]);
+            volume.delete(block(0), Generation(1001)).unwrap();
+            be_quiet(&volume);
+            assert_eq!(containers(dir.path()), ["7"], "it holds one");
+            volume.delete(block(1), Generation(1001)).unwrap();
+            volume.flush_index().unwrap();
+            assert_eq!(containers(dir.path()), ["7"], "another one may come");
+            be_quiet(&volume);
+            assert_eq!(containers(dir.path()), [""; 0]);
+        }
+        fill(&volume);
+    }
+    let volume = open_still(dir.path());
+    for (index, len) in (0..).zip(LENS) {
+        check(&read(&volume, block(index)), &pattern(index.into(), len));
+    }
+}
+
+/// The node ends before anybody saw that the container is empty.
+#[test]
+fn what_was_emptied_before_goes_after_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let volume = open_still(dir.path());
+        fill(&volume);
+        let other = container::Identity { block: BlockId::new(ContainerId(8), 1), ..identity(1, 1001) };
+        put(&volume, container::Identity { home: ContainerId(8), ..other }, &pattern(8, 20_000));
+        empty(&volume);
+        assert_eq!(containers(dir.path()), ["7", "8"]);
+    }
+    let volume = open_still(dir.path());
+    while containers(dir.path()) != ["8"] {
+        std::thread::yield_now(); // the volume's thread looks
+    }
+    fill(&volume);
+    check(&read(&volume, block(1)), &pattern(1, LENS[1]));
+}
+
+#[test]
+fn nobody_is_hindered_who_puts_while_the_container_is_looked_at() {
+    for durability in [Durability::Replicated, Durability::Synced] {
+        let dir = tempfile::tempdir().unwrap();
+        let volume = Volume::open(dir.path(), Options { durability, ..options() }).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    volume.flush_index().unwrap();
+                }
+            });
+            let writer = |first: u32| {
+                let volume = &volume;
+                move || {
+                    for index in (first..100).step_by(2) {
+                        let data = pattern(index.into(), LENS[index as usize / 2 % 2]);
+                        put(volume, identity(index, 1001), &data);
+                        check(&read(volume, block(index)), &data);
+                        volume.delete(block(index), Generation(1001)).unwrap();
+                    }
+                }
+            };
+            let writers = [scope.spawn(writer(0)), scope.spawn(writer(1))];
+            let outcomes = writers.map(std::thread::ScopedJoinHandle::join);
+            done.store(true, Ordering::Relaxed);
+            outcomes.into_iter().for_each(Result::unwrap);
+        });
+        be_quiet(&volume);
+        assert_eq!(containers(dir.path()), [""; 0]);
+    }
+}

@@ -1,0 +1,15 @@
+//! A datanode over real sockets, told as stories: writers, readers, other datanodes, a metadata server and disks that fail.
+
+mod chains;
+mod close_recovery;
+mod contents;
+mod disks;
+mod metad;
+mod random;
+mod reads;
+mod sick_disks;
+mod silence;
+mod small;
+mod speed;
+mod support;
+mod trees;
