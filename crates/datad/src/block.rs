@@ -1,9 +1,9 @@
 //! What operations name besides their block, freed of HDFS's clothes.
 
-use crate::reply::Refusal;
 use hdfs::proto;
 use std::net::{IpAddr, SocketAddr};
 use types::{ChecksumKind, ChecksumSpec};
+use xfer::answer::Refusal;
 
 pub(crate) fn checksum_spec(checksum: &proto::ChecksumProto) -> Result<ChecksumSpec, Refusal> {
     ChecksumKind::from_number(checksum.r#type)

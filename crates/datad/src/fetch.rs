@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_a_source_says_is_cut() {
-        let refused = fault::Fault::Refused { status: 1, message: "no\n".repeat(20_000) };
+        let refused = fault::Fault::Refused { status: wire::Status::ERROR, message: "no\n".repeat(20_000) };
         let Fault::Source { reason, .. } = Fault::from(refused) else { panic!("its fault") };
         assert!(reason.starts_with("no\\nno") && reason.len() < 1000, "{reason}");
     }

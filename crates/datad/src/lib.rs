@@ -50,7 +50,6 @@ mod rate_limit;
 mod read;
 mod read_buffer;
 mod replicas;
-mod reply;
 mod scrub;
 mod small;
 mod status;

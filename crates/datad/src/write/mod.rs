@@ -21,7 +21,6 @@ use crate::block::checksum_spec;
 use crate::budget::Reservation;
 use crate::data_service::DataService;
 use crate::operations::Operation;
-use crate::reply::{Refusal, success};
 use above::Above;
 use container::{Identity, ReopenAsk, ReopenKind, ReplicaError};
 use disk::Disk;
@@ -32,6 +31,7 @@ use std::time::Duration;
 use stream::{Stream, flush_within};
 use types::{BlockId, ChecksumSpec, Generation};
 use wire::{Abilities, Routing};
+use xfer::answer::{Refusal, success};
 use xfer::write::{ANSWER_WAIT, Begin, Ending, Joined, Memory, Mode, Relay, buffer_len};
 
 /// A metadata server that takes longer to hear that a disk is full is not waited for.
@@ -87,7 +87,7 @@ pub(crate) fn serve(writes: &Arc<Writes>, socket: Socket, op: &OpWriteBlockProto
                 tracing::info!(block, why, passed_over, "a write was refused");
             }
             let blame = refused::blame(op, &refusal).filter(|_| !takes_keepalives); // our own read the answer
-            above.put_answer(&refusal.answer());
+            above.put_answer(&refusal.into_answer());
             if let Some(ack) = blame {
                 above.put_ack(&ack);
             }
@@ -146,7 +146,7 @@ fn set_up(service: &DataService, above: &Above, op: &OpWriteBlockProto, came: &[
         return Err(Refusal::unsupported("a replica is copied to one node at a time"));
     }
     let parents = op.stream.as_ref().map_or(&[][..], |stream| &stream.parents);
-    let routing = Routing::decode(parents, op.targets.len()).map_err(|error| Refusal::error(error.to_string()))?;
+    let routing = Routing::decode(parents, op.targets.len())?;
     let packet_len = op.stream.as_ref().and_then(|stream| stream.packet_len);
     let patience = service.crowded() * (op.targets.len() as u32 + 1).min(CROWDED_COUNT_MAX);
     let memory = service.budget.take_within(buffer_len(came, packet_len), op.targets.len(), patience);

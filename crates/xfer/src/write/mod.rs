@@ -32,7 +32,7 @@ mod run;
 
 pub use above::Above;
 pub use buffer::{BufferError, buffer_len};
-pub use join::{ANSWER_LEN_MAX, Join, Joined, NotJoined, op_for_below};
+pub use join::{Join, Joined, op_for_below};
 pub use limits::{ANSWER_WAIT, FLUSH, LINGER, Limits};
 pub use link::{Action, Ending, Event, Failure, Link};
 pub use lost::Lost;

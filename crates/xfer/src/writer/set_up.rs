@@ -3,9 +3,8 @@
 use super::fault::Break;
 use super::opening::Opening;
 use super::stream::{Stream, Terms};
-use crate::answer::{Awaiting, Refused};
+use crate::answer::{Answered, Awaiting, Refusal};
 use crate::fault::Fault;
-use hdfs::proto::BlockOpResponseProto;
 use std::time::Duration;
 use wire::{Abilities, Op};
 
@@ -122,9 +121,9 @@ impl SetUp {
         }
     }
 
-    fn on_answer(&mut self, answer: Result<BlockOpResponseProto, Refused>) {
+    fn on_answer(&mut self, answer: Result<Answered, Refusal>) {
         self.state = match answer {
-            Err(Refused { status, first_bad_link, message }) => {
+            Err(Refusal { status, first_bad_link, message }) => {
                 let node = self.nodes.iter().position(|node| *node == first_bad_link).unwrap_or(0);
                 State::Failed(Break::of(node, Fault::Refused { status, message }))
             }
