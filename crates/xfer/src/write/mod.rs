@@ -38,6 +38,6 @@ pub use link::{Action, Ending, Event, Failure, Link};
 pub use lost::Lost;
 pub use memory::Memory;
 pub use mode::Mode;
-pub use packet::{HEARTBEAT, Packet, Refusal, Reply};
+pub use packet::{BadPacket, Packet};
 pub use relay::{Begin, Relay, Step};
 pub use run::{Piece, Store};
