@@ -49,8 +49,8 @@ async fn copy_to_all(
         let request = copy_request(&op.header, stored(&reader), storage)?;
         let limits = &service.limits;
         let limits = Limits {
-            packet: limits.with_nodes(limits.below_silent_ms, 0),
-            word: limits.with_nodes(limits.setup_ms, 0),
+            packet: Duration::from_millis(limits.below_silent_ms),
+            word: Duration::from_millis(limits.setup_ms),
         };
         let sender = Sender::to_node(plan, sums.clone(), limits, request);
         let copied = copy(service, &reader, sender, target).await;

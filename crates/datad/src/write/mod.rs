@@ -17,7 +17,6 @@ pub(crate) use socket::Socket;
 pub(crate) use writes::Writes;
 
 use crate::admission::Named;
-use crate::block::checksum_spec;
 use crate::budget::Reservation;
 use crate::data_service::DataService;
 use crate::operations::Operation;
@@ -130,7 +129,10 @@ const CROWDED_COUNT_MAX: u32 = 3;
 fn set_up(service: &DataService, above: &Above, op: &OpWriteBlockProto, came: &[u8]) -> Result<Option<Begun>, Refusal> {
     let named = service.admission.block(&op.header.base_header)?;
     let stage = Stage::try_from(op.stage).map_err(|_| Refusal::error(format!("stage {} is not known", op.stage)))?;
-    let spec = checksum_spec(&op.requested_checksum)?;
+    let spec = op
+        .requested_checksum
+        .spec()
+        .ok_or_else(|| Refusal::error(format!("checksum {:?} is not known here", op.requested_checksum)))?;
     let mode = match stage {
         Stage::TransferRbw => Mode::CopyOpen,
         Stage::TransferFinalized => Mode::CopyWhole,

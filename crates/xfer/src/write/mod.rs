@@ -33,7 +33,7 @@ mod run;
 pub use above::Above;
 pub use buffer::{BufferError, buffer_len};
 pub use join::{Join, Joined, op_for_below};
-pub use limits::{ANSWER_WAIT, FLUSH, LINGER, Limits};
+pub use limits::{ANSWER_WAIT, FLUSH, LINGER, Limits, TIME_PER_NODE};
 pub use link::{Action, Ending, Event, Failure, Link};
 pub use lost::Lost;
 pub use memory::Memory;
