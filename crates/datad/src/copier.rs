@@ -14,7 +14,7 @@
 
 use crate::config::Limits;
 use crate::contents::Contents;
-use crate::fetch::{Fault, Fetcher};
+use crate::fetch::{CopyError, Fetcher};
 use crate::operations::{Operation, Operations};
 use crate::rate_limit::RateLimit;
 use crate::replicas::Replicas;
@@ -267,8 +267,8 @@ impl Copier {
             let counted = self.operations.begin(Operation::Repair, || self.replicas.now());
             match counted.answered(self.copy_from(fetcher, order, &source.addr, number)) {
                 Ok(()) => return Ok(()),
-                Err(Fault::Source { reason, corrupt }) => failures.push(failure(&source.node, corrupt, reason)),
-                Err(Fault::Own(reason)) => {
+                Err(CopyError::Source { reason, corrupt }) => failures.push(failure(&source.node, corrupt, reason)),
+                Err(CopyError::Own(reason)) => {
                     failures.push(failure("", false, reason));
                     break;
                 }
@@ -305,8 +305,8 @@ impl Copier {
             .is_some_and(|info| !matches!(info.state, ReplicaState::Finalized | ReplicaState::Copying))
     }
 
-    fn copy_from(&self, fetcher: &mut Fetcher, order: &CopyOrder, addr: &str, number: u64) -> Result<(), Fault> {
-        let own = |error: ReplicaError| Fault::Own(error.to_string());
+    fn copy_from(&self, fetcher: &mut Fetcher, order: &CopyOrder, addr: &str, number: u64) -> Result<(), CopyError> {
+        let own = |error: ReplicaError| CopyError::Own(error.to_string());
         let (block, disks) = (BlockId(order.block), &self.replicas.disks);
         if self.is_unfinished(block, number) {
             // It makes room before the copy is there, and may be better than what is offered, or all there is left:
@@ -329,7 +329,7 @@ impl Copier {
         let mut len = 0;
         while let Some(packet) = reply.next_packet()? {
             if self.stop.is_set() {
-                return Err(Fault::Own("the node is stopping".to_owned()));
+                return Err(CopyError::Own("the node is stopping".to_owned()));
             }
             writer.write(len, packet.data, packet.sums).map_err(own)?;
             len += packet.data.len() as u64;
@@ -346,7 +346,7 @@ impl Copier {
             if error.is_damage() {
                 let _gone = disks.delete(block, identity.generation);
             }
-            return Err(Fault::Own(format!("the copy does not read back as it was written: {error}")));
+            return Err(CopyError::Own(format!("the copy does not read back as it was written: {error}")));
         }
         self.replicas.damage.forget(block);
         tracing::debug!(%block, len, from = addr, "a replica was copied and read back");
