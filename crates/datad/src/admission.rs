@@ -15,7 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{BlockId, Generation, excerpt};
 use wire::BlockScope;
 use xfer::answer::Refusal;
-use xfer::small::{Checked, Held, Request};
+use xfer::memory::Held;
+use xfer::small::{Checked, Request};
 
 #[derive(Debug)]
 pub(crate) struct Admission {

@@ -7,6 +7,7 @@ use std::io;
 use std::io::ErrorKind;
 use types::limits::OP_MESSAGE_LEN_MAX;
 use wire::{OpHeader, WireError, delimited};
+use xfer::memory::{Held, Memory};
 use xfer::read::Sender;
 
 /// Bytes asked of the kernel at a time: an op message of a common chain, with its header.
@@ -157,7 +158,7 @@ mod tests {
         let mut buffer = ReadBuffer { bytes, at: 0 };
         let op: hdfs::proto::OpWriteBlockProto = buffer.operation(&mut memory, &budget).unwrap().unwrap();
         let taken_len = op.stream.unwrap().parents.capacity() * size_of::<u32>();
-        assert!(memory.as_ref().is_some_and(|memory| memory.len() >= taken_len as u64), "{taken_len}: {memory:?}");
+        assert!(memory.as_ref().is_some_and(|memory| memory.held_len() >= taken_len as u64), "{taken_len}: {memory:?}");
         let mut again = Vec::new();
         delimited::put(&hdfs::proto::OpWriteBlockProto::default(), &mut again);
         let mut buffer = ReadBuffer { bytes: again, at: 0 };

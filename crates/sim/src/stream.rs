@@ -18,8 +18,9 @@ use types::limits::OP_MESSAGE_LEN_MAX;
 use types::mutation::{self, Mutation};
 use wire::{Abilities, OpHeader, delimited};
 use xfer::answer::Refusal;
+use xfer::memory::Held;
 use xfer::write::{
-    ANSWER_WAIT, Above, Begin, Ending, FLUSH, Failure, Join, Joined, LINGER, Limits, Memory, Mode, Relay, Step, Store,
+    ANSWER_WAIT, Above, Begin, Ending, FLUSH, Failure, Join, Joined, LINGER, Limits, Mode, Relay, Step, Store,
     buffer_len, op_for_below,
 };
 
@@ -29,18 +30,14 @@ const LIMITS: Limits = Limits::DEFAULT;
 #[derive(Debug)]
 struct Plenty(u64);
 
-impl Memory for Plenty {
-    fn reserved_len(&self) -> u64 {
+impl Held for Plenty {
+    fn held_len(&self) -> u64 {
         self.0
     }
 
     fn grow_to(&mut self, len: u64) -> bool {
         self.0 = self.0.max(len);
         true
-    }
-
-    fn grow_to_if_plenty(&mut self, len: u64) -> bool {
-        self.grow_to(len)
     }
 }
 

@@ -15,6 +15,7 @@ mod acks;
 pub mod answer;
 pub mod fault;
 pub mod front;
+pub mod memory;
 pub mod read;
 pub mod request;
 pub mod small;

@@ -31,7 +31,7 @@ use stream::{Stream, flush_within};
 use types::{BlockId, ChecksumSpec, Generation};
 use wire::{Abilities, Routing};
 use xfer::answer::{Refusal, success};
-use xfer::write::{ANSWER_WAIT, Begin, Ending, Joined, Memory, Mode, Relay, buffer_len};
+use xfer::write::{ANSWER_WAIT, Begin, Ending, Joined, Mode, Relay, buffer_len};
 
 /// A metadata server that takes longer to hear that a disk is full is not waited for.
 const TELL_WAIT: Duration = Duration::from_millis(500);
@@ -46,20 +46,6 @@ struct Begun {
     below: Vec<Socket>,
     joined: Vec<Joined>,
     memory: Reservation,
-}
-
-impl Memory for Reservation {
-    fn reserved_len(&self) -> u64 {
-        self.len()
-    }
-
-    fn grow_to(&mut self, len: u64) -> bool {
-        Reservation::grow_to(self, len)
-    }
-
-    fn grow_to_if_plenty(&mut self, len: u64) -> bool {
-        Reservation::grow_to_if_plenty(self, len)
-    }
 }
 
 /// Serves one write to its end. Blocks: call it on a thread of its own. `came` is what followed the operation already.

@@ -22,10 +22,10 @@ use super::join::Joined;
 use super::limits::Limits;
 use super::link::{Action, Ending, Event, Failure, Link};
 use super::lost::Lost;
-use super::memory::Memory;
 use super::mode::Mode;
 use super::packet::Packet;
 use super::run::{Run, Store};
+use crate::memory::Held;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
@@ -96,7 +96,7 @@ enum Next {
     Refused(BufferError),
 }
 
-impl<M: Memory> Relay<M> {
+impl<M: Held> Relay<M> {
     pub fn new(begin: Begin<'_, M>, now: Duration) -> Self {
         let Begin { mode, spec, limits, received, below, came, memory } = begin;
         let node_counts: Vec<usize> = below.iter().map(|joined| joined.behind_count + 1).collect();
