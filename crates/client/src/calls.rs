@@ -91,7 +91,7 @@ impl Client {
 
     async fn visible_len_at(&self, block: &Located, node: &Node) -> Result<u64> {
         let (user, protocol) = (self.user().to_owned(), hdfs::protocol::CLIENT_DATANODE);
-        let options = rpc::ClientOptions { frame_len_max: VISIBLE_ANSWER_LEN_MAX, ..rpc::ClientOptions::default() };
+        let options = rpc::ClientOptions { frame_len_max: VISIBLE_ANSWER_LEN_MAX, ..self.store().rpc_options() };
         let datanode = rpc::Client::with_options(node.ipc_addr(), user, protocol, options);
         let request = proto::GetReplicaVisibleLengthRequestProto { block: block.identity.message() };
         let call = async {

@@ -50,7 +50,7 @@ impl Client {
     }
 
     async fn meter(&self, addr: String) -> Result<Meter> {
-        let rpc = rpc::Client::new(addr, self.user().to_owned(), METER_PROTOCOL);
+        let rpc = rpc::Client::with_options(addr, self.user().to_owned(), METER_PROTOCOL, self.store().rpc_options());
         let answer: MeterResponse =
             rpc.call(METER, &MeterRequest {}).await.map_err(|error| Error::of_call(rpc.addr(), error))?;
         Ok(Meter {
