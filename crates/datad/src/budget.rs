@@ -152,6 +152,7 @@ impl Shared {
         if fits {
             state.taken[class] += len;
         }
+        assert!(state.taken.iter().sum::<u64>() <= self.len, "more memory is taken than there is");
         fits
     }
 
@@ -211,7 +212,10 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.shared.lock().taken[self.class] -= self.len;
+        let mut state = self.shared.lock();
+        let taken = state.taken[self.class].checked_sub(self.len);
+        state.taken[self.class] = taken.expect("what goes back was taken");
+        drop(state);
         self.shared.grant();
     }
 }

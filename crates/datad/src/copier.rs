@@ -85,6 +85,15 @@ impl Drop for AtWork<'_> {
 }
 
 impl State {
+    /// Each block that is known waits or is under way, and nothing else does.
+    fn check(&self) {
+        let work_count = self.threads.values().flatten().count();
+        let waiting_count = self.waiting.len();
+        assert_eq!(self.known.len(), waiting_count + work_count, "{waiting_count} wait, {work_count} are under way");
+        assert!(waiting_count <= WAITING_COUNT_MAX, "{waiting_count} orders wait");
+        assert!(self.failures.len() <= REPORT_COUNT_MAX, "{} failures are reported", self.failures.len());
+    }
+
     /// What the thread is at is not under way any more. False if that was said before: the order may be another
     /// thread's by now.
     fn finish(&mut self, number: u64) -> bool {
@@ -121,6 +130,7 @@ impl Copier {
             }
         }
         self.begin(&mut state, 0);
+        state.check();
     }
 
     /// Threads for what waits, beside so many that wait themselves.
@@ -161,6 +171,7 @@ impl Copier {
             }
         }
         self.begin(&mut state, held_up_count);
+        state.check();
     }
 
     pub(crate) fn report(&self, now: Duration) -> Report {
@@ -230,6 +241,7 @@ impl Copier {
             Some(order) => _ = state.threads.insert(number, Some(Work { block: BlockId(order.block), disk: None })),
             None => _ = state.threads.remove(&number),
         }
+        state.check();
         order
     }
 
