@@ -55,6 +55,13 @@ impl Client {
         Ok(defaults)
     }
 
+    /// Datanodes that are up.
+    pub(crate) async fn live_datanodes(&self) -> Result<Vec<Node>> {
+        let request = proto::GetDatanodeReportRequestProto { r#type: proto::DatanodeReportTypeProto::Live.into() };
+        let report: proto::GetDatanodeReportResponseProto = self.call("getDatanodeReport", &request).await?;
+        Ok(report.di.into_iter().map(Node::from).collect())
+    }
+
     // ── reading ──
 
     /// Where the blocks are that lie in `len` bytes from `offset`.
@@ -83,10 +90,9 @@ impl Client {
     }
 
     async fn visible_len_at(&self, block: &Located, node: &Node) -> Result<u64> {
-        let addr = proto::DatanodeInfoProto::from(node).id.ipc_addr();
         let (user, protocol) = (self.user().to_owned(), hdfs::protocol::CLIENT_DATANODE);
-        let options = rpc::ClientOptions { frame_len_max: VISIBLE_ANSWER_LEN_MAX, ..rpc::ClientOptions::default() };
-        let datanode = rpc::Client::with_options(addr, user, protocol, options);
+        let options = rpc::ClientOptions { frame_len_max: VISIBLE_ANSWER_LEN_MAX, ..self.store().rpc_options() };
+        let datanode = rpc::Client::with_options(node.ipc_addr(), user, protocol, options);
         let request = proto::GetReplicaVisibleLengthRequestProto { block: block.identity.message() };
         let call = async {
             let answer: Result<proto::GetReplicaVisibleLengthResponseProto, _> =

@@ -45,6 +45,7 @@ impl Hedging {
             None => self.recent.push(time),
         }
         self.next = (self.next + 1) % RECENT_COUNT;
+        assert!(self.recent.len() <= RECENT_COUNT, "{} answers are remembered", self.recent.len());
         if self.next.is_multiple_of(COMPUTE_EACH) {
             let mut sorted = self.recent.clone();
             sorted.sort_unstable();
@@ -68,6 +69,7 @@ impl Hedging {
     pub(crate) fn take_spare(&mut self) -> bool {
         let may = self.has_spare();
         self.spare -= if may { READS_PER_SPARE } else { 0 };
+        assert!(-self.spare < (SPARE_COUNT_MAX + 1) * READS_PER_SPARE, "more reads were asked twice than may be");
         may
     }
 

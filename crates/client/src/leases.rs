@@ -36,7 +36,7 @@ impl Leases {
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut state = self.leases.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.open_count -= 1;
+        state.open_count = state.open_count.checked_sub(1).expect("a file that is closed was open");
         if state.open_count == 0 {
             state.renewing = None;
         }

@@ -36,6 +36,7 @@ mod create;
 mod datanode;
 mod error;
 mod hedge;
+mod lease_blocks;
 mod leases;
 mod listing;
 mod located;

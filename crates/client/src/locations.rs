@@ -128,6 +128,7 @@ impl<T> LocationCache<T> {
             self.files.remove(&oldest);
         }
         self.files.insert((Arc::clone(user), file), Entry { version, since: now, blocks });
+        assert!(self.files.len() <= FILE_COUNT_MAX, "{} files are remembered", self.files.len());
     }
 
     /// The blocks of this file are not what they were.

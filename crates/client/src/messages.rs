@@ -45,6 +45,12 @@ impl From<&Node> for proto::DatanodeInfoProto {
     }
 }
 
+impl Node {
+    pub(crate) fn ipc_addr(&self) -> String {
+        proto::DatanodeInfoProto::from(self).id.ipc_addr()
+    }
+}
+
 impl From<&Node> for Member {
     fn from(node: &Node) -> Self {
         Self {

@@ -3,7 +3,6 @@
 
 use crate::client::Client;
 use crate::error::{Error, ErrorKind, Result};
-use hdfs::proto;
 use std::time::Duration;
 use wire::meter::{METER, METER_PROTOCOL, MeterRequest, MeterResponse};
 
@@ -40,11 +39,8 @@ impl Client {
                 Err(error) => tracing::info!(addr, %error, "a metadata server does not say what it has used"),
             }
         }
-        let live = proto::DatanodeReportTypeProto::Live.into();
-        let request = proto::GetDatanodeReportRequestProto { r#type: live };
-        let report: proto::GetDatanodeReportResponseProto = self.call("getDatanodeReport", &request).await?;
-        for node in report.di {
-            let addr = node.id.ipc_addr();
+        for node in self.live_datanodes().await? {
+            let addr = node.ipc_addr();
             match self.meter(addr.clone()).await {
                 Ok(meter) => meters.push(meter),
                 Err(error) => tracing::info!(addr, %error, "a datanode does not say what it has used"),
@@ -54,7 +50,7 @@ impl Client {
     }
 
     async fn meter(&self, addr: String) -> Result<Meter> {
-        let rpc = rpc::Client::new(addr, self.user().to_owned(), METER_PROTOCOL);
+        let rpc = rpc::Client::with_options(addr, self.user().to_owned(), METER_PROTOCOL, self.store().rpc_options());
         let answer: MeterResponse =
             rpc.call(METER, &MeterRequest {}).await.map_err(|error| Error::of_call(rpc.addr(), error))?;
         Ok(Meter {

@@ -146,9 +146,7 @@ impl Client {
 
     /// Datanodes that are up.
     pub async fn live_datanode_count(&self) -> Result<usize> {
-        let request = proto::GetDatanodeReportRequestProto { r#type: proto::DatanodeReportTypeProto::Live.into() };
-        let report: proto::GetDatanodeReportResponseProto = self.call("getDatanodeReport", &request).await?;
-        Ok(report.di.len())
+        Ok(self.live_datanodes().await?.len())
     }
 
     /// Where the blocks of a file are.

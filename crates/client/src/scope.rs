@@ -1,13 +1,13 @@
 //! Where the work of a store runs, and until when: in one process, on one runtime, and until it is closed.
 //!
-//! Promise: whatever waits, waits in [`Scope::run`] or in a task of [`Scope::spawn`]. So once a scope is closed nothing
+//! Promise: whatever waits, waits in [`Scope::run`] or in a task of [`Scope::tasks`]. So once a scope is closed nothing
 //! goes on, a caller is told so instead of waiting, and in a process that was forked nothing is begun.
 
 use crate::error::{Error, Result};
+use io::TaskGroup;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 
 #[derive(Debug)]
 pub(crate) struct Scope {
@@ -15,9 +15,8 @@ pub(crate) struct Scope {
     process: u32,
     /// `None`: whichever a caller runs on.
     runtime: Option<Handle>,
-    is_closed: watch::Sender<bool>,
-    /// Each task has a receiver.
-    tasks: watch::Sender<()>,
+    /// Connections are among them.
+    tasks: TaskGroup,
 }
 
 impl Scope {
@@ -26,7 +25,7 @@ impl Scope {
     }
 
     pub(crate) fn of_process(process: u32, runtime: Option<Handle>) -> Self {
-        Self { process, runtime, is_closed: watch::Sender::new(false), tasks: watch::Sender::new(()) }
+        Self { process, runtime, tasks: TaskGroup::default() }
     }
 
     /// Whether something may be begun.
@@ -34,7 +33,7 @@ impl Scope {
         if self.is_forked() {
             return Err(Error::Forked);
         }
-        if *self.is_closed.borrow() { Err(Error::Closed) } else { Ok(()) }
+        if self.tasks.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// Whether this process was forked from the one that made it.
@@ -47,8 +46,7 @@ impl Scope {
         // Boxed, as one runs within another, and each would hold the one inside of it twice.
         let mut work = Box::pin(work);
         async move {
-            let mut is_closed = self.is_closed.subscribe();
-            let mut closed = pin!(is_closed.wait_for(|is_closed| *is_closed));
+            let mut closed = pin!(self.tasks.closed());
             std::future::poll_fn(|context| {
                 if let Err(refused) = self.check() {
                     return Poll::Ready(Err(refused));
@@ -57,7 +55,7 @@ impl Scope {
                 if let Poll::Ready(done) = work.as_mut().poll(context) {
                     return Poll::Ready(done);
                 }
-                closed.as_mut().poll(context).map(|_closed| Err(Error::Closed))
+                closed.as_mut().poll(context).map(|()| Err(Error::Closed))
             })
             .await
         }
@@ -70,32 +68,23 @@ impl Scope {
         work: impl Future<Output = T> + Send + 'static,
     ) -> Task<T> {
         let _entered = self.runtime.as_ref().map(Handle::enter);
-        Task(io::task::spawn_owned(name, self.until_closed(work)))
+        Task(self.tasks.spawn(name, work))
     }
 
     /// A task that ends with the scope.
     pub(crate) fn spawn_detached(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
         let _entered = self.runtime.as_ref().map(Handle::enter);
-        drop(io::task::spawn(name, self.until_closed(work)));
+        self.tasks.spawn_detached(name, work);
     }
 
-    fn until_closed<F: Future>(&self, work: F) -> impl Future<Output = Option<F::Output>> + use<F> {
-        let (mut is_closed, counted) = (self.is_closed.subscribe(), self.tasks.subscribe());
-        async move {
-            let done = tokio::select! {
-                biased;
-                _ = is_closed.wait_for(|is_closed| *is_closed) => None,
-                done = work => Some(done),
-            };
-            drop(counted);
-            done
-        }
+    /// For what begins tasks of its own, such as connections.
+    pub(crate) fn tasks(&self) -> &TaskGroup {
+        &self.tasks
     }
 
     /// Returns when all tasks have ended. Nothing can be begun from now on.
     pub(crate) async fn close(&self) {
-        self.is_closed.send_replace(true);
-        self.tasks.closed().await;
+        self.tasks.close().await;
     }
 }
 

@@ -35,6 +35,7 @@ impl Sockets {
             idle.remove(0);
         }
         idle.push((now, connection));
+        assert!(idle.len() <= COUNT_MAX, "{} idle connections are kept", idle.len());
     }
 
     pub(crate) fn clear(&self) {

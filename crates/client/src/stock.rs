@@ -4,8 +4,8 @@
 use io::Clock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use wire::client::{BlockNode, LEASE_COUNT_MAX, LeaseBlocksRequest, LeaseBlocksResponse};
-use xfer::small::stock::{self, Leased, Wish};
+use wire::client::{BlockNode, LEASE_COUNT_MAX, LeaseBlocksResponse};
+use xfer::small::stock::{Leased, Wish, sure_until};
 
 /// A block that is ours to write, once.
 #[derive(Clone, Debug)]
@@ -22,7 +22,24 @@ pub(crate) struct Batch {
     pub(crate) pool: String,
     pub(crate) generation: u64,
     pub(crate) nodes: Vec<BlockNode>,
-    until: Duration,
+    /// They are ours for sure until then.
+    pub(crate) until: Duration,
+}
+
+impl Lease {
+    /// The blocks of an answer, which were asked for at `asked`.
+    pub(crate) fn all_of(asked: Duration, answer: LeaseBlocksResponse) -> Vec<Self> {
+        let LeaseBlocksResponse { pool, generation, blocks, nodes, limit_ms } = answer;
+        let until = sure_until(asked, Duration::from_millis(limit_ms));
+        let batch = Arc::new(Batch { pool, generation, nodes, until });
+        let leases = blocks.into_iter().map(|leased| Self {
+            batch: Arc::clone(&batch),
+            block: leased.block,
+            file: leased.file,
+            token: leased.token,
+        });
+        leases.collect()
+    }
 }
 
 impl Leased for Lease {
@@ -46,7 +63,7 @@ impl Leased for Lease {
 #[derive(Debug)]
 pub(crate) struct Returning<'a> {
     stock: &'a Stock,
-    pub(crate) blocks: Vec<u64>,
+    blocks: Vec<u64>,
 }
 
 /// A server refuses a request that gives back more than a client can hold, so what is given back again must not grow
@@ -110,9 +127,9 @@ impl Stock {
         self.state().give_back(block);
     }
 
-    /// What the next request for leases gives back.
-    pub(crate) fn take_returned(&self) -> Returning<'_> {
-        Returning { stock: self, blocks: self.state().take_returned() }
+    /// A request gives these back.
+    pub(crate) fn returning(&self, blocks: Vec<u64>) -> Returning<'_> {
+        Returning { stock: self, blocks }
     }
 
     /// The server does not honour our leases any more.
@@ -120,38 +137,25 @@ impl Stock {
         self.state().forget_all();
     }
 
-    pub(crate) fn request(
-        &self,
-        holder: &str,
-        replication: u16,
-        block_len: u64,
-    ) -> (LeaseBlocksRequest, Returning<'_>) {
+    /// What to ask for, for new files.
+    pub(crate) fn wish(&self, replication: u16) -> Wish<String> {
         let now = self.now();
-        let Wish { count, excluded, returned } = self.state().wish(now, replication);
-        let returning = Returning { stock: self, blocks: returned.clone() };
-        let (holder, replication) = (holder.to_owned(), replication.into());
-        (LeaseBlocksRequest { holder, replication, block_len, count, excluded, returned, file: 0 }, returning)
+        self.state().wish(now, replication)
     }
 
-    pub(crate) fn fill(&self, replication: u16, asked: Duration, answer: LeaseBlocksResponse) {
-        let LeaseBlocksResponse { pool, generation, blocks, nodes, limit_ms } = answer;
-        let until = sure_until(asked, limit_ms);
-        let batch = Arc::new(Batch { pool, generation, nodes, until });
-        let leases = blocks.into_iter().map(|leased| Lease {
-            batch: Arc::clone(&batch),
-            block: leased.block,
-            file: leased.file,
-            token: leased.token,
-        });
-        self.state().fill(replication, asked, leases.collect());
+    /// To ask for one block, on none of these nodes nor of those that failed lately.
+    pub(crate) fn wish_for_one(&self, excluded: &[String]) -> Wish<String> {
+        let now = self.now();
+        let mut state = self.state();
+        let excluded = excluded.iter().cloned().chain(state.excluded(now)).collect();
+        Wish { count: 1, excluded, returned: state.take_returned() }
+    }
+
+    pub(crate) fn fill(&self, replication: u16, asked: Duration, leases: Vec<Lease>) {
+        self.state().fill(replication, asked, leases);
     }
 
     pub(crate) fn refilled(&self, replication: u16) {
         self.state().refilled(replication);
     }
-}
-
-/// Until when a lease that was asked for at `asked` is to be used.
-pub(crate) fn sure_until(asked: Duration, limit_ms: u64) -> Duration {
-    stock::sure_until(asked, Duration::from_millis(limit_ms))
 }

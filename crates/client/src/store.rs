@@ -65,7 +65,8 @@ impl Store {
     }
 
     fn in_scope(url: &Url, options: Options, scope: Scope) -> Self {
-        let connecting = ConnectOptions { connect_time_max: options.connect_timeout, ..ConnectOptions::default() };
+        let (connect_time_max, tasks) = (options.connect_timeout, Some(scope.tasks().clone()));
+        let connecting = ConnectOptions { connect_time_max, tasks, ..ConnectOptions::default() };
         let shared = Shared {
             url: url.with_path(""),
             options,
@@ -93,7 +94,8 @@ impl Store {
     /// Ends everything: renewal of leases, tasks, connections, and the futures that others wait for. When this returns,
     /// no task of the store runs. Whatever is called afterwards, and whatever was going on, fails with
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed). A file that is open for writing stays open at the server until
-    /// its lease runs out: close writers first.
+    /// its lease runs out: close writers first. A task on a runtime that nobody runs is waited for until that runs
+    /// again, or is gone.
     pub async fn close(&self) {
         if self.shared.scope.is_forked() {
             return;
@@ -124,11 +126,17 @@ impl Store {
 
     /// Calls of this user to the metadata servers, until the store is closed.
     pub(crate) fn servers(&self, user: &str, protocol: &'static str) -> Arc<rpc::Servers> {
-        let servers = Arc::new(rpc::Servers::new(&self.shared.url.authority, user, protocol));
+        let servers =
+            Arc::new(rpc::Servers::new(&self.shared.url.authority, user, protocol, self.scope().tasks().clone()));
         let mut known = lock(&self.shared.servers);
         known.retain(|servers| servers.strong_count() > 0);
         known.push(Arc::downgrade(&servers));
         servers
+    }
+
+    /// For calls to one server, until the store is closed.
+    pub(crate) fn rpc_options(&self) -> rpc::ClientOptions {
+        rpc::ClientOptions { tasks: Some(self.scope().tasks().clone()), ..rpc::ClientOptions::default() }
     }
 
     // ── datanodes ──

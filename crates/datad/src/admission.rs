@@ -8,14 +8,15 @@
 //! Promise: no operation of data transfer reads or changes a replica whose block was not admitted here: only this file
 //! makes a [`Named`].
 
-use crate::reply::Refusal;
 use disks::Disks;
 use hdfs::proto;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{BlockId, Generation, excerpt};
 use wire::BlockScope;
-use xfer::small::{Checked, Held, Request};
+use xfer::answer::Refusal;
+use xfer::memory::Held;
+use xfer::small::{Checked, Request};
 
 #[derive(Debug)]
 pub(crate) struct Admission {
@@ -96,7 +97,7 @@ impl Admission {
     pub(crate) fn block(&self, header: &proto::BaseHeaderProto) -> Result<Named, Refusal> {
         self.replica(&header.block)?;
         let identifier = header.token.as_ref().map_or(&[][..], |token| &token.identifier);
-        let scope = BlockScope::decode(identifier).map_err(|error| Refusal::error(error.to_string()))?;
+        let scope = BlockScope::decode(identifier)?;
         Ok(Named {
             block: BlockId(header.block.block_id),
             generation: Generation(header.block.generation_stamp),

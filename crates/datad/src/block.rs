@@ -1,15 +1,7 @@
 //! What operations name besides their block, freed of HDFS's clothes.
 
-use crate::reply::Refusal;
 use hdfs::proto;
 use std::net::{IpAddr, SocketAddr};
-use types::{ChecksumKind, ChecksumSpec};
-
-pub(crate) fn checksum_spec(checksum: &proto::ChecksumProto) -> Result<ChecksumSpec, Refusal> {
-    ChecksumKind::from_number(checksum.r#type)
-        .and_then(|kind| ChecksumSpec::new(kind, checksum.bytes_per_checksum))
-        .ok_or_else(|| Refusal::error(format!("checksum {checksum:?} is not known here")))
-}
 
 /// `ip:port` of a node, exactly as the client names it in its own list.
 pub(crate) fn link_text(node: &proto::DatanodeInfoProto) -> String {

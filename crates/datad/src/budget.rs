@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use xfer::memory::{Held, Memory};
 
 /// Reads; then streams with nobody behind, with one, with two or more. Chains are seldom longer than three.
 const CLASS_COUNT: usize = 4;
@@ -83,11 +84,6 @@ impl Budget {
         self.take_now(len, READS)
     }
 
-    /// For who sends on to nobody and does not wait.
-    pub(crate) fn take(&self, len: u64) -> Option<Reservation> {
-        self.take_now(len, STREAMS)
-    }
-
     fn take_now(&self, len: u64, class: usize) -> Option<Reservation> {
         self.shared.take(&mut self.shared.lock(), len, class).then(|| self.reservation(len, class))
     }
@@ -132,6 +128,15 @@ impl Budget {
     }
 }
 
+impl Memory for Budget {
+    type Held = Reservation;
+
+    /// For who sends on to nobody and does not wait.
+    fn take(&self, len: u64) -> Option<Reservation> {
+        self.take_now(len, STREAMS)
+    }
+}
+
 impl Shared {
     /// What streams of this class and of those above it may have together.
     fn share(&self, class: usize) -> u64 {
@@ -147,6 +152,7 @@ impl Shared {
         if fits {
             state.taken[class] += len;
         }
+        assert!(state.taken.iter().sum::<u64>() <= self.len, "more memory is taken than there is");
         fits
     }
 
@@ -173,25 +179,26 @@ impl Shared {
     }
 }
 
-impl Reservation {
-    pub(crate) fn len(&self) -> u64 {
+impl Held for Reservation {
+    fn held_len(&self) -> u64 {
         self.len
     }
 
-    /// Takes more, so that it has `len` bytes; says whether there was room.
-    pub(crate) fn grow_to(&mut self, len: u64) -> bool {
+    fn grow_to(&mut self, len: u64) -> bool {
         self.grow_if(len, |_| true)
     }
 
     /// The same, but only if half of all is free then, and nobody waits.
-    pub(crate) fn grow_to_if_plenty(&mut self, len: u64) -> bool {
+    fn grow_to_if_plenty(&mut self, len: u64) -> bool {
         let most = self.shared.len / 2;
         let more = len.saturating_sub(self.len);
         self.grow_if(len, |state| {
             state.waiting.iter().all(VecDeque::is_empty) && state.taken.iter().sum::<u64>() + more <= most
         })
     }
+}
 
+impl Reservation {
     fn grow_if(&mut self, len: u64, may: impl FnOnce(&State) -> bool) -> bool {
         let more = len.saturating_sub(self.len);
         let mut state = self.shared.lock();
@@ -205,7 +212,10 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.shared.lock().taken[self.class] -= self.len;
+        let mut state = self.shared.lock();
+        let taken = state.taken[self.class].checked_sub(self.len);
+        state.taken[self.class] = taken.expect("what goes back was taken");
+        drop(state);
         self.shared.grant();
     }
 }
@@ -246,7 +256,7 @@ mod tests {
         assert!(budget.take_within(10, 7, NOW).is_none() && budget.take_within(10, 1, NOW).is_none());
         let tails: Vec<_> = std::iter::from_fn(|| budget.take_within(10, 0, NOW)).collect();
         drop((heads, middles));
-        assert_eq!((tails.len(), budget.take_within(70, 0, NOW).map(|all| all.len())), (3, Some(70)));
+        assert_eq!((tails.len(), budget.take_within(70, 0, NOW).map(|all| all.held_len())), (3, Some(70)));
     }
 
     /// Writers that hold all that they may get, for as long as they like, leave room for readers.

@@ -3,7 +3,6 @@
 use crate::admission::Named;
 use crate::data_service::DataService;
 use crate::operations::Operation;
-use crate::reply::{Refusal, success};
 use container::Reader;
 use hdfs::proto::{
     BlockChecksumTypeProto as Kind, BlockOpResponseProto, OpBlockChecksumProto, OpBlockChecksumResponseProto,
@@ -12,6 +11,7 @@ use md5::{Digest, Md5};
 use std::sync::Arc;
 use types::checksum::Appender;
 use types::{ChecksumKind, ChecksumSpec};
+use xfer::answer::{Refusal, success};
 
 /// Checksums read at a time.
 const WINDOW_LEN: u64 = 256 << 10;

@@ -166,11 +166,6 @@ impl Limits {
             keepalive_interval: Duration::from_millis(self.keepalive_interval_ms),
         }
     }
-
-    /// `base` milliseconds, and the allowance for `node_count` nodes behind.
-    pub(crate) fn with_nodes(&self, base: u64, node_count: usize) -> Duration {
-        Duration::from_millis(base.saturating_add(self.per_node_ms.saturating_mul(node_count as u64)))
-    }
 }
 
 /// What `levada up` gives to all of a small machine's datanodes; clusters set their own.

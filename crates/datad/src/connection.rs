@@ -40,7 +40,9 @@ impl Connection {
 
     /// One read of the socket; false at its end.
     async fn fill(&mut self) -> Result<bool> {
-        Ok(self.socket.read_buf(self.buffer.room()).await? > 0)
+        let len = self.socket.read(self.buffer.room()).await?;
+        self.buffer.received(len);
+        Ok(len > 0)
     }
 
     /// One read of a socket whose peer owes something.

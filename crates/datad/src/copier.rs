@@ -14,7 +14,7 @@
 
 use crate::config::Limits;
 use crate::contents::Contents;
-use crate::fetch::{Fault, Fetcher};
+use crate::fetch::{CopyError, Fetcher};
 use crate::operations::{Operation, Operations};
 use crate::rate_limit::RateLimit;
 use crate::replicas::Replicas;
@@ -85,6 +85,15 @@ impl Drop for AtWork<'_> {
 }
 
 impl State {
+    /// Each block that is known waits or is under way, and nothing else does.
+    fn check(&self) {
+        let work_count = self.threads.values().flatten().count();
+        let waiting_count = self.waiting.len();
+        assert_eq!(self.known.len(), waiting_count + work_count, "{waiting_count} wait, {work_count} are under way");
+        assert!(waiting_count <= WAITING_COUNT_MAX, "{waiting_count} orders wait");
+        assert!(self.failures.len() <= REPORT_COUNT_MAX, "{} failures are reported", self.failures.len());
+    }
+
     /// What the thread is at is not under way any more. False if that was said before: the order may be another
     /// thread's by now.
     fn finish(&mut self, number: u64) -> bool {
@@ -121,6 +130,7 @@ impl Copier {
             }
         }
         self.begin(&mut state, 0);
+        state.check();
     }
 
     /// Threads for what waits, beside so many that wait themselves.
@@ -161,6 +171,7 @@ impl Copier {
             }
         }
         self.begin(&mut state, held_up_count);
+        state.check();
     }
 
     pub(crate) fn report(&self, now: Duration) -> Report {
@@ -230,6 +241,7 @@ impl Copier {
             Some(order) => _ = state.threads.insert(number, Some(Work { block: BlockId(order.block), disk: None })),
             None => _ = state.threads.remove(&number),
         }
+        state.check();
         order
     }
 
@@ -267,8 +279,8 @@ impl Copier {
             let counted = self.operations.begin(Operation::Repair, || self.replicas.now());
             match counted.answered(self.copy_from(fetcher, order, &source.addr, number)) {
                 Ok(()) => return Ok(()),
-                Err(Fault::Source { reason, corrupt }) => failures.push(failure(&source.node, corrupt, reason)),
-                Err(Fault::Own(reason)) => {
+                Err(CopyError::Source { reason, corrupt }) => failures.push(failure(&source.node, corrupt, reason)),
+                Err(CopyError::Own(reason)) => {
                     failures.push(failure("", false, reason));
                     break;
                 }
@@ -305,8 +317,8 @@ impl Copier {
             .is_some_and(|info| !matches!(info.state, ReplicaState::Finalized | ReplicaState::Copying))
     }
 
-    fn copy_from(&self, fetcher: &mut Fetcher, order: &CopyOrder, addr: &str, number: u64) -> Result<(), Fault> {
-        let own = |error: ReplicaError| Fault::Own(error.to_string());
+    fn copy_from(&self, fetcher: &mut Fetcher, order: &CopyOrder, addr: &str, number: u64) -> Result<(), CopyError> {
+        let own = |error: ReplicaError| CopyError::Own(error.to_string());
         let (block, disks) = (BlockId(order.block), &self.replicas.disks);
         if self.is_unfinished(block, number) {
             // It makes room before the copy is there, and may be better than what is offered, or all there is left:
@@ -329,7 +341,7 @@ impl Copier {
         let mut len = 0;
         while let Some(packet) = reply.next_packet()? {
             if self.stop.is_set() {
-                return Err(Fault::Own("the node is stopping".to_owned()));
+                return Err(CopyError::Own("the node is stopping".to_owned()));
             }
             writer.write(len, packet.data, packet.sums).map_err(own)?;
             len += packet.data.len() as u64;
@@ -346,7 +358,7 @@ impl Copier {
             if error.is_damage() {
                 let _gone = disks.delete(block, identity.generation);
             }
-            return Err(Fault::Own(format!("the copy does not read back as it was written: {error}")));
+            return Err(CopyError::Own(format!("the copy does not read back as it was written: {error}")));
         }
         self.replicas.damage.forget(block);
         tracing::debug!(%block, len, from = addr, "a replica was copied and read back");

@@ -6,7 +6,6 @@ use crate::checksum;
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::read_buffer::ReadError;
-use crate::reply::{Refusal, message_bytes};
 use crate::small::SmallWrites;
 use crate::write::Writes;
 use crate::{read, small, transfer, write};
@@ -18,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use wire::Op;
+use xfer::answer::{self, Answered, Refusal};
 use xfer::write::ANSWER_WAIT;
 
 /// After the kernel refused a connection for want of descriptors: the next try finds none either, so let it rest.
@@ -120,7 +120,7 @@ async fn run(
             Ok(false) => return Ok(()),
             Err(refusal) => {
                 tracing::debug!(why = rpc::log_text(&refusal.message), "an operation was refused");
-                return Ok(answer(&connection, &refusal.bytes()).await?);
+                return Ok(send_answer(&connection, refusal.into_answer()).await?);
             }
         }
     }
@@ -146,21 +146,21 @@ async fn busy(service: &DataService, connection: &Connection) -> std::result::Re
         tracing::warn!(max, passed_over, "too many transfers are under way; another one is refused");
     }
     let busy = Refusal::error("this node has as many transfers as it allows; try another node");
-    Ok(answer(connection, &busy.bytes()).await?)
+    Ok(send_answer(connection, busy.into_answer()).await?)
 }
 
 /// Sends an answer to whoever takes it in time.
-async fn answer(connection: &Connection, bytes: &[u8]) -> Result<()> {
-    connection.send_within(bytes, ANSWER_WAIT).await
+async fn send_answer(connection: &Connection, answer: Answered) -> Result<()> {
+    connection.send_within(&answer::encode(answer), ANSWER_WAIT).await
 }
 
 /// Sends the answer of an operation that consists of nothing else.
 async fn send(
     connection: &Connection,
-    answered: std::result::Result<proto::BlockOpResponseProto, Refusal>,
+    answered: std::result::Result<Answered, Refusal>,
 ) -> Result<std::result::Result<bool, Refusal>> {
     match answered {
-        Ok(done) => answer(connection, &message_bytes(&done)).await.map(|()| Ok(true)),
+        Ok(done) => send_answer(connection, done).await.map(|()| Ok(true)),
         Err(refusal) => Ok(Err(refusal)),
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use types::{BlockId, ChecksumSpec, ContainerId, Generation, InodeId};
 use wire::BlockScope;
 use wire::node::CopyOrder;
-use xfer::fault;
+use xfer::fault::Fault;
 use xfer::front::Front;
 use xfer::read::{self, Extent, Given, Range, Receiver};
 
@@ -21,7 +21,7 @@ const KEPT_COUNT_MAX: usize = 16;
 
 /// Why nothing came of it.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum CopyError {
     /// The node that was read is to blame, or the way to it: another one may do.
     Source { reason: String, corrupt: bool },
     /// This node is.
@@ -29,19 +29,19 @@ pub(crate) enum Fault {
 }
 
 /// The source may have worded it: it goes into the log and into heartbeats.
-fn source(reason: impl AsRef<str>) -> Fault {
-    Fault::Source { reason: rpc::log_text(reason.as_ref()), corrupt: false }
+fn source(reason: impl AsRef<str>) -> CopyError {
+    CopyError::Source { reason: rpc::log_text(reason.as_ref()), corrupt: false }
 }
 
-fn failed(error: &std::io::Error) -> Fault {
+fn failed(error: &std::io::Error) -> CopyError {
     source(error.to_string())
 }
 
-impl From<fault::Fault> for Fault {
-    fn from(fault: fault::Fault) -> Self {
+impl From<Fault> for CopyError {
+    fn from(fault: Fault) -> Self {
         match fault {
-            fault::Fault::Refused { message, .. } => source(message),
-            fault::Fault::Corrupt { offset } => {
+            Fault::Refused { message, .. } => source(message),
+            Fault::Corrupt { offset } => {
                 let reason = format!("its bytes at {offset} do not agree with their checksum");
                 Self::Source { reason, corrupt: true }
             }
@@ -89,7 +89,7 @@ impl Fetcher {
     }
 
     /// Asks the node at `addr` for the replica.
-    pub(crate) fn open(&mut self, addr: &str, pool: String, order: &CopyOrder) -> Result<Reply<'_>, Fault> {
+    pub(crate) fn open(&mut self, addr: &str, pool: String, order: &CopyOrder) -> Result<Reply<'_>, CopyError> {
         // One that was kept may have been closed by the other side: then a fresh one.
         if let Some((socket, front)) = self.kept.remove(addr)
             && let Ok((reading, spec)) = self.begin(socket, front, &pool, order)
@@ -112,7 +112,7 @@ impl Fetcher {
         front: Front,
         pool: &str,
         order: &CopyOrder,
-    ) -> Result<(Reading, ChecksumSpec), Fault> {
+    ) -> Result<(Reading, ChecksumSpec), CopyError> {
         let range = Range { from: 0, end: order.len };
         (&socket).write_all(&request(pool, order, range)?).map_err(|error| failed(&error))?;
         let receiver = Receiver::new(range, Extent::WholeChunks, self.silent, front);
@@ -135,7 +135,7 @@ impl Fetcher {
     }
 }
 
-fn request(pool: &str, order: &CopyOrder, range: Range) -> Result<Vec<u8>, fault::Fault> {
+fn request(pool: &str, order: &CopyOrder, range: Range) -> Result<Vec<u8>, Fault> {
     let scope = BlockScope { file: InodeId(order.file), home: ContainerId(order.home) };
     let token = proto::TokenProto {
         identifier: scope.encode().into(),
@@ -149,7 +149,7 @@ fn request(pool: &str, order: &CopyOrder, range: Range) -> Result<Vec<u8>, fault
 
 impl Reading {
     /// One read of the socket, straight to where the machine has the bytes go.
-    fn bring(&mut self, dest: &mut [u8]) -> Result<(), Fault> {
+    fn bring(&mut self, dest: &mut [u8]) -> Result<(), CopyError> {
         loop {
             // A source may bring something each time, and too little: the socket knows nothing of that.
             let now = self.clock.monotonic();
@@ -177,7 +177,7 @@ impl Reply<'_> {
     }
 
     /// The next bytes, verified; `None` behind the last: then all came that was ordered.
-    pub(crate) fn next_packet(&mut self) -> Result<Option<Packet<'_>>, Fault> {
+    pub(crate) fn next_packet(&mut self) -> Result<Option<Packet<'_>>, CopyError> {
         let Some(reading) = &mut self.reading else { return Ok(None) };
         loop {
             match reading.receiver.poll(&mut self.fetcher.buffer)? {
@@ -196,7 +196,7 @@ impl Reply<'_> {
     }
 
     /// Takes the end, says that all was good, and leaves the connection for the next.
-    fn conclude(&mut self) -> Result<(), Fault> {
+    fn conclude(&mut self) -> Result<(), CopyError> {
         let Some(mut reading) = self.reading.take() else { return Ok(()) };
         let verdict = loop {
             match reading.receiver.poll_end()? {
@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn what_a_source_says_is_cut() {
-        let refused = fault::Fault::Refused { status: 1, message: "no\n".repeat(20_000) };
-        let Fault::Source { reason, .. } = Fault::from(refused) else { panic!("its fault") };
+        let refused = Fault::Refused { status: wire::Status::ERROR, message: "no\n".repeat(20_000) };
+        let CopyError::Source { reason, .. } = CopyError::from(refused) else { panic!("its fault") };
         assert!(reason.starts_with("no\\nno") && reason.len() < 1000, "{reason}");
     }
 
@@ -244,7 +244,7 @@ mod tests {
         let mut fetcher = Fetcher::new(&Limits { setup_ms: 300, ..Limits::default() });
         let order = CopyOrder { block: 1, generation: 1001, len: 1000, ..CopyOrder::default() };
         let fault = fetcher.open(&addr, "BP-1".to_owned(), &order).err();
-        assert!(matches!(&fault, Some(Fault::Source { reason, .. }) if reason == "no answer in time"), "{fault:?}");
+        assert!(matches!(&fault, Some(CopyError::Source { reason, .. }) if reason == "no answer in time"), "{fault:?}");
         drop(fetcher);
         source.unwrap().join().unwrap();
     }

@@ -86,6 +86,14 @@ struct State<O, R> {
     running: bool,
 }
 
+impl<O, R: Report> State<O, R> {
+    /// Work that runs has a report, which says so.
+    fn check(&self) {
+        let is_reported = self.report.as_ref().is_some_and(|report| !report.has_ended());
+        assert!(!self.running || is_reported, "work runs that is reported as ended: {:?}", self.report);
+    }
+}
+
 impl<O: Order> Job<O> {
     pub(crate) fn new(stop: Arc<Stop>) -> Self {
         let state = Mutex::new(State { order: None, report: None, running: false });
@@ -116,6 +124,7 @@ impl<O: Order> Job<O> {
             report.end();
         }
         state.report = Some(report);
+        state.check();
         state.running
     }
 
@@ -129,9 +138,11 @@ impl<O: Order> Job<O> {
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut O::Report)) {
-        if let Some(report) = self.lock().report.as_mut() {
+        let mut state = self.lock();
+        if let Some(report) = state.report.as_mut() {
             change(report);
         }
+        state.check();
     }
 
     /// The order with this number, as long as its work has not ended and is not to be stopped, and the node is not

@@ -50,7 +50,6 @@ mod rate_limit;
 mod read;
 mod read_buffer;
 mod replicas;
-mod reply;
 mod scrub;
 mod small;
 mod status;
@@ -80,7 +79,7 @@ pub struct Datad {
     xfer_addr: SocketAddr,
     ipc: rpc::Server,
     ipc_addr: SocketAddr,
-    registered: watch::Receiver<bool>,
+    leader: watch::Receiver<Option<usize>>,
     failed: watch::Receiver<Option<String>>,
     tasks: Vec<io::task::Owned<()>>,
     metrics: Arc<Registry>,
@@ -107,9 +106,8 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     gauges::register(&mut metrics, &node);
     let listener = TcpListener::bind(xfer).await.map_err(|source| StartError::Bind { addr: xfer, source })?;
     let xfer_addr = listener.local_addr()?;
-    let (known, registered) = watch::channel(false);
     let metads = config.metads();
-    let leader = Arc::new(metad::Leader::new(metads.len(), known));
+    let leader = Arc::new(metad::Leader::new(metads.len()));
     let Node { replicas, admission, maintenance, port, .. } = &*node;
     let service = Arc::new(ipc::Ipc::new(
         Arc::clone(replicas),
@@ -124,7 +122,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let ipc_addr = ipc.local_addr();
     let registration = Arc::new(metad::Registration::new(config, xfer_addr, ipc_addr));
     let session = sessions(&node, registration, &leader);
-    let (known, failed) = (leader.known(), leader.failed());
+    let (known, number, failed) = (leader.known(), leader.number(), leader.failed());
     let writes = Arc::clone(&port.writes);
     let mut tasks = Vec::from([
         io::task::spawn_owned("metad sessions", metad::run(metads, leader, known, session)),
@@ -134,7 +132,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     tasks.extend(maintenance.start());
     tracing::info!(node = %node.replicas.disks.node_id(), %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));
-    Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, failed, tasks, metrics: Arc::new(metrics) })
+    Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, leader: number, failed, tasks, metrics: Arc::new(metrics) })
 }
 
 /// Begins a session with a metadata server, of a number and with an address.
@@ -188,8 +186,8 @@ impl Datad {
 
     /// Returns when the metadata server knows the node.
     pub async fn registered(&self) {
-        let mut registered = self.registered.clone();
-        if registered.wait_for(|known| *known).await.is_err() {
+        let mut leader = self.leader.clone();
+        if leader.wait_for(Option::is_some).await.is_err() {
             std::future::pending::<()>().await; // the session has ended, so it will never be
         }
     }

@@ -1,4 +1,4 @@
-//! Bytes that came on a connection and were not consumed yet, and the messages they hold.
+//! The messages in the bytes that came on a connection and were not consumed yet.
 
 use crate::budget::{Budget, Reservation};
 use hdfs::fields;
@@ -7,6 +7,8 @@ use std::io;
 use std::io::ErrorKind;
 use types::limits::OP_MESSAGE_LEN_MAX;
 use wire::{OpHeader, WireError, delimited};
+use xfer::front::Front;
+use xfer::memory::{Held, Memory};
 use xfer::read::Sender;
 
 /// Bytes asked of the kernel at a time: an op message of a common chain, with its header.
@@ -21,9 +23,7 @@ const BYTE_LEN: usize = 9;
 
 #[derive(Debug, Default)]
 pub(crate) struct ReadBuffer {
-    bytes: Vec<u8>,
-    /// What lies before is consumed.
-    at: usize,
+    front: Front,
 }
 
 /// Why no message came.
@@ -41,41 +41,35 @@ pub(crate) enum ReadError {
 
 impl ReadBuffer {
     /// What came and was not asked for: whatever follows the last message.
-    pub(crate) fn into_rest(mut self) -> Vec<u8> {
-        self.bytes.drain(..self.at);
-        self.bytes
-    }
-
-    fn rest(&self) -> &[u8] {
-        &self.bytes[self.at..]
+    pub(crate) fn into_rest(self) -> Vec<u8> {
+        self.front.into_rest()
     }
 
     fn consume(&mut self, len: usize) {
-        self.at += len;
-        assert!(self.at <= self.bytes.len(), "more consumed than came");
-        if self.at == self.bytes.len() {
-            self.at = 0;
-            self.bytes.clear();
-            self.bytes.shrink_to(READ_LEN); // a connection that waits for its next op holds little
+        self.front.consume(len);
+        if self.front.is_empty() {
+            self.front.give_back(); // a connection that waits for its next op holds little
         }
     }
 
-    /// Room for what comes next, behind what is not consumed yet.
-    pub(crate) fn room(&mut self) -> &mut Vec<u8> {
-        self.bytes.drain(..self.at);
-        self.at = 0;
-        self.bytes.reserve(READ_LEN);
-        &mut self.bytes
+    /// Where the next bytes go.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        self.front.room(READ_LEN)
+    }
+
+    /// So many bytes came into the room.
+    pub(crate) fn received(&mut self, len: usize) {
+        self.front.received(len);
     }
 
     /// All that came was consumed.
     pub(crate) fn is_empty(&self) -> bool {
-        self.rest().is_empty()
+        self.front.is_empty()
     }
 
     /// The header of the next op; `None`: it is not all here.
     pub(crate) fn op_header(&mut self) -> Result<Option<OpHeader>, WireError> {
-        let Some(header) = self.rest().first_chunk::<{ OpHeader::LEN }>() else { return Ok(None) };
+        let Some(header) = self.front.bytes().first_chunk::<{ OpHeader::LEN }>() else { return Ok(None) };
         let header = OpHeader::decode(*header)?;
         self.consume(OpHeader::LEN);
         Ok(Some(header))
@@ -83,7 +77,7 @@ impl ReadBuffer {
 
     /// Gives `sender` what came; true if it has heard the peer's last word. What is behind that stays.
     pub(crate) fn last_word(&mut self, sender: &mut Sender) -> Result<bool, WireError> {
-        let consumed = sender.on_bytes(self.rest())?;
+        let consumed = sender.on_bytes(self.front.bytes())?;
         self.consume(consumed);
         Ok(sender.is_done())
     }
@@ -96,12 +90,12 @@ impl ReadBuffer {
         budget: &Budget,
     ) -> Result<Option<M>, ReadError> {
         const WHAT: &str = "operation";
-        let Some((len, start)) = delimited::length(self.rest(), WHAT, OP_MESSAGE_LEN_MAX as usize)? else {
+        let Some((len, start)) = delimited::length(self.front.bytes(), WHAT, OP_MESSAGE_LEN_MAX as usize)? else {
             return Ok(None);
         };
         // What came of it, not what it says: it may be a peer that sends nothing more.
-        count(memory, len.min(self.rest().len()), budget)?;
-        let Some(message) = self.rest().get(start..start + len) else { return Ok(None) };
+        count(memory, len.min(self.front.bytes().len()), budget)?;
+        let Some(message) = self.front.bytes().get(start..start + len) else { return Ok(None) };
         count(memory, BYTE_LEN * len + fields::FIELD_LEN * fields::count(message, 0), budget)?;
         let message = delimited::decode(message, WHAT)?;
         self.consume(start + len);
@@ -146,6 +140,17 @@ fn is_hang_up(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
+    fn holding(mut bytes: &[u8]) -> ReadBuffer {
+        let mut buffer = ReadBuffer::default();
+        while !bytes.is_empty() {
+            let len = buffer.room().len().min(bytes.len());
+            buffer.room()[..len].copy_from_slice(&bytes[..len]);
+            buffer.received(len);
+            bytes = &bytes[len..];
+        }
+        buffer
+    }
+
     /// A routing table of a byte for each node: some hundred kilobytes of it take a megabyte.
     #[test]
     fn packed_lists_are_counted_as_they_are_decoded() {
@@ -154,24 +159,17 @@ mod tests {
         let mut bytes = Vec::new();
         delimited::put(&op, &mut bytes);
         let (mut memory, budget) = (None, Budget::new(64 << 20));
-        let mut buffer = ReadBuffer { bytes, at: 0 };
+        let mut buffer = holding(&bytes);
         let op: hdfs::proto::OpWriteBlockProto = buffer.operation(&mut memory, &budget).unwrap().unwrap();
         let taken_len = op.stream.unwrap().parents.capacity() * size_of::<u32>();
-        assert!(memory.as_ref().is_some_and(|memory| memory.len() >= taken_len as u64), "{taken_len}: {memory:?}");
+        assert!(memory.as_ref().is_some_and(|memory| memory.held_len() >= taken_len as u64), "{taken_len}: {memory:?}");
         let mut again = Vec::new();
         delimited::put(&hdfs::proto::OpWriteBlockProto::default(), &mut again);
-        let mut buffer = ReadBuffer { bytes: again, at: 0 };
+        let mut buffer = holding(&again);
         let (mut memory, none) = (None, Budget::new(0));
         assert!(
             buffer.operation::<hdfs::proto::OpWriteBlockProto>(&mut memory, &none).unwrap().is_some(),
             "a common one"
         );
-    }
-
-    #[test]
-    fn what_follows_a_message_stays() {
-        let mut buffer = ReadBuffer { bytes: vec![9, 1, 2, 3], at: 0 };
-        buffer.consume(1);
-        assert_eq!(buffer.into_rest(), [1, 2, 3]);
     }
 }

@@ -6,10 +6,10 @@ use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::operations::Operation;
 use crate::read::{Source, receive_word, send_packets, stored, sums};
-use crate::reply::{Refusal, success};
 use container::{Reader, ReplicaError};
 use hdfs::proto;
 use std::time::Duration;
+use xfer::answer::{Refusal, success};
 use xfer::read::{CopyTarget, Limits, Next, Outcome, Plan, Sender, copy_request};
 
 pub(crate) async fn serve(
@@ -46,12 +46,11 @@ async fn copy_to_all(
     for (place, target) in op.targets.iter().enumerate() {
         let (storage_type, storage_id) = (op.target_storage_types.get(place), op.target_storage_ids.get(place));
         let storage = CopyTarget { storage_type: storage_type.copied(), storage_id: storage_id.cloned() };
-        let request =
-            copy_request(&op.header, stored(&reader), storage).map_err(|fault| Refusal::error(fault.to_string()))?;
+        let request = copy_request(&op.header, stored(&reader), storage)?;
         let limits = &service.limits;
         let limits = Limits {
-            packet: limits.with_nodes(limits.below_silent_ms, 0),
-            word: limits.with_nodes(limits.setup_ms, 0),
+            packet: Duration::from_millis(limits.below_silent_ms),
+            word: Duration::from_millis(limits.setup_ms),
         };
         let sender = Sender::to_node(plan, sums.clone(), limits, request);
         let copied = copy(service, &reader, sender, target).await;

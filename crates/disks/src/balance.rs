@@ -337,5 +337,6 @@ mod tests {
         let there = |block| [0, 1].map(|at: usize| disks.disks()[at].volume().find(block).unwrap().is_some());
         assert_eq!((disks.place(fails), there(fails)), (Some(0), [true, false]));
         assert_eq!((disks.place(moves), there(moves)), (Some(1), [false, true]));
+        disks.check_at_rest();
     }
 }

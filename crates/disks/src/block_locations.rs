@@ -71,6 +71,17 @@ impl BlockLocations {
         }
     }
 
+    pub(crate) fn check(&self, disk_count: usize) {
+        match self {
+            Self::One => assert_eq!(disk_count, 1, "where a block is on several disks is noted"),
+            Self::Several { index, claims } => {
+                assert!(disk_count > 1, "one disk needs no index");
+                index.check(disk_count);
+                claims.check(disk_count);
+            }
+        }
+    }
+
     /// The disk that the holder of a claim on this block works on.
     pub(crate) fn claimed_at(&self, block: BlockId) -> Option<usize> {
         match self {

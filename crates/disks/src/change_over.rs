@@ -22,6 +22,7 @@ impl Disks {
         if changed.is_err() {
             self.take_back(to, info.identity.block);
         }
+        self.changed();
         changed
     }
 
@@ -108,5 +109,6 @@ mod tests {
         assert!(disks.change_over(from, to, &info).is_err());
         assert_eq!(disks.place(block), Some(from));
         disks.verify(block).unwrap();
+        disks.check_at_rest();
     }
 }

@@ -73,6 +73,16 @@ impl Claims {
         self.lock().taken.get(&block)?.at
     }
 
+    /// Claims are told from each other, and name disks that there are.
+    pub(crate) fn check(&self, disk_count: usize) {
+        let state = self.lock();
+        let mut numbers: Vec<u64> = state.taken.values().map(|holder| holder.number).collect();
+        numbers.sort_unstable();
+        assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "two claims with one number");
+        assert!(numbers.last().is_none_or(|last| *last <= state.count), "a claim that was not counted");
+        assert!(state.taken.values().filter_map(|holder| holder.at).all(|at| at < disk_count), "a disk that is not");
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

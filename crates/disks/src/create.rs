@@ -93,6 +93,7 @@ impl Disks {
             match create(disk.volume()) {
                 Ok(writer) => {
                     conclude(&claim, || self.note(block, at))?;
+                    self.changed();
                     return Ok(Writer::new(writer, at, stream));
                 }
                 Err(error) if error.advice() == Advice::WriteElsewhere && !error.is_momentary() => {
@@ -131,6 +132,7 @@ impl Disks {
         if !disk.hangs() && !matches!(disk.volume().find(block), Ok(Some(_))) {
             self.forget(block, at);
         }
+        self.changed();
     }
 
     /// The disk for a small replica, not one of `avoided`. It is noted as the block's place before the replica is
@@ -148,6 +150,7 @@ impl Disks {
                 self.block_locations().get_or_set(block, at)
             }
         };
+        self.changed();
         Some((at, self.disks()[at].load().begin()))
     }
 
@@ -197,5 +200,7 @@ mod tests {
         assert_eq!(next.disk(), 1 - from);
         // It comes back.
         assert!(matches!(disks.find_at(from, block, &hangs), Err(ReplicaError::Hangs)));
+        drop((hangs, next));
+        disks.check_at_rest();
     }
 }

@@ -9,7 +9,7 @@ use crate::thread_quota;
 use container::{ReplicaError, VolumeError};
 use io::{SystemClock, ThreadQuota};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use types::{BlockId, NodeId};
@@ -46,6 +46,8 @@ struct Inner {
     /// Replicas of blocks that another disk has as well.
     duplicates: Mutex<Vec<Duplicate>>,
     turn: AtomicUsize,
+    /// See [`Disks::changed`].
+    change_count: AtomicU32,
     pool: Mutex<Option<String>>,
     clock: SystemClock,
 }
@@ -58,8 +60,6 @@ impl Disks {
         (disks, unopened): (Vec<Disk>, Vec<UnopenedDisk>),
         (block_locations, duplicates): (BlockLocations, Vec<Duplicate>),
     ) -> Self {
-        assert!(!disks.is_empty(), "a node has a disk that was opened");
-        assert!(disks.iter().all(|disk| disk.identity().node == node), "all disks are of the same node");
         let inner = Inner {
             node,
             disks,
@@ -68,10 +68,13 @@ impl Disks {
             all_disks_quota: thread_quota::of_all(),
             duplicates: Mutex::new(duplicates),
             turn: AtomicUsize::new(0),
+            change_count: AtomicU32::new(0),
             pool: Mutex::new(pool),
             clock: SystemClock::new(),
         };
-        Self { inner: inner.into() }
+        let disks = Self { inner: inner.into() };
+        disks.check();
+        disks
     }
 
     pub fn node_id(&self) -> NodeId {
@@ -109,6 +112,7 @@ impl Disks {
         }
         unbound.into_iter().for_each(|(disk, error)| disk.volume().declare_failed(error.to_string()));
         *self.lock_pool() = Some(pool.to_owned());
+        self.changed();
         Ok(())
     }
 
@@ -146,6 +150,17 @@ impl Disks {
     /// For work that asks all disks.
     pub(crate) fn all_disks_quota(&self) -> &ThreadQuota {
         &self.inner.all_disks_quota
+    }
+
+    pub(crate) fn change_count(&self) -> &AtomicU32 {
+        &self.inner.change_count
+    }
+
+    pub(crate) fn check_duplicates(&self) {
+        let duplicates = self.inner.duplicates.lock().unwrap_or_else(PoisonError::into_inner);
+        let disk_count = self.inner.disks.len();
+        assert!(duplicates.is_empty() || disk_count > 1, "one disk has no block twice");
+        assert!(duplicates.iter().all(|duplicate| duplicate.disk < disk_count), "a duplicate is on one of the disks");
     }
 
     /// Replicas of blocks that another disk has as well. They are told once.
@@ -287,7 +302,9 @@ mod tests {
         for count in 1..=3 {
             let dir = tempfile::tempdir().unwrap();
             let dirs: Vec<PathBuf> = (0..count).map(|number| dir.path().join(format!("d{number}"))).collect();
-            check(&crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap());
+            let disks = crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
+            check(&disks);
+            disks.check_at_rest();
         }
     }
 
@@ -297,7 +314,9 @@ mod tests {
         let identity = Identity { block: BlockId(block), generation, file, home, checksum };
         let mut writer = disks.create(identity)?;
         writer.write(0, &[3; 1000], &[])?;
-        writer.put(1000)
+        writer.put(1000)?;
+        disks.check_at_rest();
+        Ok(())
     }
 
     #[test]

@@ -21,8 +21,10 @@ const SHARD_COUNT: usize = 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    shards: [Mutex<HashMap<u64, Box<Page>>>; SHARD_COUNT],
+    shards: [Shard; SHARD_COUNT],
 }
+
+type Shard = Mutex<HashMap<u64, Box<Page>>>;
 
 #[derive(Debug)]
 struct Page {
@@ -70,10 +72,29 @@ impl Index {
     }
 
     fn shard(&self, page: u64) -> MutexGuard<'_, HashMap<u64, Box<Page>>> {
-        // Neighbours into one shard would be as good; this spreads containers.
-        let shard = (page ^ (page >> 12)) as usize % SHARD_COUNT;
-        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shards[shard_of(page)])
     }
+
+    /// Pages are where they are looked for, count what they have, and name disks that there are.
+    pub(crate) fn check(&self, disk_count: usize) {
+        for (number, shard) in self.shards.iter().enumerate() {
+            for (place, page) in lock(shard).iter() {
+                assert_eq!(shard_of(*place), number, "page {place} is in its shard");
+                let count = page.places.iter().filter(|place| **place > 0).count();
+                assert!(count > 0 && count == usize::from(page.count), "page {place} has {count} blocks");
+                assert!(page.places.iter().all(|place| usize::from(*place) <= disk_count), "a disk that there is not");
+            }
+        }
+    }
+}
+
+fn lock(shard: &Shard) -> MutexGuard<'_, HashMap<u64, Box<Page>>> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn shard_of(page: u64) -> usize {
+    // Neighbours into one shard would be as good; this spreads containers.
+    (page ^ (page >> 12)) as usize % SHARD_COUNT
 }
 
 fn split(block: BlockId) -> (u64, usize) {
@@ -95,12 +116,14 @@ mod tests {
         assert_eq!(blocks.map(|block| index.get(block)), [0, 1, 2, 3, 4, 5].map(Some));
         assert_eq!(index.get_or_set(blocks[1], 7), 1);
         assert_eq!(index.get_or_set(BlockId(77), 7), 7);
+        index.check(8);
         index.set(blocks[0], 9);
         index.forget(blocks[0], 0);
         assert_eq!(index.get(blocks[0]), Some(9), "it has moved since");
         for block in blocks {
             index.get(block).into_iter().for_each(|disk| index.forget(block, disk));
         }
+        index.check(10);
         index.forget(BlockId(77), 7);
         assert!(index.shards.iter().all(|shard| shard.lock().unwrap().is_empty()), "nothing is left behind");
     }

@@ -29,6 +29,7 @@
 mod balance;
 mod block_locations;
 mod change_over;
+mod check;
 mod choose;
 mod claims;
 mod create;

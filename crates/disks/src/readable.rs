@@ -64,6 +64,7 @@ mod tests {
         // It is taken away after all.
         disks.disks()[at].volume().declare_failed("another test says so".to_owned());
         assert_eq!(disks.failed_disks(), [at]);
+        disks.check_at_rest();
     }
 
     #[test]
@@ -92,6 +93,7 @@ mod tests {
             let mut writer = disks.create_copy(identity).unwrap();
             writer.write(0, &data, &sums).unwrap();
             assert_ne!(disks.place(block), Some(at));
+            disks.check_at_rest();
             writer
         };
         let failed = begin();
@@ -101,5 +103,6 @@ mod tests {
         disks.verify(block).unwrap();
         begin().put_synced(1000).unwrap();
         assert_eq!(disks.find(block).unwrap().map(|info| info.len), Some(1000), "a copy that counts");
+        disks.check_at_rest();
     }
 }

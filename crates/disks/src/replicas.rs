@@ -96,6 +96,7 @@ impl Disks {
         if deleted && volume.find(block)?.is_none() {
             self.forget(block, at);
         }
+        self.changed();
         Ok(deleted)
     }
 

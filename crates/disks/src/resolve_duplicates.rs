@@ -56,4 +56,5 @@ fn resolve(disks: &Disks, Duplicate { disk, block }: Duplicate) {
     if let Err(error) = of(goes).delete(block, generation) {
         tracing::warn!(%block, %error, "the second copy of a block could not be deleted");
     }
+    disks.changed();
 }

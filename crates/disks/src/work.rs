@@ -11,6 +11,7 @@ impl Disks {
         self.disks()[number].declare_failed(reason);
         // Work that asks all of them may hang in it, too; from now on it is not asked.
         self.all_disks_quota().replace_permits();
+        self.changed();
     }
 
     /// Of the disk that has this block.

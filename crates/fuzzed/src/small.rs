@@ -9,9 +9,8 @@ use types::endpoint::{Endpoint, RequestEndpoint};
 use types::limits::SMALL_WRITE_LEN_MAX;
 use wire::delimited;
 use wire::small::{self, SmallAnswer, SmallFrame, SmallWrite};
-use xfer::small::{
-    Caller, CallerLimits, Fanout, Held, LATE_MAX, Memory, OutgoingRequest, Server, ServerLimits, Verdict,
-};
+use xfer::memory::{Held, Memory};
+use xfer::small::{Caller, CallerLimits, Fanout, LATE_MAX, OutgoingRequest, Server, ServerLimits, Verdict};
 
 /// Small writes behind each other on a connection, and answers to them. The first byte tells how long a routing table
 /// to try.
@@ -56,9 +55,10 @@ fn judged(answer: &SmallAnswer) {
 
 const MEMORY_LEN: u64 = 1 << 20;
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Budget(Rc<Cell<u64>>);
 
+#[derive(Debug)]
 struct Taken(Budget, u64);
 
 impl Memory for Budget {
@@ -71,6 +71,10 @@ impl Memory for Budget {
 }
 
 impl Held for Taken {
+    fn held_len(&self) -> u64 {
+        self.1
+    }
+
     fn grow_to(&mut self, len: u64) -> bool {
         let left = self.0.0.get().checked_sub(len.saturating_sub(self.1));
         if let Some(left) = left {

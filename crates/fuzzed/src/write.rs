@@ -7,7 +7,8 @@
 use std::time::Duration;
 use types::{ChecksumKind, ChecksumSpec};
 use wire::PacketHeader;
-use xfer::write::{Above, Begin, Failure, Joined, Limits, Memory, Mode, Relay, Step, buffer_len};
+use xfer::memory::Held;
+use xfer::write::{Above, Begin, Failure, Joined, Limits, Mode, Relay, Step, buffer_len};
 
 const SPEC: ChecksumSpec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 4 };
 const MEMORY_MAX: u64 = 1 << 20;
@@ -18,8 +19,8 @@ const STEP_COUNT_MAX: usize = 10_000;
 #[derive(Debug)]
 struct Bounded(u64);
 
-impl Memory for Bounded {
-    fn reserved_len(&self) -> u64 {
+impl Held for Bounded {
+    fn held_len(&self) -> u64 {
         self.0
     }
 

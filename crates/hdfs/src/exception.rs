@@ -104,7 +104,6 @@ pub const PATH_IS_NOT_DIRECTORY: &str = "org.apache.hadoop.fs.PathIsNotDirectory
 pub const PATH_IS_NOT_EMPTY_DIRECTORY: &str = "org.apache.hadoop.fs.PathIsNotEmptyDirectoryException";
 pub const INVALID_PATH: &str = "org.apache.hadoop.fs.InvalidPathException";
 pub const START_AFTER_NOT_FOUND: &str = "org.apache.hadoop.fs.DirectoryListingStartAfterNotFoundException";
-pub const UNRESOLVED_PATH: &str = "org.apache.hadoop.hdfs.protocol.UnresolvedPathException";
 
 // Security.
 pub const ACCESS_CONTROL: &str = "org.apache.hadoop.security.AccessControlException";
@@ -113,7 +112,6 @@ pub const INVALID_TOKEN: &str = "org.apache.hadoop.security.token.SecretManager$
 
 // Which server, and when.
 pub const STANDBY: &str = "org.apache.hadoop.ipc.StandbyException";
-pub const OBSERVER_RETRY_ON_ACTIVE: &str = "org.apache.hadoop.ipc.ObserverRetryOnActiveException";
 pub const RETRIABLE: &str = "org.apache.hadoop.ipc.RetriableException";
 pub const HEALTH_CHECK_FAILED: &str = "org.apache.hadoop.ha.HealthCheckFailedException";
 pub const SAFE_MODE: &str = "org.apache.hadoop.hdfs.server.namenode.SafeModeException";
@@ -129,7 +127,6 @@ pub const LEASE_EXPIRED: &str = "org.apache.hadoop.hdfs.server.namenode.LeaseExp
 pub const ALREADY_BEING_CREATED: &str = "org.apache.hadoop.hdfs.protocol.AlreadyBeingCreatedException";
 pub const RECOVERY_IN_PROGRESS: &str = "org.apache.hadoop.hdfs.protocol.RecoveryInProgressException";
 pub const NOT_REPLICATED_YET: &str = "org.apache.hadoop.hdfs.server.namenode.NotReplicatedYetException";
-pub const RETRY_START_FILE: &str = "org.apache.hadoop.hdfs.server.namenode.RetryStartFileException";
 pub const REPLICA_NOT_FOUND: &str = "org.apache.hadoop.hdfs.server.datanode.ReplicaNotFoundException";
 
 // Limits.
@@ -140,12 +137,10 @@ pub const NAME_TOO_LONG: &str = "org.apache.hadoop.hdfs.protocol.FSLimitExceptio
 pub const DIRECTORY_FULL: &str = "org.apache.hadoop.hdfs.protocol.FSLimitException$MaxDirectoryItemsExceededException";
 
 // Features.
-pub const SNAPSHOT_ACCESS_CONTROL: &str = "org.apache.hadoop.hdfs.protocol.SnapshotAccessControlException";
 pub const SNAPSHOT: &str = "org.apache.hadoop.hdfs.protocol.SnapshotException";
 pub const ACL: &str = "org.apache.hadoop.hdfs.protocol.AclException";
 pub const XATTR_NOT_FOUND: &str = "org.apache.hadoop.hdfs.protocol.XAttrNotFoundException";
 pub const NO_EC_POLICY_SET: &str = "org.apache.hadoop.hdfs.protocol.NoECPolicySetException";
-pub const UNKNOWN_CRYPTO_PROTOCOL: &str = "org.apache.hadoop.hdfs.UnknownCryptoProtocolVersionException";
 pub const UNSUPPORTED_ACTION: &str = "org.apache.hadoop.hdfs.server.namenode.UnsupportedActionException";
 
 #[cfg(test)]

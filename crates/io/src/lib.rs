@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`clock`], [`random`], [`task`] | time, chance, and who runs when |
+//! | [`TaskGroup`] | tasks that end together |
 //! | [`simulated`], [`time`] | the same three from a simulation; waiting for time in either |
 //! | [`CachedThreads`], [`ThreadQuota`] | threads that are used again; how many of the runtime's some work may hold |
 //! | [`ConnectionLimit`] | how many connections a port has, and which is closed when there are too many |
@@ -30,6 +31,7 @@ pub mod request_connections;
 pub mod simulated;
 pub mod socket;
 pub mod task;
+mod task_group;
 mod thread_quota;
 pub mod time;
 pub mod transfer;
@@ -40,4 +42,5 @@ pub use connection_limit::{ConnectionLimit, ConnectionPermit, RequestGuard, Stal
 pub use driven::Driven;
 pub use log_limit::LogLimit;
 pub use random::OsRandom;
+pub use task_group::TaskGroup;
 pub use thread_quota::{Hung, ThreadQuota};

@@ -10,7 +10,8 @@
 
 use crate::driven::Driven;
 use crate::socket::{self, SocketOptions};
-use crate::task::{self, Owned};
+use crate::task::Owned;
+use crate::task_group::TaskGroup;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
@@ -56,12 +57,14 @@ pub struct ConnectOptions {
     pub socket: SocketOptions,
     /// When there are so many, a request to another address is not sent.
     pub connection_count_max: usize,
+    /// Connections are tasks of this group. `None`: they end with the [`RequestConnections`], or by themselves.
+    pub tasks: Option<TaskGroup>,
 }
 
 impl Default for ConnectOptions {
     fn default() -> Self {
         let (connect_time_max, socket) = (Duration::from_secs(5), SocketOptions::default());
-        Self { connect_time_max, socket, connection_count_max: Semaphore::MAX_PERMITS }
+        Self { connect_time_max, socket, connection_count_max: Semaphore::MAX_PERMITS, tasks: None }
     }
 }
 
@@ -88,7 +91,7 @@ struct Connection<A> {
     /// For requests without a response.
     room: Semaphore,
     /// Ends with the connection.
-    _task: Owned<()>,
+    _task: Owned<Option<()>>,
 }
 
 impl<A> Default for RequestConnections<A>
@@ -163,7 +166,7 @@ where
         socket::apply(&socket, &self.options.socket)?;
         let driven = Arc::new(Driven::new(|now| A::begin(now, &self.limits)));
         let carrying = Carrying(Arc::clone(&driven));
-        let task = task::spawn_owned("requests", async move {
+        let task = TaskGroup::spawn_in(self.options.tasks.as_ref(), "requests", async move {
             carrying.0.run(&mut socket, hand_on).await;
             drop(permit);
         });

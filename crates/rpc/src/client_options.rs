@@ -2,6 +2,7 @@
 
 use crate::answers::AnswerRoom;
 use crate::options::FRAME_LEN_MAX;
+use ::io::TaskGroup;
 use std::time::Duration;
 
 /// Limits of one client.
@@ -16,6 +17,8 @@ pub struct ClientOptions {
     pub queue_count_max: usize,
     /// `None`: answers are counted nowhere, for who calls a few servers that he trusts.
     pub answers: Option<AnswerRoom>,
+    /// The connection is a task of this group. `None`: it ends with the client, or by itself.
+    pub tasks: Option<TaskGroup>,
 }
 
 impl ClientOptions {
@@ -34,6 +37,7 @@ impl Default for ClientOptions {
             frame_len_max: types::limits::RPC_FRAME_LEN_MAX,
             queue_count_max: 256,
             answers: None,
+            tasks: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::answers::{AnswerRoom, Place};
 use crate::call_error::CallError;
 use crate::client_options::ClientOptions;
+use ::io::TaskGroup;
 use ::io::socket::SocketOptions;
 use ::io::task::Owned;
 use bytes::{Bytes, BytesMut};
@@ -46,7 +47,7 @@ pub(crate) struct Link {
     calls: mpsc::Sender<Bytes>,
     waiting: Arc<Waiting>,
     /// Ends with the link.
-    task: Owned<()>,
+    task: Owned<Option<()>>,
 }
 
 impl Link {
@@ -64,7 +65,8 @@ impl Link {
         let waiting = Arc::new(Waiting::default());
         calls.try_send(opening(user, protocol, client_id)).expect("the queue is empty");
         let run = run(socket, queue, waiting.clone(), options.frame_len_max, options.answers.clone());
-        Ok(Self { calls, waiting, task: ::io::task::spawn_owned("rpc client", run) })
+        let task = TaskGroup::spawn_in(options.tasks.as_ref(), "rpc client", run);
+        Ok(Self { calls, waiting, task })
     }
 
     pub(crate) fn is_open(&self) -> bool {

@@ -10,6 +10,7 @@
 use crate::call_error::CallError;
 use crate::client::{Attempt, Client};
 use crate::client_options::ClientOptions;
+use ::io::TaskGroup;
 use hdfs::exception::{RETRIABLE, STANDBY};
 use hdfs::proto::{HaServiceStateProto, HaServiceStateRequestProto, HaServiceStateResponseProto};
 use prost::Message;
@@ -40,12 +41,13 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// `addrs` is host:port, or several of that with commas between them.
-    pub fn new(addrs: &str, user: &str, protocol: &'static str) -> Self {
+    /// `addrs` is host:port, or several of that with commas between them. The connections are tasks of this group.
+    pub fn new(addrs: &str, user: &str, protocol: &'static str, tasks: TaskGroup) -> Self {
         let several = addrs.contains(',');
+        let options = ClientOptions { tasks: Some(tasks), ..ClientOptions::default() };
         let options = match several {
-            true => ClientOptions { connect_time_max: CONNECT_WAIT, ..ClientOptions::default() },
-            false => ClientOptions::default(),
+            true => ClientOptions { connect_time_max: CONNECT_WAIT, ..options },
+            false => options,
         };
         let mut addrs = addrs.split(',').map(|addr| addr.trim().to_owned());
         let first = addrs.next().unwrap_or_default();

@@ -16,10 +16,12 @@ use std::time::Duration;
 use types::BlockId;
 use types::limits::OP_MESSAGE_LEN_MAX;
 use types::mutation::{self, Mutation};
-use wire::{Abilities, OpHeader, Status, delimited};
+use wire::{Abilities, OpHeader, delimited};
+use xfer::answer::Refusal;
+use xfer::memory::Held;
 use xfer::write::{
-    ANSWER_WAIT, Above, Begin, Ending, FLUSH, Failure, Join, Joined, LINGER, Limits, Memory, Mode, NotJoined, Relay,
-    Step, Store, buffer_len, op_for_below,
+    ANSWER_WAIT, Above, Begin, Ending, FLUSH, Failure, Join, Joined, LINGER, Limits, Mode, Relay, Step, Store,
+    buffer_len, op_for_below,
 };
 
 const LIMITS: Limits = Limits::DEFAULT;
@@ -28,18 +30,14 @@ const LIMITS: Limits = Limits::DEFAULT;
 #[derive(Debug)]
 struct Plenty(u64);
 
-impl Memory for Plenty {
-    fn reserved_len(&self) -> u64 {
+impl Held for Plenty {
+    fn held_len(&self) -> u64 {
         self.0
     }
 
     fn grow_to(&mut self, len: u64) -> bool {
         self.0 = self.0.max(len);
         true
-    }
-
-    fn grow_to_if_plenty(&mut self, len: u64) -> bool {
-        self.grow_to(len)
     }
 }
 
@@ -143,14 +141,8 @@ impl Datanode {
                 above.state.borrow_mut().put_ready();
                 begun
             }
-            Err(NotJoined { status, message, first_bad_link }) => {
-                let answer = proto::BlockOpResponseProto {
-                    status: status.0.into(),
-                    first_bad_link: Some(first_bad_link),
-                    message: Some(message),
-                    ..Default::default()
-                };
-                above.state.borrow_mut().put_answer(&answer);
+            Err(refusal) => {
+                above.state.borrow_mut().put_answer(&refusal.into_answer());
                 None
             }
         };
@@ -174,13 +166,13 @@ impl Datanode {
     }
 
     /// Opens the replica, joins the nodes below. `None`: nothing is to be streamed.
-    async fn set_up(self: &Rc<Self>, message: &proto::OpWriteBlockProto) -> Result<Option<Begun>, NotJoined> {
+    async fn set_up(self: &Rc<Self>, message: &proto::OpWriteBlockProto) -> Result<Option<Begun>, Refusal> {
         let op = WriteOp::decode(message);
         let WriteOp { block, generation, file, home, .. } = op;
         let mine = |error: VolumeError| {
             self.sim
                 .say(|| format!("node {} refuses {:?} of {block:?} {generation}: {error:?}", self.number, op.stage));
-            NotJoined { status: Status::ERROR, message: format!("{error:?}"), first_bad_link: String::new() }
+            Refusal::error(format!("{error:?}"))
         };
         let identity = Identity { block, generation, file: Some(file), home: Some(home) };
         let close = op.stage == Stage::CloseRecovery;
@@ -216,7 +208,7 @@ impl Datanode {
         &self,
         message: &proto::OpWriteBlockProto,
         op: &WriteOp,
-    ) -> Result<(Vec<Socket>, Vec<Joined>), NotJoined> {
+    ) -> Result<(Vec<Socket>, Vec<Joined>), Refusal> {
         let (sim, host) = (&self.sim, World::node_host(self.number));
         let mut join = Join::new(LIMITS);
         let mut sockets = Vec::new();
@@ -224,10 +216,10 @@ impl Datanode {
             let (link, behind_count) = (link_text(&message.targets[child.start]), child.len() - 1);
             let number = World::node_number(op.targets[child.start]);
             let dialed = self.world.dial_write(host, number, LIMITS.connect).await;
-            let socket = dialed.map_err(|error| NotJoined::blame(&link, &format!("{error:?}")))?;
+            let socket = dialed.map_err(|error| Refusal::blame(&link, &format!("{error:?}")))?;
             let bytes = op_for_below(message, &op.routing, &child);
             let sent = sim.timeout(LIMITS.setup_with(behind_count), socket.send_all(&bytes)).await;
-            sent.and_then(Result::ok).ok_or_else(|| NotJoined::blame(&link, "does not take the operation"))?;
+            sent.and_then(Result::ok).ok_or_else(|| Refusal::blame(&link, "does not take the operation"))?;
             join.on_asked(link, behind_count, sim.now());
             sockets.push(socket);
         }

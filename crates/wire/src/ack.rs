@@ -1,6 +1,6 @@
 //! What a write chain answers: one ack a packet, with one status a node, nearest first.
 
-use crate::{WireError, delimited};
+use crate::{PacketHeader, WireError, delimited};
 use prost::Message;
 
 /// HDFS's `Status`, as a number: a status nobody knows is passed on as it came.
@@ -43,7 +43,7 @@ struct PipelineAckMessage {
 }
 
 impl PipelineAck {
-    pub const HEARTBEAT: i64 = -1;
+    pub const HEARTBEAT: i64 = PacketHeader::HEARTBEAT;
     /// Ours: the sender lives, and is still at it. Says nothing of any packet; only for those who announced that they
     /// understand it.
     pub const KEEPALIVE: Self = Self { seqno: Self::HEARTBEAT, replies: Vec::new() };

@@ -86,9 +86,6 @@ impl Replica {
 /// Disks that a node may have.
 pub const DISK_COUNT_MAX: usize = 200;
 
-pub type HeartbeatResponse = Orders;
-pub type CatalogueResponse = Orders;
-
 impl Digest {
     pub fn add(&mut self, block: BlockId, generation: Generation, len: u64) {
         // The finalizer of SplitMix64 after each number: differences of neighbours do not cancel out.

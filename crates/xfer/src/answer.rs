@@ -21,15 +21,58 @@ pub const TEXT_LEN_MAX: usize = 4 << 10;
 /// What an operation brings that is done.
 pub type Answered = BlockOpResponseProto;
 
-/// The node does not do what it was asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it answered: {message}")]
-pub struct Refused {
-    pub status: i32,
+/// Why a node does not do what it was asked: it is sent as the answer, and is what an answer that is none means.
+///
+/// It is no error itself, so that every error can become one by `?`: the asker gets its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub status: Status,
     /// `ip:port` of the node of a chain that is to blame, as the asker wrote it; empty for the one that answers.
     pub first_bad_link: String,
-    /// Never empty: without a text of its own it names the status.
+    /// Of one that came never empty: without a text of its own it names the status.
     pub message: String,
+}
+
+impl Refusal {
+    pub fn error(message: impl Into<String>) -> Self {
+        Self { status: Status::ERROR, first_bad_link: String::new(), message: message.into() }
+    }
+
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self { status: Status::ERROR_UNSUPPORTED, ..Self::error(message) }
+    }
+
+    /// The node `link` of a chain is to blame.
+    pub fn blame(link: &str, why: &str) -> Self {
+        Self { first_bad_link: link.to_owned(), ..Self::error(format!("{link}: {why}")) }
+    }
+
+    /// As it is sent.
+    pub fn into_answer(self) -> BlockOpResponseProto {
+        BlockOpResponseProto {
+            status: self.status.0.into(),
+            first_bad_link: Some(self.first_bad_link),
+            message: Some(self.message),
+            ..Default::default()
+        }
+    }
+
+    /// As it came. A status that is none counts as an error.
+    fn of(answer: BlockOpResponseProto) -> Self {
+        let status = u8::try_from(answer.status).map_or(Status::ERROR, Status);
+        let text = answer.message.filter(|text| !text.is_empty());
+        Self {
+            status,
+            first_bad_link: answer.first_bad_link.unwrap_or_default(),
+            message: text.unwrap_or_else(|| status_name(status).to_owned()),
+        }
+    }
+}
+
+impl<E: std::error::Error> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self::error(error.to_string())
+    }
 }
 
 /// An operation was sent, and its answer has not come.
@@ -46,10 +89,7 @@ impl Awaiting {
 
     /// Looks at the bytes that came and were not consumed. Returns how many of them it consumes, and the answer once
     /// that is whole; what is behind it stays.
-    pub fn on_bytes(
-        &mut self,
-        bytes: &[u8],
-    ) -> Result<(usize, Option<Result<BlockOpResponseProto, Refused>>), WireError> {
+    pub fn on_bytes(&mut self, bytes: &[u8]) -> Result<(usize, Option<Result<Answered, Refusal>>), WireError> {
         let mut consumed = 0;
         while let Some((message, len)) = delimited::split(&bytes[consumed..], "answer", LEN_MAX)? {
             let answer: BlockOpResponseProto = delimited::decode(message, "answer")?;
@@ -59,25 +99,21 @@ impl Awaiting {
                 continue;
             }
             let is_success = answer.status == i32::from(Status::SUCCESS.0);
-            return Ok((consumed, Some(if is_success { Ok(answer) } else { Err(Refused::of(answer)) })));
+            return Ok((consumed, Some(if is_success { Ok(answer) } else { Err(Refusal::of(answer)) })));
         }
         Ok((consumed, None))
     }
 }
 
-impl Refused {
-    fn of(answer: BlockOpResponseProto) -> Self {
-        let text = answer.message.filter(|text| !text.is_empty());
-        Self {
-            status: answer.status,
-            first_bad_link: answer.first_bad_link.unwrap_or_default(),
-            message: text.unwrap_or_else(|| status_name(answer.status).to_owned()),
-        }
-    }
+/// An answer as it goes out, its texts cut.
+pub fn encode(answer: BlockOpResponseProto) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    delimited::put(&cut(answer), &mut bytes);
+    bytes
 }
 
 /// An answer with texts that are not too long.
-pub fn cut(mut answer: BlockOpResponseProto) -> BlockOpResponseProto {
+pub(crate) fn cut(mut answer: BlockOpResponseProto) -> BlockOpResponseProto {
     for text in [&mut answer.message, &mut answer.first_bad_link].into_iter().flatten() {
         text.truncate(text.floor_char_boundary(TEXT_LEN_MAX));
         text.shrink_to_fit();
@@ -91,15 +127,15 @@ pub fn success() -> BlockOpResponseProto {
 }
 
 /// What a status means, for an answer that has no text.
-pub fn status_name(status: i32) -> &'static str {
-    match u8::try_from(status).map(Status) {
-        Ok(Status::SUCCESS) => "success",
-        Ok(Status::ERROR_CHECKSUM) => "checksum error",
-        Ok(Status::ERROR_INVALID) => "invalid",
-        Ok(Status::ERROR_EXISTS) => "exists already",
-        Ok(Status::ERROR_ACCESS_TOKEN) => "the block's token is not valid",
-        Ok(Status::ERROR_UNSUPPORTED) => "not supported",
-        Ok(Status::OOB_RESTART) => "it restarts",
+fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::SUCCESS => "success",
+        Status::ERROR_CHECKSUM => "checksum error",
+        Status::ERROR_INVALID => "invalid",
+        Status::ERROR_EXISTS => "exists already",
+        Status::ERROR_ACCESS_TOKEN => "the block's token is not valid",
+        Status::ERROR_UNSUPPORTED => "not supported",
+        Status::OOB_RESTART => "it restarts",
         _ => "error",
     }
 }

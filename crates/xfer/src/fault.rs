@@ -1,7 +1,7 @@
 //! Why a datanode did not do what it was asked, as whoever reads from it or writes to it finds out.
 
-use crate::answer::Refused;
-use wire::WireError;
+use crate::answer::Refusal;
+use wire::{Status, WireError};
 
 /// The connection is of no more use; another node may do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -9,7 +9,7 @@ pub enum Fault {
     #[error("no connection: {0}")]
     NoConnection(String),
     #[error("it answered: {message}")]
-    Refused { status: i32, message: String },
+    Refused { status: Status, message: String },
     #[error("the connection broke: {0}")]
     Broken(String),
     #[error("no answer in time")]
@@ -28,8 +28,8 @@ impl Fault {
     }
 }
 
-impl From<Refused> for Fault {
-    fn from(Refused { status, message, .. }: Refused) -> Self {
+impl From<Refusal> for Fault {
+    fn from(Refusal { status, message, .. }: Refusal) -> Self {
         Self::Refused { status, message }
     }
 }

@@ -11,9 +11,11 @@
 //! Promise: nothing here reads a clock, a socket or a disk, starts a thread or waits. A machine says when it wants to be
 //! woken, and a driver tells it what time it is, so that a test can replay any order of events.
 
+mod acks;
 pub mod answer;
 pub mod fault;
 pub mod front;
+pub mod memory;
 pub mod read;
 pub mod request;
 pub mod small;

@@ -5,25 +5,22 @@ use proptest::prelude::*;
 use std::time::Duration;
 use types::{ChecksumKind, ChecksumSpec};
 use wire::{PacketHeader, PipelineAck, Status};
-use xfer::write::{Above, Begin, Ending, Failure, Joined, Limits, Memory, Mode, Relay, Step, buffer_len};
+use xfer::memory::Held;
+use xfer::write::{Above, Begin, Ending, Failure, Joined, Limits, Mode, Relay, Step, buffer_len};
 
 const SPEC: ChecksumSpec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 16 };
 
 #[derive(Debug)]
 struct Plenty(u64);
 
-impl Memory for Plenty {
-    fn reserved_len(&self) -> u64 {
+impl Held for Plenty {
+    fn held_len(&self) -> u64 {
         self.0
     }
 
     fn grow_to(&mut self, len: u64) -> bool {
         self.0 = self.0.max(len);
         true
-    }
-
-    fn grow_to_if_plenty(&mut self, len: u64) -> bool {
-        self.grow_to(len)
     }
 }
 

@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use types::random::{Random, Seeded};
 use types::{ChecksumKind, ChecksumSpec};
 use wire::Routing;
-use xfer::write::{Action, Event, Failure, HEARTBEAT, Link, Packet, Reply};
+use wire::{PacketHeader, Status};
+use xfer::write::{Action, Event, Failure, Link, Packet};
 
 const SPEC: ChecksumSpec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 8 };
 /// As Hadoop's writer has a limit of 80.
@@ -26,7 +27,7 @@ fn content(offset: u64) -> u8 {
 #[derive(Clone, Debug)]
 enum Arrival {
     Packet { to: usize, packet: Packet, flipped: bool },
-    Ack { from: usize, to: usize, seqno: i64, replies: Vec<Reply> },
+    Ack { from: usize, to: usize, seqno: i64, replies: Vec<Status> },
     BelowLost { from: usize, to: usize },
     AboveLost { to: usize },
     StoreDone { node: usize, store: Store },
@@ -292,7 +293,7 @@ impl World {
     }
 
     fn flip(&mut self, packet: Packet, from: Option<usize>, to: usize) -> bool {
-        let flips = packet.data_len > 0 && self.random.below(self.flip_one_in) == 0;
+        let flips = packet.header.data_len > 0 && self.random.below(self.flip_one_in) == 0;
         for node in from.into_iter().chain([to]) {
             self.nodes[node].flipped_beside |= flips;
         }
@@ -303,7 +304,7 @@ impl World {
         if self.nodes[node].link.is_none() {
             return;
         }
-        if store.packet.offset as usize > self.nodes[node].disk.len() {
+        if store.packet.header.offset as usize > self.nodes[node].disk.len() {
             return self.event(node, Event::NotStored(Failure::Disk)); // one before it failed
         }
         if store.flipped {
@@ -314,10 +315,10 @@ impl World {
             return self.event(node, Event::NotStored(Failure::Disk));
         }
         let disk = &mut self.nodes[node].disk;
-        let start = store.packet.offset as u64;
+        let start = store.packet.header.offset as u64;
         if store.write {
             disk.truncate(start as usize);
-            disk.extend((start..start + u64::from(store.packet.data_len)).map(content));
+            disk.extend((start..start + store.packet.header.data_len as u64).map(content));
         }
         if let Some(len) = store.put {
             assert_eq!(disk.len() as u64, len, "put with all its bytes");
@@ -330,15 +331,16 @@ impl World {
         while self.writer.waiting.len() < WINDOW && self.writer.next < self.writer.packets.len() {
             let packet = self.writer.packets[self.writer.next];
             // As stock writers do: the last packet goes when all others are acknowledged.
-            if packet.last && !self.writer.waiting.is_empty() {
+            if packet.header.last && !self.writer.waiting.is_empty() {
                 return;
             }
             self.writer.waiting.push_back(Some(self.writer.next));
             self.writer.next += 1;
             self.writer_sends_one(packet);
-            if self.random.below(12) == 0 && !packet.last {
+            if self.random.below(12) == 0 && !packet.header.last {
                 self.writer.waiting.push_back(None);
-                self.writer_sends_one(Packet { seqno: HEARTBEAT, ..Packet::default() });
+                let header = PacketHeader { seqno: PacketHeader::HEARTBEAT, ..PacketHeader::default() };
+                self.writer_sends_one(Packet { header, sums_len: 0 });
             }
         }
     }
@@ -349,8 +351,8 @@ impl World {
         self.send((usize::MAX, head), Arrival::Packet { to: head, packet, flipped });
     }
 
-    fn writer_sees(&mut self, seqno: i64, replies: Vec<Reply>) {
-        let is_bad = |reply: &Reply| *reply != Reply::SUCCESS && *reply != Reply::NOT_YET;
+    fn writer_sees(&mut self, seqno: i64, replies: Vec<Status>) {
+        let is_bad = |reply: &Status| *reply != Status::SUCCESS && *reply != Status::IN_PROGRESS;
         let bad: Vec<usize> = (0..replies.len()).filter(|place| is_bad(&replies[*place])).collect();
         if !bad.is_empty() {
             return self.recover(&bad);
@@ -358,14 +360,14 @@ impl World {
         assert_eq!(replies.len(), self.chain.len(), "an ack speaks for the whole chain");
         self.writer.ack_count += 1;
         match self.writer.waiting.pop_front().expect("an ack for something") {
-            None => assert_eq!(seqno, HEARTBEAT),
+            None => assert_eq!(seqno, PacketHeader::HEARTBEAT),
             Some(which) => {
                 let packet = self.writer.packets[which];
-                assert_eq!(seqno, packet.seqno, "acks come in order");
+                assert_eq!(seqno, packet.header.seqno, "acks come in order");
                 self.writer.acked = which + 1;
-                let end = packet.offset as u64 + u64::from(packet.data_len);
+                let end = packet.header.offset as u64 + packet.header.data_len as u64;
                 self.writer.acked_len = self.writer.acked_len.max(end);
-                self.writer.done = packet.last;
+                self.writer.done = packet.header.last;
                 self.hold_acked();
             }
         }
@@ -428,13 +430,16 @@ fn packets(random: &mut Seeded) -> Vec<Packet> {
         // The chunk that comes again has all that it had, or more.
         let data_len = if offset + i64::from(data_len) < reached { data_len + cut } else { data_len };
         let sums_len = if random.below(9) == 0 { 0 } else { SPEC.sums_len(data_len.into()) as u32 };
-        packets.push(Packet { seqno, offset, data_len, sums_len, last: false, sync: flush });
+        let header = PacketHeader { seqno, offset, data_len: data_len as i32, last: false, sync: flush };
+        packets.push(Packet { header, sums_len });
         let end = offset + i64::from(data_len);
         reached = end;
         offset = end / i64::from(SPEC.chunk_len) * i64::from(SPEC.chunk_len);
     }
-    let end = packets.last().map_or(0, |packet| packet.offset + i64::from(packet.data_len));
-    packets.push(Packet { seqno: packets.len() as i64, offset: end, last: true, ..Packet::default() });
+    let end = packets.last().map_or(0, |packet| packet.header.offset + i64::from(packet.header.data_len));
+    let seqno = packets.len() as i64;
+    let header = PacketHeader { seqno, offset: end, last: true, ..PacketHeader::default() };
+    packets.push(Packet { header, sums_len: 0 });
     packets
 }
 

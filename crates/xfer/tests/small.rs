@@ -12,10 +12,10 @@ use types::limits::SMALL_WRITE_LEN_MAX;
 use types::random::{Random, Seeded};
 use wire::small::{ANSWER_LEN_MAX, SmallAnswer, SmallFrame, SmallWrite};
 use wire::{BlockScope, delimited};
+use xfer::memory::{Held, Memory};
 use xfer::small::stock::{Leased, Stock, Wish, sure_until};
 use xfer::small::{
-    Caller, CallerLimits, Fanout, Held, LATE_MAX, Memory, OutgoingRequest, Server, ServerError, ServerLimits, Verdict,
-    batch,
+    Caller, CallerLimits, Fanout, LATE_MAX, OutgoingRequest, Server, ServerError, ServerLimits, Verdict, batch,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -193,9 +193,10 @@ fn nonsense_ends_the_connection() {
 
 // ── the side that is asked ──
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Budget(Rc<Cell<u64>>);
 
+#[derive(Debug)]
 struct Taken(Budget, u64);
 
 impl Budget {
@@ -214,6 +215,10 @@ impl Memory for Budget {
 }
 
 impl Held for Taken {
+    fn held_len(&self) -> u64 {
+        self.1
+    }
+
     fn grow_to(&mut self, len: u64) -> bool {
         let more = len.saturating_sub(self.1);
         let rest = self.0.0.get().checked_sub(more);

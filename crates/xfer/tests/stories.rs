@@ -1,7 +1,8 @@
 //! What one link does, told event by event. Each story shows all actions, in order.
 
 use types::{ChecksumKind, ChecksumSpec};
-use xfer::write::{Action, Ending, Event, Failure, HEARTBEAT, Link, Packet, Reply};
+use wire::{PacketHeader, Status};
+use xfer::write::{Action, Ending, Event, Failure, Link, Packet};
 
 const SPEC: ChecksumSpec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 100 };
 
@@ -19,17 +20,21 @@ impl Tale {
         self
     }
 
-    fn data(&mut self, seqno: i64, offset: i64, data_len: u32) -> &mut Self {
-        let sums_len = SPEC.sums_len(data_len.into()) as u32;
-        self.on(Event::Packet(Packet { seqno, offset, data_len, sums_len, ..Packet::default() }))
+    fn packet(&mut self, header: PacketHeader, sums_len: u32) -> &mut Self {
+        self.on(Event::Packet(Packet { header, sums_len }))
+    }
+
+    fn data(&mut self, seqno: i64, offset: i64, data_len: i32) -> &mut Self {
+        let sums_len = SPEC.sums_len(data_len as u64) as u32;
+        self.packet(PacketHeader { seqno, offset, data_len, ..PacketHeader::default() }, sums_len)
     }
 
     fn last(&mut self, seqno: i64, offset: i64) -> &mut Self {
-        self.on(Event::Packet(Packet { seqno, offset, last: true, ..Packet::default() }))
+        self.packet(PacketHeader { seqno, offset, last: true, ..PacketHeader::default() }, 0)
     }
 
     fn heartbeat(&mut self) -> &mut Self {
-        self.on(Event::Packet(Packet { seqno: HEARTBEAT, ..Packet::default() }))
+        self.packet(PacketHeader { seqno: PacketHeader::HEARTBEAT, ..PacketHeader::default() }, 0)
     }
 
     fn stored(&mut self) -> &mut Self {
@@ -44,10 +49,10 @@ impl Tale {
     /// `+` is SUCCESS, `-` ERROR, `c` ERROR_CHECKSUM, `?` not yet known.
     fn one_below(&mut self, below: usize, seqno: i64, replies: &str) -> &mut Self {
         let reply = |mark| match mark {
-            '+' => Reply::SUCCESS,
-            'c' => Reply::ERROR_CHECKSUM,
-            '?' => Reply::NOT_YET,
-            _ => Reply::ERROR,
+            '+' => Status::SUCCESS,
+            'c' => Status::ERROR_CHECKSUM,
+            '?' => Status::IN_PROGRESS,
+            _ => Status::ERROR,
         };
         self.on(Event::Ack { below, seqno, replies: replies.chars().map(reply).collect() })
     }
@@ -58,10 +63,10 @@ impl Tale {
 }
 
 fn word(action: &Action) -> String {
-    let mark = |reply: &Reply| match *reply {
-        Reply::SUCCESS => '+',
-        Reply::ERROR_CHECKSUM => 'c',
-        Reply::NOT_YET => '?',
+    let mark = |reply: &Status| match *reply {
+        Status::SUCCESS => '+',
+        Status::ERROR_CHECKSUM => 'c',
+        Status::IN_PROGRESS => '?',
         _ => '-',
     };
     match action {
@@ -180,7 +185,7 @@ fn the_node_that_sent_bad_bytes_on_goes_without_a_word() {
 #[test]
 fn heartbeats_go_down_and_come_back_in_their_place() {
     check("> w. > show100 0++ -1++", 1, 0, |head| {
-        head.data(0, 0, 100).heartbeat().below(0, "+").stored().below(HEARTBEAT, "+");
+        head.data(0, 0, 100).heartbeat().below(0, "+").stored().below(PacketHeader::HEARTBEAT, "+");
     });
     check("-1+", 0, 0, |tail| {
         tail.heartbeat();
@@ -200,7 +205,7 @@ fn nonsense_from_below_is_a_lost_node() {
 #[test]
 fn a_packet_without_data_asks_for_the_disk() {
     check("s. show150 4+", 0, 150, |tail| {
-        tail.on(Event::Packet(Packet { seqno: 4, offset: 150, sync: true, ..Packet::default() })).stored();
+        tail.packet(PacketHeader { seqno: 4, offset: 150, sync: true, ..PacketHeader::default() }, 0).stored();
     });
 }
 
@@ -220,14 +225,14 @@ fn after_a_sync_inside_a_chunk_the_rest_of_the_chunk_may_follow() {
 
 #[test]
 fn a_wrong_writer_is_refused() {
-    let refused = |told: &str, received, packet| check(told, 0, received, |tail| _ = tail.on(Event::Packet(packet)));
-    let packet = Packet { seqno: 1, offset: 150, data_len: 60, sums_len: 4, ..Packet::default() };
+    let refused = |told: &str, received, header| check(told, 0, received, |tail| _ = tail.packet(header, 4));
+    let packet = PacketHeader { seqno: 1, offset: 150, data_len: 60, ..PacketHeader::default() };
     refused("refused: packet 1 at offset 150, but only 149 bytes came before it", 149, packet);
     refused("refused: packet 1 at offset 150 starts inside a chunk and goes on after the chunk's end", 150, packet);
-    let packet = Packet { offset: -1, ..packet };
+    let packet = PacketHeader { offset: -1, ..packet };
     refused("refused: packet 1 at offset -1, but only 150 bytes came before it", 150, packet);
-    let packet = Packet { offset: 0, data_len: u32::MAX, ..packet };
-    refused("refused: packet 1 has 4 bytes of checksums for 4294967295 bytes of data", 150, packet);
+    let packet = PacketHeader { offset: 0, data_len: i32::MAX, ..packet };
+    refused("refused: packet 1 has 4 bytes of checksums for 2147483647 bytes of data", 150, packet);
     check("p0. refused: packet 1 after the last one", 0, 0, |tail| _ = tail.last(0, 0).last(1, 0));
 }
 
@@ -244,7 +249,7 @@ fn a_writer_that_never_waits_is_held_back() {
         tale.heartbeat();
     }
     assert_eq!(tale.told.len(), Link::IN_FLIGHT_COUNT_MAX);
-    tale.below(HEARTBEAT, "+");
+    tale.below(PacketHeader::HEARTBEAT, "+");
     assert!(tale.link.wants_packets());
 }
 

@@ -47,8 +47,9 @@ impl Admin {
         let mut addrs: Vec<String> = self.store.url().authority.split(',').map(str::to_owned).collect();
         while !addrs.is_empty() {
             let news = addrs.into_iter().filter(|addr| asked.len() < ASKED_COUNT_MAX && asked.insert(addr.clone()));
-            let asking: Vec<_> =
-                news.map(|addr| scope.spawn("list of members", list(addr, self.user.clone()))).collect();
+            let asking: Vec<_> = news
+                .map(|addr| scope.spawn("list of members", list(addr, self.user.clone(), self.store.rpc_options())))
+                .collect();
             addrs = Vec::new();
             for asked in asking {
                 match asked.await.flatten() {
@@ -93,9 +94,8 @@ impl Admin {
     }
 }
 
-async fn list(addr: String, user: String) -> Result<ListMembersResponse> {
-    let options =
-        rpc::ClientOptions { connect_time_max: LIST_WAIT, call_time_max: LIST_WAIT, ..rpc::ClientOptions::default() };
+async fn list(addr: String, user: String, options: rpc::ClientOptions) -> Result<ListMembersResponse> {
+    let options = rpc::ClientOptions { connect_time_max: LIST_WAIT, call_time_max: LIST_WAIT, ..options };
     let rpc = rpc::Client::with_options(addr, user, wire::admin::ADMIN_PROTOCOL, options);
     let answer = rpc.call(LIST_MEMBERS, &ListMembersRequest {}).await;
     answer.map_err(|error| Error::of_call(rpc.addr(), error))

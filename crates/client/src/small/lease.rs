@@ -2,10 +2,10 @@
 
 use crate::client::{Client, Session};
 use crate::error::{Error, Result};
+use crate::lease_blocks::{Kind, lease_blocks};
 use crate::stock::Lease;
 use hdfs::exception::{RPC_NO_SUCH_METHOD, RPC_NO_SUCH_PROTOCOL};
 use std::sync::{Arc, Weak};
-use wire::client::{CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksResponse};
 
 /// A block for a file of this replication. `None`: there is none to be had, so the file is to be streamed.
 pub(super) async fn take(client: &Client, replication: u16, block_len: u64) -> Option<Lease> {
@@ -49,13 +49,12 @@ async fn refill_shelf(session: Weak<Session>, replication: u16, block_len: u64) 
 async fn ask(client: &Client, replication: u16, block_len: u64) -> Result<()> {
     let stock = &client.session.stock;
     let asked = stock.now();
-    let (request, returning) = stock.request(&client.session.holder, replication, block_len);
-    let answer: LeaseBlocksResponse = client.call_in(CLIENT_PROTOCOL, LEASE_BLOCKS, &request).await?;
-    returning.answered();
-    if answer.nodes.is_empty() || answer.blocks.is_empty() {
+    let kind = Kind { replication, block_len, file: None };
+    let leases = lease_blocks(client, kind, stock.wish(replication)).await?;
+    if leases.is_empty() {
         return Err(client.not_understood("a lease without blocks or nodes"));
     }
-    stock.fill(replication, asked, answer);
+    stock.fill(replication, asked, leases);
     Ok(())
 }
 

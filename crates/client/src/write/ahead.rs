@@ -13,16 +13,14 @@
 use super::block::Block;
 use crate::client::Client;
 use crate::error::Result;
+use crate::lease_blocks::{Kind, lease_blocks};
 use crate::located::{Located, Node, Token};
 use crate::scope::Task;
-use crate::stock::sure_until;
+use crate::stock::{Batch, Lease};
 use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, ChecksumSpec, Generation};
-use wire::client::{
-    ADD_LEASED, AddLeasedRequest, AddLeasedResponse, BlockNode, CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksRequest,
-    LeaseBlocksResponse, PreviousBlock,
-};
+use wire::client::{ADD_LEASED, AddLeasedRequest, AddLeasedResponse, BlockNode, CLIENT_PROTOCOL, PreviousBlock};
 use xfer::writer::Identity;
 
 /// What the next block is to be.
@@ -145,40 +143,32 @@ async fn join(client: &Client, ask: &Ask, located: &Located) -> Option<Block> {
 
 /// A block, and until when it is ours. `None`: the server gives blocks for new files only.
 async fn lease(client: &Client, ask: &Ask) -> Result<Option<(Located, Duration)>> {
-    let asked = client.session.stock.now();
-    let returning = client.session.stock.take_returned();
-    let request = LeaseBlocksRequest {
-        holder: client.session.holder.clone(),
-        replication: ask.replication.into(),
-        block_len: ask.block_len,
-        count: 1,
-        excluded: ask.excluded.iter().cloned().chain(client.session.stock.excluded()).collect(),
-        returned: returning.blocks.clone(),
-        file: ask.file,
-    };
-    let answer: LeaseBlocksResponse = client.call_in(CLIENT_PROTOCOL, LEASE_BLOCKS, &request).await?;
-    returning.answered();
-    let Some(leased) = answer.blocks.first().filter(|leased| leased.file == ask.file) else {
-        answer.blocks.iter().for_each(|leased| client.session.stock.give_back(leased.block));
-        return Ok(None);
-    };
-    let until = sure_until(asked, answer.limit_ms);
-    let nodes: Option<Arc<[Node]>> = answer.nodes.into_iter().map(node_of).collect();
-    let generation = Generation(answer.generation);
-    let identity = Identity { pool: answer.pool, block: BlockId(leased.block), generation, len: 0 };
-    let token = Token { identifier: leased.token.clone(), ..Token::default() };
-    let located = |nodes| Located { offset: 0, len: 0, identity, token, nodes, is_striped: false };
-    Ok(nodes.filter(|nodes| !nodes.is_empty()).map(|nodes| (located(nodes), until)))
+    let stock = &client.session.stock;
+    let kind = Kind { replication: ask.replication, block_len: ask.block_len, file: Some(ask.file) };
+    let leases = lease_blocks(client, kind, stock.wish_for_one(&ask.excluded)).await?;
+    let (mut ours, others): (Vec<Lease>, Vec<Lease>) = leases.into_iter().partition(|lease| lease.file == ask.file);
+    let lease = ours.pop();
+    others.iter().chain(&ours).for_each(|lease| stock.give_back(lease.block));
+    Ok(lease.and_then(|lease| Some((located(&lease)?, lease.batch.until))))
 }
 
-fn node_of(node: BlockNode) -> Option<Node> {
+fn located(lease: &Lease) -> Option<Located> {
+    let Batch { pool, generation, nodes, .. } = &*lease.batch;
+    let nodes = nodes.iter().map(node_of).collect::<Option<Arc<[Node]>>>()?;
+    let identity =
+        Identity { pool: pool.clone(), block: BlockId(lease.block), generation: Generation(*generation), len: 0 };
+    let token = Token { identifier: lease.token.clone(), ..Token::default() };
+    Some(Located { offset: 0, len: 0, identity, token, nodes, is_striped: false })
+}
+
+fn node_of(node: &BlockNode) -> Option<Node> {
     let (ip, port) = node.addr.rsplit_once(':')?;
     Some(Node {
-        id: node.id,
+        id: node.id.clone(),
         ip: ip.trim_matches(['[', ']']).to_owned(),
         xfer_port: port.parse().ok()?,
         addr: node.addr.as_str().into(),
-        rack: Some(node.rack),
+        rack: Some(node.rack.clone()),
         ..Node::default()
     })
 }

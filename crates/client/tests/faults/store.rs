@@ -87,6 +87,38 @@ async fn closing_a_store_ends_everything() {
     client.store().close().await;
 }
 
+/// Tasks of connections are among them, even if a caller that is not polled any more still holds one.
+#[tokio::test]
+async fn no_task_runs_once_a_store_is_closed() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let options = Options { runtime: Some(runtime.handle().clone()), ..quick() };
+    let store = Store::with(1, ChecksumSpec::DEFAULT, 64 << 10, options).await;
+    store.book.state().abilities = Some(Abilities::SMALL_FILES.bits());
+    store.nodes[0].set_lag(Duration::from_secs(60));
+    let mut writer = store.client.create("/f", &Create::default()).await.unwrap();
+    writer.write(&[1; 100]).await.unwrap();
+    let mut putting = Box::pin(writer.close());
+    let under_way = async {
+        while store.nodes[0].connections.load(Ordering::Relaxed) == 0 {
+            sleep(Duration::from_millis(5)).await;
+        }
+        sleep(Duration::from_millis(100)).await;
+    };
+    tokio::select! { _ = &mut putting => panic!("the node has not answered"), () = under_way => {} }
+    let task_count = || runtime.metrics().num_alive_tasks();
+    assert!(task_count() >= 2, "connections to the metadata server and to a datanode");
+    store.client.store().close().await;
+    let none = async {
+        // One that was counted out just now may be on its last step.
+        while task_count() > 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_secs(1), none).await.expect("all have ended");
+    assert_eq!(kind(putting.await), Some(ErrorKind::Closed));
+    runtime.shutdown_background();
+}
+
 /// A connection that waits for its next operation ends with the store, and not when it has been idle for long.
 #[tokio::test]
 async fn idle_connections_end_with_the_store() {

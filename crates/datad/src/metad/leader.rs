@@ -14,11 +14,9 @@ pub(crate) struct Leader {
     /// How many servers there are, as far as is known.
     server_count: AtomicUsize,
     /// The session with the one that leads and knows this node.
-    number: Mutex<Option<usize>>,
+    number: watch::Sender<Option<usize>>,
     /// The highest that any server named.
     term: AtomicU64,
-    /// True while there is such a session.
-    registered: watch::Sender<bool>,
     /// What they said of each other.
     known: watch::Sender<Known>,
     /// Sessions with servers of another block pool, until they are of this node's.
@@ -28,11 +26,15 @@ pub(crate) struct Leader {
 }
 
 impl Leader {
-    pub(crate) fn new(configured_count: usize, registered: watch::Sender<bool>) -> Self {
+    pub(crate) fn new(configured_count: usize) -> Self {
         let (server_count, term) = (AtomicUsize::new(configured_count), AtomicU64::new(0));
-        let (known, failed) = (watch::Sender::default(), watch::Sender::default());
-        let (number, foreign) = (Mutex::default(), Mutex::default());
-        Self { configured_count, server_count, number, term, registered, known, foreign, failed }
+        let (number, known, failed) = (watch::Sender::default(), watch::Sender::default(), watch::Sender::default());
+        Self { configured_count, server_count, number, term, known, foreign: Mutex::default(), failed }
+    }
+
+    /// There is a number while a server that leads knows this node.
+    pub(crate) fn number(&self) -> watch::Receiver<Option<usize>> {
+        self.number.subscribe()
     }
 
     pub(crate) fn server_count(&self) -> usize {
@@ -89,14 +91,12 @@ impl Leader {
 
     /// Notes whether the server of session `number` leads. True if it was so before.
     pub(super) fn note(&self, number: usize, leads: bool) -> bool {
-        let mut known = self.number.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = *known == Some(number);
-        if leads {
-            *known = Some(number);
-        } else if before {
-            *known = None;
-        }
-        self.registered.send_replace(known.is_some());
+        let mut before = false;
+        self.number.send_if_modified(|known| {
+            before = *known == Some(number);
+            *known = if leads { Some(number) } else { known.filter(|known| *known != number) };
+            before != leads
+        });
         before
     }
 

@@ -1,11 +1,15 @@
 //! The metadata servers, as this node sees them: a session with each ([`session`]), who they are ([`servers`]), and
 //! which of them leads ([`leader`]).
 
+mod broken;
+mod catalogue;
+mod heartbeat;
 mod known;
 mod leader;
 mod registration;
 mod servers;
 mod session;
+mod standing;
 
 pub(crate) use known::Known;
 pub(crate) use leader::Leader;

@@ -12,41 +12,30 @@
 //!
 //! The node serves reads and writes all the while, whether the metadata server is there or not.
 
+use super::broken::Broken;
 use super::leader::Leader;
 use super::registration::Registration;
+use super::standing::Standing;
 use crate::admission::Admission;
-use crate::changes::Batch;
-use crate::copier::Report;
 use crate::maintenance::Maintenance;
-use crate::replicas::{Replicas, report};
-use container::ReplicaInfo;
+use crate::replicas::Replicas;
 use rpc::CallError;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use types::{BlockId, DiskReport, Generation, ReplicaState};
-use wire::node::{
-    CATALOGUE, CatalogueRequest, DISK_COUNT_MAX, Deletion, Disk, HEARTBEAT, HeartbeatRequest, NODE_IN_USE,
-    NODE_SUPERSEDED, Orders, PAGE_COUNT_MAX, REGISTER, RegisterResponse, Replica, Sender, Usage,
-};
+use types::{BlockId, Generation};
+use wire::node::{Deletion, Orders, REGISTER, RegisterResponse, Sender, Usage};
 
 /// Between heartbeats when nothing happens.
-const HEARTBEAT_EACH: Duration = Duration::from_secs(1);
+pub(super) const HEARTBEAT_EACH: Duration = Duration::from_secs(1);
 /// What was put is told after so long, together with what is put meanwhile.
 const BATCH_WAIT: Duration = Duration::from_millis(50);
 const CATALOGUE_EACH: Duration = Duration::from_secs(600);
-/// What changed is not told for so long while a disk does not say what it has.
-const HELD_BACK_MAX: Duration = Duration::from_secs(20);
-/// Replicas in a page: small enough that a page is looked up and sent in a blink.
-const PAGE_COUNT: usize = 2000;
 /// After a failure: doubling from the first to the second.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LAST: Duration = Duration::from_secs(5);
 /// One that comes back may lead within two seconds, and should know by then who lives.
 const RETRY_LAST_OF_SEVERAL: Duration = Duration::from_millis(800);
-
-const _: () = assert!(PAGE_COUNT <= PAGE_COUNT_MAX);
-const _: () = assert!(disks::DISK_COUNT_MAX <= DISK_COUNT_MAX);
 
 pub(crate) struct Session {
     pub(crate) registration: Arc<Registration>,
@@ -75,55 +64,12 @@ pub(crate) fn call_options(server_count: usize, answers: rpc::AnswerRoom) -> rpc
     if server_count > 1 { rpc::ClientOptions { call_time_max: CALL_WAIT_OF_SEVERAL, ..options } } else { options }
 }
 
-/// What the server of a session is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Leads { term: u64 },
-    Standby,
-}
-
-impl Standing {
-    fn of(standby: bool, term: u64) -> Self {
-        if standby { Self::Standby } else { Self::Leads { term } }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-enum Broken {
-    #[error(transparent)]
-    Call(CallError),
-    #[error("the metadata server does not know this node")]
-    Unknown,
-    #[error("a disk of this node has failed")]
-    DiskFailed,
-    /// Another process with this node's id is alive.
-    #[error("{0}")]
-    InUse(String),
-    /// Another process has taken this one's place.
-    #[error("{0}")]
-    Superseded(String),
-    #[error(transparent)]
-    Volume(#[from] container::VolumeError),
-    #[error(transparent)]
-    Replica(#[from] container::ReplicaError),
-}
-
-impl From<CallError> for Broken {
-    fn from(error: CallError) -> Self {
-        match error {
-            CallError::Remote { class, message, .. } if class == NODE_IN_USE => Self::InUse(message),
-            CallError::Remote { class, message, .. } if class == NODE_SUPERSEDED => Self::Superseded(message),
-            error => Self::Call(error),
-        }
-    }
-}
-
 impl Session {
     fn in_use_wait(&self) -> Duration {
         Duration::from_millis(self.registration.config.limits.in_use_ms)
     }
 
-    fn sender(&self) -> Option<Sender> {
+    pub(super) fn sender(&self) -> Option<Sender> {
         let addr = self.registered_addr.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Some(Sender { incarnation: Some(self.registration.incarnation), addr })
     }
@@ -264,155 +210,7 @@ impl Session {
         if new { self.heartbeat(standing, false).await } else { Ok(standing) }
     }
 
-    /// Tells that the node lives, and to who leads what changed, if that is to be told now; answers what the server is
-    /// now.
-    async fn heartbeat(&self, standing: Standing, sends_changes: bool) -> Result<Standing, Broken> {
-        let beat = self.replicas.changes.heartbeats().begin();
-        let usage = Some(self.usage());
-        if standing == Standing::Standby {
-            let node = self.replicas.disks.node_id().to_string();
-            let transfer_count = self.admission.transfer_count() as u32;
-            let sender = self.sender();
-            let request = HeartbeatRequest { node, usage, transfer_count, sender, ..HeartbeatRequest::default() };
-            let orders = self.orders(HEARTBEAT, &request).await?;
-            let standing = Standing::of(orders.standby, orders.term);
-            self.obey(orders);
-            return Ok(standing);
-        }
-        self.maintenance.copier.tend();
-        let left_for = Duration::from_millis(self.registration.config.limits.left_open_ms);
-        let mut batch = if sends_changes {
-            self.replicas.changes.take(self.replicas.now().checked_sub(left_for))
-        } else {
-            Batch::default()
-        };
-        let stale = self.left_open(&mut batch).await;
-        let Batch { put, deleted, left: _ } = batch.clone();
-        let node = self.replicas.disks.node_id().to_string();
-        let transfer_count = (self.admission.transfer_count() + self.maintenance.copier.running_count()) as u32;
-        let Report { copying, failures: copy_failures } = self.maintenance.copier.report(self.replicas.now());
-        let bad = self.replicas.damage.report(self.replicas.now());
-        let deletions_waiting = u32::try_from(self.replicas.deletions.len()).unwrap_or(u32::MAX);
-        let request = HeartbeatRequest {
-            node,
-            usage,
-            transfer_count,
-            put,
-            deleted,
-            stale,
-            copying,
-            copy_failures,
-            bad,
-            deletions_waiting,
-            scrub: self.maintenance.scrubber.report(),
-            disks: self.replicas.disks.reports().into_iter().map(disk_message).collect(),
-            disk_balance: self.maintenance.disk_balance.report(),
-            sender: self.sender(),
-        };
-        let told_bad = request.bad.clone();
-        match self.orders(HEARTBEAT, &request).await {
-            Ok(orders) => {
-                let standing = Standing::of(orders.standby, orders.term);
-                if standing == Standing::Standby {
-                    self.replicas.changes.give_back(batch);
-                } else {
-                    self.replicas.changes.heartbeats().answered(beat);
-                    self.replicas.damage.acknowledge(&told_bad);
-                }
-                self.obey(orders);
-                Ok(standing)
-            }
-            Err(broken) => {
-                self.replicas.changes.give_back(batch);
-                Err(broken)
-            }
-        }
-    }
-
-    /// Those of the batch that were left open and are so still. If a disk does not say so at once, that is told later.
-    async fn left_open(&self, batch: &mut Batch) -> Vec<Replica> {
-        if batch.left.is_empty() {
-            return Vec::new();
-        }
-        let (at, left) = (Arc::clone(&self.replicas), batch.left.clone());
-        let look =
-            self.replicas.disks.for_all(move |_| left.into_iter().filter_map(|block| at.left_open(block)).collect());
-        match tokio::time::timeout(HEARTBEAT_EACH, look).await {
-            Ok(Ok(stale)) => stale,
-            Ok(Err(_)) | Err(_) => {
-                let left = std::mem::take(&mut batch.left);
-                self.replicas.changes.give_back(Batch { left, ..Batch::default() });
-                Vec::new()
-            }
-        }
-    }
-
-    /// A page of what is here, from this block on. Heartbeats go on while a disk does not answer: what changed is told
-    /// behind a page that was looked up before it changed, or else the page is looked up again. `Err` inside: the
-    /// server is something else now.
-    async fn page(&self, from: BlockId, standing: Standing) -> Result<Result<Vec<ReplicaInfo>, Standing>, Broken> {
-        let failed_disks = self.replicas.disks.failed_disks();
-        loop {
-            let lookup = self.replicas.disks.for_all(move |disks| disks.replicas(from, PAGE_COUNT));
-            let mut lookup = std::pin::pin!(lookup);
-            let (began, mut sent_changes) = (self.replicas.now(), false);
-            let found = loop {
-                if let Ok(found) = tokio::time::timeout(HEARTBEAT_EACH, &mut lookup).await {
-                    break found;
-                }
-                let sends_changes = self.replicas.now() >= began + HELD_BACK_MAX;
-                sent_changes |= sends_changes;
-                let now = self.heartbeat(standing, sends_changes).await?;
-                if self.replicas.disks.failed_disks() != failed_disks {
-                    return Err(Broken::DiskFailed);
-                }
-                if now != standing {
-                    return Ok(Err(now));
-                }
-            };
-            match found {
-                Ok(infos) if !sent_changes => return Ok(Ok(infos?)),
-                Ok(_outdated) => {}
-                Err(_hangs) => tokio::time::sleep(HEARTBEAT_EACH).await,
-            }
-        }
-    }
-
-    /// Reports all replicas, in pages that together cover all block ids.
-    /// Answers what the server is then: if it is something else than it was, not all has been reported.
-    async fn catalogue(&self, standing: Standing) -> Result<Standing, Broken> {
-        let mut from = 0;
-        loop {
-            let infos = match self.page(BlockId(from), standing).await? {
-                Ok(infos) => infos,
-                Err(now) => return Ok(now),
-            };
-            let through = match infos.last() {
-                Some(last) if infos.len() == PAGE_COUNT => last.identity.block.0,
-                _ => u64::MAX,
-            };
-            let busy = |block| self.replicas.is_writing(block);
-            let (writing, reported): (Vec<_>, Vec<_>) = infos.iter().partition(|info| {
-                info.state != ReplicaState::Finalized && (info.has_writer || busy(info.identity.block))
-            });
-            let request = CatalogueRequest {
-                node: self.replicas.disks.node_id().to_string(),
-                from,
-                through,
-                replicas: reported.into_iter().map(report).collect(),
-                writing: writing.into_iter().map(|info| info.identity.block.0).collect(),
-                sender: self.sender(),
-            };
-            let orders = self.orders(CATALOGUE, &request).await?;
-            self.obey(orders);
-            match through.checked_add(1) {
-                Some(next) => from = next,
-                None => return Ok(standing),
-            }
-        }
-    }
-
-    async fn orders(&self, method: &str, request: &impl prost::Message) -> Result<Orders, Broken> {
+    pub(super) async fn orders(&self, method: &str, request: &impl prost::Message) -> Result<Orders, Broken> {
         let orders: Orders = self.metad.call(method, request).await?;
         if !orders.known {
             // It may be of another store: whom it names counts once the node has registered there.
@@ -422,7 +220,7 @@ impl Session {
         Ok(orders)
     }
 
-    fn obey(&self, orders: Orders) {
+    pub(super) fn obey(&self, orders: Orders) {
         if orders.standby || !self.leader.is_believed(orders.term) {
             return;
         }
@@ -437,22 +235,7 @@ impl Session {
         self.maintenance.order(copy, scrub, disk_balance, owners);
     }
 
-    fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> Usage {
         self.replicas.disks.usage().into()
-    }
-}
-
-/// A disk as it is reported to the metadata server.
-fn disk_message(disk: DiskReport) -> Disk {
-    Disk {
-        volume: disk.volume,
-        dir: disk.dir,
-        failure: disk.failure,
-        capacity_len: disk.capacity_len,
-        used_len: disk.used_len,
-        free_len: disk.free_len,
-        replica_count: disk.replica_count,
-        stream_count: disk.stream_count,
-        unread_ms: disk.unread_ms,
     }
 }

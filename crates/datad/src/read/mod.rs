@@ -14,10 +14,10 @@ pub(crate) use sender::{Source, receive_word, send_packets, stored, sums};
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::operations::Operation;
-use crate::reply::Refusal;
 use container::Reader;
 use hdfs::proto;
 use std::time::Duration;
+use xfer::answer::Refusal;
 use xfer::read::{Limits, Next, Outcome, Plan, Sender, Unserved, Wanted};
 
 /// Serves one read. `Ok(true)`: the reader took it all and said so, and the connection may carry another operation.

@@ -83,6 +83,7 @@ impl Round {
 
     /// A replica was read, or is gone.
     pub(crate) fn pass(&mut self, block: BlockId, len: u64, now: Millis) {
+        assert!(block >= self.next, "{block} was read, and {} is next", self.next);
         self.next = BlockId(block.0.saturating_add(1));
         self.done_len = self.done_len.saturating_add(len);
         if self.read.len() >= MARK_COUNT_MAX {
@@ -96,6 +97,7 @@ impl Round {
         if self.read.last().is_none_or(|last| last.at != now) {
             self.read.push(Mark { block: self.next, at: now });
         }
+        assert!(self.read.len() <= MARK_COUNT_MAX, "{} marks", self.read.len());
     }
 
     /// All were read. The next round begins when this one's period is over.

@@ -13,7 +13,6 @@
 
 mod committer;
 mod connection;
-mod memory;
 mod request;
 mod small_writes;
 

@@ -24,7 +24,8 @@ impl SmallWrites {
         let committer = Committer::start(&service.replicas.disks, &service.replicas.changes)?;
         let connect_time_max = Duration::from_millis(service.limits.connect_ms);
         let connection_count_max = service.limits.connection_count_max;
-        let options = ConnectOptions { socket: service.sockets.clone(), connect_time_max, connection_count_max };
+        let options =
+            ConnectOptions { socket: service.sockets.clone(), connect_time_max, connection_count_max, tasks: None };
         Ok(Self { service, committer, connections: RequestConnections::new(options, CallerLimits::of_targets()) })
     }
 }

@@ -4,20 +4,14 @@
 use super::socket::Socket;
 use crate::block::{link_text, node_addr};
 use crate::data_service::DataService;
-use crate::reply::Refusal;
 use hdfs::proto;
 use io::poll::{Ready, Watch, poll};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use wire::Routing;
-use xfer::write::{Join, Joined, Limits, NotJoined, op_for_below};
-
-impl From<NotJoined> for Refusal {
-    fn from(NotJoined { status, message, first_bad_link }: NotJoined) -> Self {
-        Self { status, message, first_bad_link }
-    }
-}
+use xfer::answer::Refusal;
+use xfer::write::{Join, Joined, Limits, op_for_below};
 
 /// Joins those of `op`'s targets that this node sends to, and through them the others. `Err` names a node that failed.
 pub(super) fn join(
@@ -56,8 +50,8 @@ fn ask(
     child: &Range<usize>,
 ) -> Result<Socket, Refusal> {
     let link = link_text(&op.targets[child.start]);
-    let fail = |error: std::io::Error| NotJoined::blame(&link, &error.to_string());
-    let addr = node_addr(&op.targets[child.start]).ok_or_else(|| NotJoined::blame(&link, "is no address"))?;
+    let fail = |error: std::io::Error| Refusal::blame(&link, &error.to_string());
+    let addr = node_addr(&op.targets[child.start]).ok_or_else(|| Refusal::blame(&link, "is no address"))?;
     let place = service.patiently(|| service.admission.onward(), |_| true)?;
     let connect = || Socket::connect(addr, limits.connect);
     let socket = service.patiently(connect, io::limit::is_reached).map_err(fail)?;
@@ -75,16 +69,16 @@ fn wait(service: &DataService, join: &mut Join, sockets: &[Socket]) -> Result<()
         let reads = open.iter().map(|place| Watch { fd: sockets[*place].as_fd(), read: true, write: false });
         let watches: Vec<_> = [stop].into_iter().chain(reads).collect();
         let limit = until.saturating_sub(service.now());
-        let ready = poll(&watches, Some(limit)).map_err(|error| Refusal::error(error.to_string()))?;
+        let ready = poll(&watches, Some(limit))?;
         if ready[0] != Ready::default() {
             return Err(Refusal::error("this node is stopping"));
         }
         for (place, _) in open.iter().zip(&ready[1..]).filter(|(_, ready)| **ready != Ready::default()) {
             match sockets[*place].receive(&mut piece) {
-                Ok(0) => return Err(join.on_closed(*place, None).into()),
+                Ok(0) => return Err(join.on_closed(*place, None)),
                 Ok(len) => join.on_received(*place, service.now(), &piece[..len])?,
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
-                Err(error) => return Err(join.on_closed(*place, Some(&error.to_string())).into()),
+                Err(error) => return Err(join.on_closed(*place, Some(&error.to_string()))),
             }
         }
         join.handle_timeout(service.now())?;

@@ -17,11 +17,9 @@ pub(crate) use socket::Socket;
 pub(crate) use writes::Writes;
 
 use crate::admission::Named;
-use crate::block::checksum_spec;
 use crate::budget::Reservation;
 use crate::data_service::DataService;
 use crate::operations::Operation;
-use crate::reply::{Refusal, success};
 use above::Above;
 use container::{Identity, ReopenAsk, ReopenKind, ReplicaError};
 use disk::Disk;
@@ -32,7 +30,8 @@ use std::time::Duration;
 use stream::{Stream, flush_within};
 use types::{BlockId, ChecksumSpec, Generation};
 use wire::{Abilities, Routing};
-use xfer::write::{ANSWER_WAIT, Begin, Ending, Joined, Memory, Mode, Relay, buffer_len};
+use xfer::answer::{Refusal, success};
+use xfer::write::{ANSWER_WAIT, Begin, Ending, Joined, Mode, Relay, buffer_len};
 
 /// A metadata server that takes longer to hear that a disk is full is not waited for.
 const TELL_WAIT: Duration = Duration::from_millis(500);
@@ -47,20 +46,6 @@ struct Begun {
     below: Vec<Socket>,
     joined: Vec<Joined>,
     memory: Reservation,
-}
-
-impl Memory for Reservation {
-    fn reserved_len(&self) -> u64 {
-        self.len()
-    }
-
-    fn grow_to(&mut self, len: u64) -> bool {
-        Reservation::grow_to(self, len)
-    }
-
-    fn grow_to_if_plenty(&mut self, len: u64) -> bool {
-        Reservation::grow_to_if_plenty(self, len)
-    }
 }
 
 /// Serves one write to its end. Blocks: call it on a thread of its own. `came` is what followed the operation already.
@@ -87,7 +72,7 @@ pub(crate) fn serve(writes: &Arc<Writes>, socket: Socket, op: &OpWriteBlockProto
                 tracing::info!(block, why, passed_over, "a write was refused");
             }
             let blame = refused::blame(op, &refusal).filter(|_| !takes_keepalives); // our own read the answer
-            above.put_answer(&refusal.answer());
+            above.put_answer(&refusal.into_answer());
             if let Some(ack) = blame {
                 above.put_ack(&ack);
             }
@@ -130,7 +115,10 @@ const CROWDED_COUNT_MAX: u32 = 3;
 fn set_up(service: &DataService, above: &Above, op: &OpWriteBlockProto, came: &[u8]) -> Result<Option<Begun>, Refusal> {
     let named = service.admission.block(&op.header.base_header)?;
     let stage = Stage::try_from(op.stage).map_err(|_| Refusal::error(format!("stage {} is not known", op.stage)))?;
-    let spec = checksum_spec(&op.requested_checksum)?;
+    let spec = op
+        .requested_checksum
+        .spec()
+        .ok_or_else(|| Refusal::error(format!("checksum {:?} is not known here", op.requested_checksum)))?;
     let mode = match stage {
         Stage::TransferRbw => Mode::CopyOpen,
         Stage::TransferFinalized => Mode::CopyWhole,
@@ -146,7 +134,7 @@ fn set_up(service: &DataService, above: &Above, op: &OpWriteBlockProto, came: &[
         return Err(Refusal::unsupported("a replica is copied to one node at a time"));
     }
     let parents = op.stream.as_ref().map_or(&[][..], |stream| &stream.parents);
-    let routing = Routing::decode(parents, op.targets.len()).map_err(|error| Refusal::error(error.to_string()))?;
+    let routing = Routing::decode(parents, op.targets.len())?;
     let packet_len = op.stream.as_ref().and_then(|stream| stream.packet_len);
     let patience = service.crowded() * (op.targets.len() as u32 + 1).min(CROWDED_COUNT_MAX);
     let memory = service.budget.take_within(buffer_len(came, packet_len), op.targets.len(), patience);

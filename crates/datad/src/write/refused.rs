@@ -9,9 +9,9 @@
 //! goes on with the others.
 
 use crate::block::link_text;
-use crate::reply::Refusal;
 use hdfs::proto::OpWriteBlockProto;
 use wire::{PipelineAck, Status};
+use xfer::answer::Refusal;
 
 /// The ack behind the answer; `None` where the chain's first node itself refuses, whom such a client blames anyway.
 pub(super) fn blame(op: &OpWriteBlockProto, refusal: &Refusal) -> Option<PipelineAck> {

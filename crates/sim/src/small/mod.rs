@@ -19,10 +19,10 @@ use std::time::Duration;
 use types::{BlockId, FileId, FsPath, Generation, NodeId};
 use wire::BlockScope;
 use wire::small::{SmallAnswer, SmallWrite};
+use xfer::memory::{Held, Memory};
 use xfer::small::stock::{Leased, Wish, sure_until};
 use xfer::small::{
-    ATTEMPT_COUNT_MAX, Checked, Fanout, Held, LATE_MAX, Memory, OutgoingRequest, Request, Server, ServerLimits,
-    Verdict, batch,
+    ATTEMPT_COUNT_MAX, Checked, Fanout, LATE_MAX, OutgoingRequest, Request, Server, ServerLimits, Verdict, batch,
 };
 
 pub(crate) use link::RequestConnections;
@@ -62,9 +62,10 @@ struct Job {
     synced: bool,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Budget(Rc<Cell<u64>>);
 
+#[derive(Debug)]
 struct Taken {
     budget: Budget,
     len: u64,
@@ -80,6 +81,10 @@ impl Memory for Budget {
 }
 
 impl Held for Taken {
+    fn held_len(&self) -> u64 {
+        self.len
+    }
+
     fn grow_to(&mut self, len: u64) -> bool {
         let sum = self.budget.0.get() + len.saturating_sub(self.len);
         if sum > MEMORY_LEN {

@@ -12,7 +12,7 @@
 use super::late::Late;
 use super::plan::{Plan, Stored};
 use super::verdict;
-use crate::answer::{Awaiting, Refused, success};
+use crate::answer::{self, Awaiting, Refusal, success};
 use crate::fault::Fault;
 use crate::request::encode;
 use hdfs::proto::{self, BlockConstructionStage as Stage};
@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::time::Duration;
 use types::ReplicaState;
 use types::mutation::{self, Mutation};
-use wire::{Op, PacketHeader, WireError, delimited};
+use wire::{Op, PacketHeader, WireError};
 
 /// How long the peer may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum Outcome {
     NoVerdict,
     /// The other node has put its copy.
     Copied,
-    Refused(Refused),
+    Refused(Refusal),
 }
 
 #[derive(Debug)]
@@ -125,9 +125,7 @@ impl Sender {
     pub fn to_reader(plan: Plan, sums: Vec<u8>, limits: Limits) -> Self {
         let info = proto::ReadOpChecksumInfoProto { checksum: plan.spec.into(), chunk_offset: plan.start };
         let answer = proto::BlockOpResponseProto { read_op_checksum_info: Some(info), ..success() };
-        let mut front = Vec::new();
-        delimited::put(&answer, &mut front);
-        Self::new(plan, sums, limits, front, Peer::Reader)
+        Self::new(plan, sums, limits, answer::encode(answer), Peer::Reader)
     }
 
     /// For a node that gets a copy, by the operation `request`.

@@ -14,7 +14,6 @@
 pub mod batch;
 mod caller;
 mod fanout;
-mod memory;
 mod request;
 mod server;
 pub mod stock;
@@ -22,7 +21,6 @@ mod verdict;
 
 pub use caller::{Caller, CallerLimits, OutgoingRequest};
 pub use fanout::{Fanout, LATE_MAX};
-pub use memory::{Held, Memory};
 pub use request::{Checked, Request};
 pub use server::{Server, ServerError, ServerLimits};
 pub use stock::Stock;

@@ -1,8 +1,8 @@
 //! The side of a connection that is asked: bytes in, requests to be served beside each other, answers out as they are
 //! done.
 
-use super::memory::{Held, Memory};
 use super::request::Request;
+use crate::memory::{Held, Memory};
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -6,17 +6,14 @@
 
 use super::limits::Limits;
 use super::lost::Lost;
+use crate::acks::AckReader;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
 use wire::PipelineAck;
 
-/// A part of an ack that waits for its rest: its length, and what it has at most.
-const INBOX_LEN_MAX: usize = 5 + PipelineAck::LEN_MAX;
-
 #[derive(Debug)]
 pub(super) struct Below {
-    /// The part of an ack whose rest has not come.
-    inbox: Vec<u8>,
+    acks: AckReader,
     sends_keepalives: bool,
     /// Bytes of the packets in hand that it has taken.
     pub(super) taken: usize,
@@ -37,7 +34,7 @@ impl Below {
     /// A node that has `behind_count` nodes behind it.
     pub(super) fn new(sends_keepalives: bool, behind_count: usize, limits: &Limits) -> Self {
         let silent = limits.below_silent_with(behind_count);
-        Self { inbox: Vec::new(), sends_keepalives, taken: 0, owes: None, stalled: limits.stalled, silent }
+        Self { acks: AckReader::default(), sends_keepalives, taken: 0, owes: None, stalled: limits.stalled, silent }
     }
 
     /// It is to get packets, and with them something to answer, unless it had before.
@@ -81,17 +78,14 @@ impl Below {
         if let Some(owes) = &mut self.owes {
             owes.heard = now;
         }
-        self.inbox.extend_from_slice(bytes);
-        let mut at = 0;
-        while let Some((ack, len)) = PipelineAck::split(&self.inbox[at..]).map_err(|_| Lost::ProtocolError)? {
-            at += len;
-            if !ack.is_keepalive() {
-                self.moved(now);
-                on_ack(ack);
+        let owes = &mut self.owes;
+        let read = self.acks.read(bytes, |ack| {
+            if let Some(owes) = owes {
+                owes.moved = now;
             }
-        }
-        self.inbox.drain(..at);
-        assert!(self.inbox.len() <= INBOX_LEN_MAX, "{} bytes are no part of an ack", self.inbox.len());
-        Ok(())
+            on_ack(ack);
+            true
+        });
+        read.map_err(|_| Lost::ProtocolError)
     }
 }

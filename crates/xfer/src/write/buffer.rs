@@ -1,6 +1,6 @@
 //! The one buffer of a write stream: bytes as they came, packet behind packet.
 
-use super::memory::Memory;
+use crate::memory::Held;
 use wire::packet::Parsed;
 use wire::{PacketFrame, WireError};
 
@@ -46,7 +46,7 @@ pub fn buffer_len(came: &[u8], packet_len: Option<u32>) -> u64 {
     STOCK_LEN.max(packet_len).max(came.len()) as u64
 }
 
-impl<M: Memory> PacketBuffer<M> {
+impl<M: Held> PacketBuffer<M> {
     /// A buffer that begins with `came`, and becomes as long as what was put by.
     pub(super) fn new(came: &[u8], memory: M) -> Self {
         let mut bytes = vec![0; FIRST_LEN.max(came.len())];
@@ -89,13 +89,13 @@ impl<M: Memory> PacketBuffer<M> {
         self.bytes.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         // A stranger claims a length with six bytes: beyond what is reserved, memory is taken as the packet comes.
-        let wanted = len.min((2 * self.end).max(self.memory.reserved_len() as usize));
+        let wanted = len.min((2 * self.end).max(self.memory.held_len() as usize));
         if grows || wanted > self.bytes.len() {
             let plenty = wanted.max(BUFFER_LEN);
             if !self.memory.grow_to_if_plenty(plenty as u64) && !self.memory.grow_to(wanted as u64) {
                 return Err(BufferError::Memory(wanted));
             }
-            let reserved = (self.memory.reserved_len() as usize).min(plenty);
+            let reserved = (self.memory.held_len() as usize).min(plenty);
             self.bytes.resize(reserved.max(self.bytes.len()), 0);
         }
         Ok(())
@@ -151,8 +151,8 @@ mod tests {
         }
     }
 
-    impl Memory for Part {
-        fn reserved_len(&self) -> u64 {
+    impl Held for Part {
+        fn held_len(&self) -> u64 {
             self.len
         }
 

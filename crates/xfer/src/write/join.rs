@@ -9,30 +9,12 @@
 //! join.
 
 use super::limits::Limits;
+use crate::answer::{Awaiting, Refusal};
 use hdfs::proto;
 use std::ops::Range;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
-use wire::{Abilities, Op, OpHeader, Routing, Status, delimited};
-
-/// An answer to an operation is a few hundred bytes; an error text may be longer.
-pub const ANSWER_LEN_MAX: usize = 64 << 10;
-
-/// A node that does not join, so that the chain does not come about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotJoined {
-    pub status: Status,
-    pub message: String,
-    /// `ip:port` of the node that is to blame, as the client wrote it.
-    pub first_bad_link: String,
-}
-
-impl NotJoined {
-    /// The node `link` is to blame.
-    pub fn blame(link: &str, why: &str) -> Self {
-        Self { status: Status::ERROR, message: format!("{link}: {why}"), first_bad_link: link.to_owned() }
-    }
-}
+use wire::{Abilities, Op, OpHeader, Routing, delimited};
 
 /// A node that has joined.
 #[derive(Debug)]
@@ -48,6 +30,7 @@ pub struct Joined {
 struct Joining {
     link: String,
     behind_count: usize,
+    awaiting: Awaiting,
     came: Vec<u8>,
     heard: Duration,
     /// Nothing that it says helps after this.
@@ -71,7 +54,16 @@ impl Join {
     /// The next node, `link` in the client's words, with `behind_count` nodes behind it, got the operation.
     pub fn on_asked(&mut self, link: String, behind_count: usize, now: Duration) {
         let until = now + self.limits.setup_with(behind_count);
-        self.joining.push(Joining { link, behind_count, came: Vec::new(), heard: now, until, sends_keepalives: None });
+        let awaiting = Awaiting::default();
+        self.joining.push(Joining {
+            link,
+            behind_count,
+            awaiting,
+            came: Vec::new(),
+            heard: now,
+            until,
+            sends_keepalives: None,
+        });
     }
 
     /// Whether a node is to be read: it was asked and has not answered.
@@ -79,7 +71,7 @@ impl Join {
         self.joining.get(place).is_some_and(|joining| joining.sends_keepalives.is_none())
     }
 
-    pub fn on_received(&mut self, place: usize, now: Duration, bytes: &[u8]) -> Result<(), NotJoined> {
+    pub fn on_received(&mut self, place: usize, now: Duration, bytes: &[u8]) -> Result<(), Refusal> {
         let joining = &mut self.joining[place];
         assert!(joining.sends_keepalives.is_none(), "{} has joined", joining.link);
         joining.heard = now;
@@ -88,8 +80,8 @@ impl Join {
     }
 
     /// The connection to a node ended.
-    pub fn on_closed(&self, place: usize, why: Option<&str>) -> NotJoined {
-        NotJoined::blame(&self.joining[place].link, why.unwrap_or("closed the connection instead of an answer"))
+    pub fn on_closed(&self, place: usize, why: Option<&str>) -> Refusal {
+        Refusal::blame(&self.joining[place].link, why.unwrap_or("closed the connection instead of an answer"))
     }
 
     /// When [`Join::handle_timeout`] is to be called, if nothing comes before; `None` once all have joined.
@@ -98,10 +90,10 @@ impl Join {
         open.map(|joining| joining.until(&self.limits)).min()
     }
 
-    pub fn handle_timeout(&self, now: Duration) -> Result<(), NotJoined> {
+    pub fn handle_timeout(&self, now: Duration) -> Result<(), Refusal> {
         let silent = |joining: &&Joining| joining.sends_keepalives.is_none() && now >= joining.until(&self.limits);
         match self.joining.iter().find(silent) {
-            Some(silent) => Err(NotJoined::blame(&silent.link, "does not answer")),
+            Some(silent) => Err(Refusal::blame(&silent.link, "does not answer")),
             None => Ok(()),
         }
     }
@@ -121,27 +113,24 @@ impl Joining {
         self.until.min(self.heard + limits.stalled)
     }
 
-    fn look(&mut self) -> Result<(), NotJoined> {
-        loop {
-            let wrong = |error: wire::WireError| NotJoined::blame(&self.link, &error.to_string());
-            let found = delimited::split(&self.came, "answer", ANSWER_LEN_MAX).map_err(wrong)?;
-            let Some((message, len)) = found else { return Ok(()) };
-            let answer: proto::BlockOpResponseProto = delimited::decode(message, "answer").map_err(wrong)?;
-            self.came.drain(..len);
-            if answer.status == i32::from(Status::IN_PROGRESS.0) {
-                continue;
-            }
-            if answer.status == i32::from(Status::SUCCESS.0) || mutation::is(Mutation::JoinRefused) {
-                self.sends_keepalives = Some(Abilities::of(answer.abilities).has(Abilities::KEEPALIVES));
-                return Ok(());
-            }
+    fn look(&mut self) -> Result<(), Refusal> {
+        let looked = self.awaiting.on_bytes(&self.came);
+        let (consumed, answer) = looked.map_err(|error| Refusal::blame(&self.link, &error.to_string()))?;
+        self.came.drain(..consumed);
+        self.sends_keepalives = match answer {
+            None => None,
+            Some(Ok(answer)) => Some(Abilities::of(answer.abilities).has(Abilities::KEEPALIVES)),
+            Some(Err(_)) if mutation::is(Mutation::JoinRefused) => Some(false),
             // Passed on as it came. If it blames nobody, the node below means itself, and the client must hear its
             // name.
-            let status = u8::try_from(answer.status).map_or(Status::ERROR, Status);
-            let first_bad_link = answer.first_bad_link.filter(|link| !link.is_empty());
-            let first_bad_link = first_bad_link.unwrap_or_else(|| self.link.clone());
-            return Err(NotJoined { status, message: answer.message.unwrap_or_default(), first_bad_link });
-        }
+            Some(Err(mut refusal)) => {
+                if refusal.first_bad_link.is_empty() {
+                    refusal.first_bad_link.clone_from(&self.link);
+                }
+                return Err(refusal);
+            }
+        };
+        Ok(())
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// What each node of a chain adds to the time that it may take to answer, as in HDFS's client.
+pub const TIME_PER_NODE: Duration = Duration::from_secs(5);
+
 /// A node that sends keepalives is judged by them (docs/adr/0008); one that sends none has HDFS's minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -26,7 +29,7 @@ impl Limits {
     pub const DEFAULT: Self = Self {
         connect: Duration::from_secs(2),
         setup: Duration::from_secs(30),
-        per_node: Duration::from_secs(5),
+        per_node: TIME_PER_NODE,
         writer_silent: Duration::from_secs(120),
         below_silent: Duration::from_secs(60),
         stalled: Duration::from_secs(2),

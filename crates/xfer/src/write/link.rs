@@ -1,9 +1,10 @@
 //! One link of a write chain.
 
-use super::packet::{Packet, Refusal, Reply};
+use super::packet::{BadPacket, Packet};
 use std::collections::VecDeque;
 use types::ChecksumSpec;
 use types::mutation::{self, Mutation};
+use wire::{PacketHeader, Status};
 
 /// What happened to a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub enum Event {
     /// It failed.
     NotStored(Failure),
     /// One of the nodes just below answered; they are counted as [`Link::new`] got them.
-    Ack { below: usize, seqno: i64, replies: Vec<Reply> },
+    Ack { below: usize, seqno: i64, replies: Vec<Status> },
     /// It is gone, takes no bytes, or talks nonsense.
     BelowLost { below: usize },
     /// The writer, or the node that stands between, is gone.
@@ -44,7 +45,7 @@ pub enum Action {
     /// Readers may see this many bytes from now on.
     Show(u64),
     /// Tell the node above, or the client.
-    Ack { seqno: i64, replies: Vec<Reply> },
+    Ack { seqno: i64, replies: Vec<Status> },
     /// The end: close both connections, once what was acked has been sent. No action follows.
     Close(Ending),
 }
@@ -63,7 +64,7 @@ pub enum Ending {
     BelowSawBadSums,
     Fenced,
     AboveLost,
-    Refused(Refusal),
+    Refused(BadPacket),
 }
 
 /// A packet that is not acknowledged yet.
@@ -80,7 +81,7 @@ struct InFlight {
 enum Own {
     Working,
     Stored,
-    Failed(Reply),
+    Failed(Status),
 }
 
 /// One of the nodes just below, and all behind it.
@@ -91,14 +92,14 @@ struct Below {
     /// Packets that all of them have, counted from the first of the stream.
     answered: u64,
     /// What they said of the packet after those, if that was bad. Nothing they say later counts.
-    bad: Option<Vec<Reply>>,
+    bad: Option<Vec<Status>>,
 }
 
 /// What a node below says of one packet.
 enum Answer<'a> {
     Awaited,
     Well,
-    Bad(&'a [Reply]),
+    Bad(&'a [Status]),
     Lost,
 }
 
@@ -122,8 +123,8 @@ impl Below {
     }
 
     /// False if this can be no answer to the packet `seqno`.
-    fn take(&mut self, replies: Vec<Reply>) -> bool {
-        let well = replies.iter().all(|reply| *reply == Reply::SUCCESS);
+    fn take(&mut self, replies: Vec<Status>) -> bool {
+        let well = replies.iter().all(|reply| *reply == Status::SUCCESS);
         match well {
             // An ack that says all is well must say it of everybody.
             true if replies.len() != self.node_count => return false,
@@ -220,8 +221,8 @@ impl Link {
         match event {
             Event::Packet(packet) => self.on_packet(packet, actions),
             Event::Stored => self.working().own = Own::Stored,
-            Event::NotStored(Failure::Checksum) => self.on_failure(Reply::ERROR_CHECKSUM),
-            Event::NotStored(Failure::Disk) => self.on_failure(Reply::ERROR),
+            Event::NotStored(Failure::Checksum) => self.on_failure(Status::ERROR_CHECKSUM),
+            Event::NotStored(Failure::Disk) => self.on_failure(Status::ERROR),
             Event::NotStored(Failure::Fenced) => self.close(Ending::Fenced, actions),
             Event::Ack { below, seqno, replies } => self.on_ack(below, seqno, replies),
             Event::BelowLost { below } => self.below[below].lost = true,
@@ -234,12 +235,12 @@ impl Link {
         if self.dying {
             return; // what follows a packet that failed here is of no use: the writer will send it again elsewhere
         }
-        let seqno = packet.seqno;
+        let PacketHeader { seqno, last, sync, .. } = packet.header;
         if self.last_came {
-            return self.close(Ending::Refused(Refusal::AfterLast { seqno }), actions);
+            return self.close(Ending::Refused(BadPacket::AfterLast { seqno }), actions);
         }
         let forward = self.below.iter().any(|below| !below.lost).then_some(Action::Forward);
-        if packet.is_heartbeat() {
+        if packet.header.is_heartbeat() {
             actions.extend(forward);
             self.in_flight.push_back(InFlight { seqno, end: None, last: false, own: Own::Stored });
             return;
@@ -250,24 +251,24 @@ impl Link {
         };
         let write = end > self.received;
         self.received = self.received.max(end);
-        self.last_came = packet.last;
+        self.last_came = last;
         // Bytes go on before they are looked at: the nodes below work while this one does.
         actions.extend(forward);
-        self.in_flight.push_back(InFlight { seqno, end: Some(end), last: packet.last, own: Own::Working });
+        self.in_flight.push_back(InFlight { seqno, end: Some(end), last, own: Own::Working });
         // A block is not put over a broken chain: the writer will come back for it under a new generation.
-        let put = (packet.last && !self.is_broken()).then_some(self.received);
-        actions.push(Action::Store { write, sync: packet.sync, put });
+        let put = (last && !self.is_broken()).then_some(self.received);
+        actions.push(Action::Store { write, sync, put });
         if mutation::is(Mutation::ShowUnacked) {
             actions.push(Action::Show(end));
         }
     }
 
-    fn on_failure(&mut self, reply: Reply) {
+    fn on_failure(&mut self, reply: Status) {
         self.working().own = Own::Failed(reply);
         self.dying = true;
     }
 
-    fn on_ack(&mut self, below: usize, seqno: i64, replies: Vec<Reply>) {
+    fn on_ack(&mut self, below: usize, seqno: i64, replies: Vec<Status>) {
         let below = &mut self.below[below];
         if below.lost || below.bad.is_some() {
             return;
@@ -299,7 +300,7 @@ impl Link {
         }
         let number = self.acked_count;
         let answers = || self.below.iter().map(|below| below.answer(number));
-        let saw_bad_sums = answers().any(|answer| matches!(answer, Answer::Bad([Reply::ERROR_CHECKSUM, ..])));
+        let saw_bad_sums = answers().any(|answer| matches!(answer, Answer::Bad([Status::ERROR_CHECKSUM, ..])));
         if saw_bad_sums && !mutation::is(Mutation::BlameFinder) {
             self.close(Ending::BelowSawBadSums, actions);
             return true;
@@ -311,7 +312,7 @@ impl Link {
         }
         let lost = answers().any(|answer| matches!(answer, Answer::Lost));
         let hides = lost && mutation::is(Mutation::BlameSelf);
-        let replies = if hides { vec![Reply::ERROR] } else { self.replies(number) };
+        let replies = if hides { vec![Status::ERROR] } else { self.replies(number) };
         self.in_flight.pop_front();
         self.acked_count += 1;
         if let Some(end) = end.filter(|end| well && *end > self.shown) {
@@ -328,24 +329,24 @@ impl Link {
         true
     }
 
-    /// Ours and those of all below, in the order of the nodes. Who is not known of has not said yet; at the end that is
+    /// Ours and those of all below, in the order of the nodes. Who is not known of is in progress; at the end that is
     /// left out, so a lost node of a chain is told with exactly one bad reply behind the good ones: the client blames
     /// the last node that a reply calls bad, and those further down may be well.
-    fn replies(&self, number: u64) -> Vec<Reply> {
+    fn replies(&self, number: u64) -> Vec<Status> {
         let node_count: usize = self.below.iter().map(|below| below.node_count).sum();
         let mut replies = Vec::with_capacity(1 + node_count);
-        replies.push(Reply::SUCCESS);
+        replies.push(Status::SUCCESS);
         for below in &self.below {
             let end = replies.len() + below.node_count;
             match below.answer(number) {
-                Answer::Well => replies.resize(end, Reply::SUCCESS),
+                Answer::Well => replies.resize(end, Status::SUCCESS),
                 Answer::Bad(bad) => replies.extend_from_slice(bad),
-                Answer::Lost => replies.push(Reply::ERROR),
+                Answer::Lost => replies.push(Status::ERROR),
                 Answer::Awaited => {}
             }
-            replies.resize(end, Reply::NOT_YET);
+            replies.resize(end, Status::IN_PROGRESS);
         }
-        while replies.last() == Some(&Reply::NOT_YET) {
+        while replies.last() == Some(&Status::IN_PROGRESS) {
             replies.pop();
         }
         replies

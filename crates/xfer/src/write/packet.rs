@@ -1,40 +1,26 @@
 //! What a link must know of a packet, and which packets no honest writer sends.
 
 use types::{ChecksumKind, ChecksumSpec};
-
-/// The number of a packet that only says that its writer lives.
-pub const HEARTBEAT: i64 = -1;
+use wire::{PacketFrame, PacketHeader};
 
 /// A packet that has arrived whole. The bytes stay with whoever received them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
-    pub seqno: i64,
-    /// Of the first data byte, in the block.
-    pub offset: i64,
-    pub data_len: u32,
+    /// Its length of data is not negative.
+    pub header: PacketHeader,
     /// Bytes of checksums; none if the writer leaves it to the nodes to compute them.
     pub sums_len: u32,
-    pub last: bool,
-    /// On disk before the ack, not only in memory.
-    pub sync: bool,
 }
 
-/// What one node says to one packet: HDFS's `Status`, as a number. Those that a link does not know it passes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reply(pub u8);
-
-impl Reply {
-    pub const SUCCESS: Self = Self(0);
-    pub const ERROR: Self = Self(1);
-    pub const ERROR_CHECKSUM: Self = Self(2);
-    /// HDFS's IN_PROGRESS: nothing is known of this node, as another one failed first. Only where a stream has
-    /// branches.
-    pub const NOT_YET: Self = Self(12);
+impl From<&PacketFrame> for Packet {
+    fn from(frame: &PacketFrame) -> Self {
+        Self { header: frame.header, sums_len: frame.sums.len() as u32 }
+    }
 }
 
 /// Why a packet cannot be stored whatever we do. The writer is wrong, so its connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum BadPacket {
     #[error("packet {seqno} at offset {offset}, but only {received} bytes came before it")]
     Gap { seqno: i64, offset: i64, received: u64 },
     #[error("packet {seqno} at offset {offset} starts inside a chunk and goes on after the chunk's end")]
@@ -48,32 +34,29 @@ pub enum Refusal {
 }
 
 impl Packet {
-    pub fn is_heartbeat(&self) -> bool {
-        self.seqno == HEARTBEAT
-    }
-
     /// Where the block ends with this packet, if it may follow `received` bytes.
     ///
     /// Overlap is normal: after a flush inside a chunk the writer sends the chunk again from its start, and after a
     /// recovery it sends packets again that may be here already.
-    pub fn end(&self, spec: ChecksumSpec, received: u64) -> Result<u64, Refusal> {
-        let &Self { seqno, offset, data_len, sums_len, .. } = self;
+    pub fn end(&self, spec: ChecksumSpec, received: u64) -> Result<u64, BadPacket> {
+        let PacketHeader { seqno, offset, data_len, last, .. } = self.header;
+        let (data_len, sums_len) = (u32::try_from(data_len).expect("a frame's data has a length"), self.sums_len);
         let start = u64::try_from(offset).ok().filter(|start| *start <= received);
-        let start = start.ok_or(Refusal::Gap { seqno, offset, received })?;
+        let start = start.ok_or(BadPacket::Gap { seqno, offset, received })?;
         let chunk_len = u64::from(spec.chunk_len);
         let into_chunk = start % chunk_len;
         if into_chunk != 0 && into_chunk + u64::from(data_len) > chunk_len {
-            return Err(Refusal::Unaligned { seqno, offset });
+            return Err(BadPacket::Unaligned { seqno, offset });
         }
         let left_out = sums_len == 0 || spec.kind == ChecksumKind::Null;
         let expected = if left_out { 0 } else { spec.sums_len(data_len.into()) };
         if u64::from(sums_len) != expected {
-            return Err(Refusal::Sums { seqno, sums_len, data_len });
+            return Err(BadPacket::Sums { seqno, sums_len, data_len });
         }
         let end = start + u64::from(data_len);
         // The block would be put longer than its writer says that it is.
-        if self.last && end < received {
-            return Err(Refusal::Short { seqno, end, received });
+        if last && end < received {
+            return Err(BadPacket::Short { seqno, end, received });
         }
         Ok(end)
     }

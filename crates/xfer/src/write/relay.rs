@@ -22,16 +22,16 @@ use super::join::Joined;
 use super::limits::Limits;
 use super::link::{Action, Ending, Event, Failure, Link};
 use super::lost::Lost;
-use super::memory::Memory;
 use super::mode::Mode;
-use super::packet::{Packet, Reply};
+use super::packet::Packet;
 use super::run::{Run, Store};
+use crate::memory::Held;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 use types::ChecksumSpec;
 use types::mutation::{self, Mutation};
-use wire::{PipelineAck, Status};
+use wire::PipelineAck;
 
 /// What the driver must do now.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ enum Next {
     Refused(BufferError),
 }
 
-impl<M: Memory> Relay<M> {
+impl<M: Held> Relay<M> {
     pub fn new(begin: Begin<'_, M>, now: Duration) -> Self {
         let Begin { mode, spec, limits, received, below, came, memory } = begin;
         let node_counts: Vec<usize> = below.iter().map(|joined| joined.behind_count + 1).collect();
@@ -178,8 +178,7 @@ impl<M: Memory> Relay<M> {
         let Some(below) = &mut self.below[place] else { return };
         let (link, actions, mut given) = (&mut self.link, &mut self.actions, Vec::new());
         let received = below.receive(now, bytes, |ack| {
-            let replies = ack.replies.into_iter().map(|status| Reply(status.0)).collect();
-            link.on_event(Event::Ack { below: place, seqno: ack.seqno, replies }, &mut given);
+            link.on_event(Event::Ack { below: place, seqno: ack.seqno, replies: ack.replies }, &mut given);
             actions.extend(given.drain(..));
         });
         if let Err(why) = received {
@@ -276,7 +275,6 @@ impl<M: Memory> Relay<M> {
             match self.actions.pop_front() {
                 Some(Action::Show(len)) => return Some(Next::Show(len)),
                 Some(Action::Ack { seqno, replies }) if self.mode == Mode::Chain => {
-                    let replies = replies.into_iter().map(|reply| Status(reply.0)).collect();
                     above.put_ack(&PipelineAck { seqno, replies });
                     continue;
                 }
@@ -329,15 +327,7 @@ impl<M: Memory> Relay<M> {
         let Self { buffer, run, link, actions, packet_began, .. } = self;
         let mut given = Vec::new();
         buffer.run(|at, frame| {
-            let packet = Packet {
-                seqno: frame.header.seqno,
-                offset: frame.header.offset,
-                data_len: frame.data.len() as u32,
-                sums_len: frame.sums.len() as u32,
-                last: frame.header.last,
-                sync: frame.header.sync,
-            };
-            link.on_event(Event::Packet(packet), &mut given);
+            link.on_event(Event::Packet(Packet::from(&frame)), &mut given);
             run.push(at, frame);
             for action in given.drain(..) {
                 match action {

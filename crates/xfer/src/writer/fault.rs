@@ -6,7 +6,7 @@ use wire::Status;
 /// What a bad reply in an ack says of its node.
 pub(super) fn of_reply(status: Status) -> Fault {
     let message = if status == Status::OOB_RESTART { "it restarts" } else { "it did not take a packet" };
-    Fault::Refused { status: status.0.into(), message: message.into() }
+    Fault::Refused { status, message: message.into() }
 }
 
 /// Why a stream is of no more use.

@@ -30,6 +30,6 @@ pub use nodes::{Member, Shape};
 pub use opening::{Identity, Manner, Opening};
 pub use packer::{Packer, Plan, Whole, whole_len_max};
 pub use packet::Packet;
-pub use set_up::{Patience, SetUp, TIMEOUT_PER_NODE};
+pub use set_up::{Patience, SetUp};
 pub use stream::{BLAME_WAIT_MAX, Stream};
 pub use window::{Outgoing, Rest};

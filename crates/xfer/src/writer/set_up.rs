@@ -3,21 +3,18 @@
 use super::fault::Break;
 use super::opening::Opening;
 use super::stream::{Stream, Terms};
-use crate::answer::{Awaiting, Refused};
+use crate::answer::{Answered, Awaiting, Refusal};
 use crate::fault::Fault;
-use hdfs::proto::BlockOpResponseProto;
+use crate::write::TIME_PER_NODE;
 use std::time::Duration;
 use wire::{Abilities, Op};
-
-/// What each node adds to the time that a chain may take to answer, as in HDFS's client.
-pub const TIMEOUT_PER_NODE: Duration = Duration::from_secs(5);
 
 /// How long a writer waits for its nodes, and how far it runs ahead of their acks.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// For a connection.
     pub connect: Duration,
-    /// Silence of a chain, to which each node adds [`TIMEOUT_PER_NODE`]. After half of it a writer that has nothing to
+    /// Silence of a chain, to which each node adds [`TIME_PER_NODE`]. After half of it a writer that has nothing to
     /// send says that it lives.
     pub silence: Duration,
     /// Silence of nodes that say each half second that they live, where others can take their place.
@@ -58,7 +55,7 @@ pub struct SetUp {
 impl SetUp {
     pub fn new(now: Duration, opening: &Opening, patience: Patience) -> Self {
         let Opening { request, nodes, spare } = opening;
-        let answer_max = patience.silence + TIMEOUT_PER_NODE * nodes.len() as u32;
+        let answer_max = patience.silence + TIME_PER_NODE * nodes.len() as u32;
         // Nodes of ours say that they are still at it.
         let is_hasty = *spare && request.stream.is_some();
         let connect_max = if is_hasty { patience.connect.min(patience.stalled) } else { patience.connect };
@@ -122,9 +119,9 @@ impl SetUp {
         }
     }
 
-    fn on_answer(&mut self, answer: Result<BlockOpResponseProto, Refused>) {
+    fn on_answer(&mut self, answer: Result<Answered, Refusal>) {
         self.state = match answer {
-            Err(Refused { status, first_bad_link, message }) => {
+            Err(Refusal { status, first_bad_link, message }) => {
                 let node = self.nodes.iter().position(|node| *node == first_bad_link).unwrap_or(0);
                 State::Failed(Break::of(node, Fault::Refused { status, message }))
             }

@@ -12,6 +12,7 @@
 use super::fault::{Break, of_reply};
 use super::packet::Packet;
 use super::window::{Outgoing, Rest, Window};
+use crate::acks::AckReader;
 use crate::fault::Fault;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +22,6 @@ use wire::{PipelineAck, Status};
 /// After a failed write, how long to wait for an ack that tells which node of the chain broke. A guess: nodes of ours
 /// know it within two seconds.
 pub const BLAME_WAIT_MAX: Duration = Duration::from_secs(2);
-/// What may stay of an ack that has not come as a whole, with the varint of its length.
-const PART_LEN_MAX: usize = PipelineAck::LEN_MAX + 5;
 
 /// What a set-up agreed on for the stream that follows.
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +64,7 @@ pub struct Stream {
     terms: Terms,
     state: State,
     window: Window,
-    /// Of an ack that has not come as a whole.
-    inbox: Vec<u8>,
+    acks: AckReader,
     heartbeat: Option<Heartbeat>,
     /// Somebody is sending: bytes are offered to the socket, or it is waited for.
     sending: bool,
@@ -85,7 +83,7 @@ impl Stream {
             terms,
             state: State::Open,
             window: Window::new(terms.acked_len),
-            inbox: Vec::new(),
+            acks: AckReader::default(),
             heartbeat: None,
             sending: false,
             heard: now,
@@ -185,29 +183,22 @@ impl Stream {
     /// Bytes that came from the first node.
     pub fn handle_bytes(&mut self, now: Duration, bytes: &[u8]) {
         self.heard = now;
-        let mut held = std::mem::take(&mut self.inbox);
-        let all = if held.is_empty() {
-            bytes
-        } else {
-            held.extend_from_slice(bytes);
-            &held
-        };
-        let mut at = 0;
-        while matches!(self.state, State::Open | State::Torn { .. }) {
-            match PipelineAck::split(&all[at..]) {
-                Ok(Some((ack, len))) => {
-                    at += len;
-                    self.on_ack(now, &ack);
-                }
-                Ok(None) => {
-                    assert!(all.len() - at <= PART_LEN_MAX, "a part of an ack longer than an ack");
-                    self.inbox = all[at..].to_vec();
-                    break;
-                }
-                Err(error) => self.fail(Break::of_first(error.into())),
-            }
+        if !self.is_over() {
+            self.read_acks(now, bytes);
         }
         self.watch(now);
+    }
+
+    fn read_acks(&mut self, now: Duration, bytes: &[u8]) {
+        let mut acks = std::mem::take(&mut self.acks);
+        let read = acks.read(bytes, |ack| {
+            self.on_ack(now, &ack);
+            !self.is_over()
+        });
+        self.acks = acks;
+        if let Err(error) = read {
+            self.fail(Break::of_first(error.into()));
+        }
     }
 
     /// Nothing more will come.
@@ -216,9 +207,6 @@ impl Stream {
     }
 
     fn on_ack(&mut self, now: Duration, ack: &PipelineAck) {
-        if ack.is_keepalive() {
-            return;
-        }
         let node_count = self.terms.node_count;
         let nonsense = |reason: String| Break::of_first(Fault::Protocol(reason));
         if ack.replies.len() > node_count {
@@ -328,7 +316,7 @@ impl Stream {
         assert!(!self.window.is_inside() || self.window.written_count() < self.window.len(), "a part of no packet");
         let is_beating = self.heartbeat.as_ref().is_some_and(|heartbeat| heartbeat.written_len > 0);
         assert!(!is_beating || !self.window.is_inside(), "a heartbeat inside of a packet");
-        assert!(self.inbox.len() <= PART_LEN_MAX, "{} bytes of one ack", self.inbox.len());
+        self.acks.check();
     }
 }
 

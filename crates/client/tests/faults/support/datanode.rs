@@ -270,6 +270,7 @@ impl Node {
         let body = wire.take(sums_len + request.data_len as usize).await?;
         let (sums, data) = body.split_at(sums_len);
         assert_eq!(ChecksumSpec::DEFAULT.verify(data, sums), Ok(()), "a writer's checksum");
+        tokio::time::sleep(Duration::from_millis(self.lag_ms.load(Ordering::Relaxed))).await;
         self.book.state().blocks.insert(request.block, (data.to_vec(), request.generation));
         let have = (0..=request.targets.len() as u32).collect();
         let mut out = Vec::new();
