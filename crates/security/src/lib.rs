@@ -8,5 +8,7 @@
 //! ```
 
 pub mod block_token;
+pub mod delegation;
+pub mod encryption_key;
 pub mod keys;
 pub mod secret;
