@@ -10,5 +10,8 @@
 pub mod block_token;
 pub mod delegation;
 pub mod encryption_key;
+#[cfg(test)]
+mod golden;
 pub mod keys;
+pub mod sasl;
 pub mod secret;

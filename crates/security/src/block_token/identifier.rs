@@ -239,6 +239,25 @@ mod tests {
         assert!(message.modes().eq([AccessModeProto::Read, AccessModeProto::Copy]));
     }
 
+    /// The lines are named by what Hadoop's `BlockTokenIdentifier` reads.
+    #[test]
+    fn hadoop_reads_what_we_write() {
+        let golden = crate::golden::Golden::parse(include_str!("../../tests/golden/block_token.txt"));
+        let lines: Vec<(&str, Vec<u8>)> = golden.iter().map(|(name, bytes)| (name, bytes.to_vec())).collect();
+        let most = Identifier {
+            expires: Millis(i64::MAX as u64),
+            key: KeyId(u32::MAX),
+            user: "x",
+            modes: Modes::NONE,
+            file: InodeId(u64::MAX),
+            home: Some(ContainerId(u64::MAX)),
+        };
+        let with_home = Identifier { home: Some(ContainerId(7)), ..example() };
+        let ours =
+            [("1764115200000|300|ada|[READ,COPY]", bytes(&with_home)), ("9223372036854775807|-1|x|[]", bytes(&most))];
+        assert_eq!(lines, ours);
+    }
+
     #[test]
     fn there_is_one_form_only() {
         let good = bytes(&example());

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    pub(crate) fn example() -> Identifier {
+    fn example() -> Identifier {
         Identifier {
             owner: "ada@EXAMPLE.COM".into(),
             renewer: "yarn".into(),
@@ -117,6 +117,25 @@ mod tests {
         let bytes = example().encode();
         assert_eq!(bytes[..2], [0, 15]);
         assert_eq!(Identifier::parse(&bytes), Ok(example()));
+    }
+
+    /// The lines are named by the fields.
+    #[test]
+    fn hadoop_writes_the_same_bytes() {
+        let golden = crate::golden::Golden::parse(include_str!("../../tests/golden/delegation.txt"));
+        assert_eq!(golden.iter().count(), 6);
+        for (name, bytes) in golden.iter() {
+            let [owner, renewer, real_user, issued, max, sequence, key] = name.split('|').collect::<Vec<_>>()[..]
+            else {
+                panic!("{name}")
+            };
+            let [issued, max] = [issued, max].map(|time| Millis(time.parse().unwrap()));
+            let [sequence, key] = [sequence, key].map(|number| number.parse::<i32>().unwrap().cast_unsigned());
+            let [owner, renewer, real_user] = [owner, renewer, real_user].map(str::to_owned);
+            let want = Identifier { owner, renewer, real_user, issued, max, sequence, key: KeyId(key) };
+            assert_eq!(Identifier::parse(bytes), Ok(want.clone()));
+            assert_eq!(want.encode(), bytes);
+        }
     }
 
     #[test]

@@ -1,0 +1,7 @@
+//! SASL as HDFS uses it, each end of each exchange as a machine without I/O.
+//!
+//! ```text
+//! digest      DIGEST-MD5 (RFC 2831): tokens prove themselves with it; what it negotiates protects what follows
+//! ```
+
+pub mod digest;
