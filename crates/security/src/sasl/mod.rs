@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! digest      DIGEST-MD5 (RFC 2831): tokens prove themselves with it; what it negotiates protects what follows
+//! rpc         which mechanism, on RPC connections
 //! ```
 
 pub mod digest;
+pub mod rpc;
