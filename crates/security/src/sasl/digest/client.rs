@@ -44,7 +44,7 @@ impl Client {
         self.respond_with(challenge, &Base64::encode_string(random))
     }
 
-    fn respond_with(self, challenge: &[u8], cnonce: &str) -> Result<(Vec<u8>, Responded), DigestError> {
+    pub(crate) fn respond_with(self, challenge: &[u8], cnonce: &str) -> Result<(Vec<u8>, Responded), DigestError> {
         let found = Directives::parse(challenge, "a challenge", CHALLENGE_LEN_MAX)?;
         found.expect("algorithm", "md5-sess")?;
         // A server may offer none, or another one; ours and Hadoop's name theirs, and the password is of that.
@@ -61,7 +61,7 @@ impl Client {
             password: &self.password,
             nonce,
             cnonce,
-            authorization: None,
+            authorization: self.service.names_authorization.then_some(&self.user[..]),
             uri: &uri,
             qop: chosen.qop,
         };
@@ -79,6 +79,9 @@ impl Client {
         put(&mut out, "qop", chosen.qop.name());
         if let Some(cipher) = chosen.cipher {
             put_quoted(&mut out, "cipher", cipher.name());
+        }
+        if let Some(authorization) = facts.authorization {
+            put_quoted(&mut out, "authzid", authorization);
         }
         if out.len() > RESPONSE_LEN_MAX {
             return Err(DigestError::TooLong { what: "a response", len: out.len(), max: RESPONSE_LEN_MAX });

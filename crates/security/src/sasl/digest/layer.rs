@@ -52,15 +52,39 @@ pub enum LayerError {
 /// Both directions of one end.
 pub struct Layer {
     qop: Qop,
+    sealer: Sealer,
+    opener: Opener,
+}
+
+/// The direction in which an end sends.
+pub struct Sealer {
+    qop: Qop,
     sending: Direction,
-    sealing: Option<Sealing>,
+    cipher: Option<Sealing>,
+}
+
+/// The direction in which an end receives.
+pub struct Opener {
+    qop: Qop,
     receiving: Direction,
-    opening: Option<Opening>,
+    cipher: Option<Opening>,
 }
 
 impl fmt::Debug for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Layer({})", self.qop.name())
+    }
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealer({})", self.qop.name())
+    }
+}
+
+impl fmt::Debug for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Opener({})", self.qop.name())
     }
 }
 
@@ -101,11 +125,22 @@ impl Layer {
         };
         Self {
             qop: chosen.qop,
-            sending: Direction::new(sign),
-            sealing: chosen.cipher.map(|cipher| Sealing::new(cipher, &seal)),
-            receiving: Direction::new(verify),
-            opening: chosen.cipher.map(|cipher| Opening::new(cipher, &open)),
+            sealer: Sealer {
+                qop: chosen.qop,
+                sending: Direction::new(sign),
+                cipher: chosen.cipher.map(|cipher| Sealing::new(cipher, &seal)),
+            },
+            opener: Opener {
+                qop: chosen.qop,
+                receiving: Direction::new(verify),
+                cipher: chosen.cipher.map(|cipher| Opening::new(cipher, &open)),
+            },
         }
+    }
+
+    /// For whoever sends and receives in different places.
+    pub fn split(self) -> (Sealer, Opener) {
+        (self.sealer, self.opener)
     }
 
     pub fn qop(&self) -> Qop {
@@ -117,9 +152,21 @@ impl Layer {
         self.qop != Qop::Auth
     }
 
+    /// See [`Sealer::wrap`].
+    pub fn wrap(&mut self, message: &[u8], out: &mut Vec<u8>) -> Result<(), LayerError> {
+        self.sealer.wrap(message, out)
+    }
+
+    /// See [`Opener::unwrap`].
+    pub fn unwrap(&mut self, sealed: &[u8], out: &mut Vec<u8>) -> Result<(), LayerError> {
+        self.opener.unwrap(sealed, out)
+    }
+}
+
+impl Sealer {
     /// Appends the sealed form of `message`. The peer may have told how much it takes at once; JDK takes any length.
     pub fn wrap(&mut self, message: &[u8], out: &mut Vec<u8>) -> Result<(), LayerError> {
-        if !self.is_sealing() || message.is_empty() {
+        if self.qop == Qop::Auth || message.is_empty() {
             out.extend_from_slice(message);
             return Ok(());
         }
@@ -127,14 +174,14 @@ impl Layer {
         let start = out.len();
         out.reserve(message.len() + OVERHEAD_MAX);
         out.extend_from_slice(message);
-        if let Some(sealing) = &self.sealing
+        if let Some(sealing) = &self.cipher
             && sealing.block_len() > 1
         {
             let padding = BLOCK_LEN - (message.len() + MAC_LEN) % BLOCK_LEN;
             out.resize(out.len() + padding, padding as u8);
         }
         out.extend_from_slice(&self.sending.mac(sequence, message));
-        if let Some(sealing) = &mut self.sealing {
+        if let Some(sealing) = &mut self.cipher {
             sealing.apply(&mut out[start..]);
         }
         out.extend_from_slice(&TYPE);
@@ -142,16 +189,18 @@ impl Layer {
         self.sending.next = sequence.checked_add(1);
         Ok(())
     }
+}
 
+impl Opener {
     /// Appends the message that `sealed` is, whole.
     pub fn unwrap(&mut self, sealed: &[u8], out: &mut Vec<u8>) -> Result<(), LayerError> {
-        if !self.is_sealing() || sealed.is_empty() {
+        if self.qop == Qop::Auth || sealed.is_empty() {
             out.extend_from_slice(sealed);
             return Ok(());
         }
         let malformed = LayerError::Length { len: sealed.len() };
         let (body, tail) = sealed.split_last_chunk::<TAIL_LEN>().ok_or(malformed)?;
-        let block_len = self.opening.as_ref().map_or(1, Opening::block_len);
+        let block_len = self.cipher.as_ref().map_or(1, Opening::block_len);
         if body.len() <= MAC_LEN || body.len() % block_len != 0 {
             return Err(malformed);
         }
@@ -181,7 +230,7 @@ impl Layer {
 
     /// Decrypts in place, and answers how long the message is; `None` if it was changed, in whatever part.
     fn opened(&mut self, sequence: u32, body: &mut [u8], block_len: usize) -> Option<usize> {
-        if let Some(opening) = &mut self.opening {
+        if let Some(opening) = &mut self.cipher {
             opening.apply(body);
         }
         let (padded, mac) = body.split_last_chunk::<MAC_LEN>()?;
@@ -252,8 +301,8 @@ mod tests {
     #[test]
     fn numbers_are_used_once() {
         let (mut client, mut server) = ends(Qop::Integrity, None);
-        client.sending.next = Some(u32::MAX);
-        server.receiving.next = Some(u32::MAX);
+        client.sealer.sending.next = Some(u32::MAX);
+        server.opener.receiving.next = Some(u32::MAX);
         let last = wrapped(&mut client, b"last");
         assert_eq!(unwrapped(&mut server, &last), Ok(b"last".to_vec()));
         assert_eq!(client.wrap(b"more", &mut Vec::new()), Err(LayerError::Exhausted));

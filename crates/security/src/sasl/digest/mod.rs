@@ -27,7 +27,7 @@ mod protection;
 mod server;
 
 pub use client::{Client, Responded};
-pub use layer::{Layer, LayerError, OVERHEAD_MAX};
+pub use layer::{Layer, LayerError, OVERHEAD_MAX, Opener, Sealer};
 pub use protection::{Cipher, Protection, Qop};
 pub use server::{Accepted, Challenge, Response};
 
@@ -43,13 +43,15 @@ pub struct Service {
     pub protocol: &'static str,
     pub server: &'static str,
     pub realm: &'static str,
+    /// Whether Hadoop's clients name themselves once more, as whom they act as.
+    pub names_authorization: bool,
 }
 
 impl Service {
     /// Tokens on RPC connections.
-    pub const RPC: Self = Self { protocol: "", server: "default", realm: "default" };
+    pub const RPC: Self = Self { protocol: "", server: "default", realm: "default", names_authorization: false };
     /// Data transfer.
-    pub const TRANSFER: Self = Self { protocol: "hdfs", server: "0", realm: "0" };
+    pub const TRANSFER: Self = Self { protocol: "hdfs", server: "0", realm: "0", names_authorization: true };
 
     fn uri(&self) -> String {
         format!("{}/{}", self.protocol, self.server)

@@ -42,7 +42,11 @@ pub fn wrap(protector: &mut (impl Protector + ?Sized), piece: &[u8]) -> Result<R
 }
 
 /// Appends what a message wraps to the inner stream.
-pub fn unwrap(protector: &mut (impl Protector + ?Sized), said: &RpcSaslProto, stream: &mut Vec<u8>) -> Result<(), WrapError> {
+pub fn unwrap(
+    protector: &mut (impl Protector + ?Sized),
+    said: &RpcSaslProto,
+    stream: &mut Vec<u8>,
+) -> Result<(), WrapError> {
     match (SaslState::try_from(said.state), &said.token) {
         (Ok(SaslState::Wrap), Some(sealed)) => protector.unwrap(sealed, stream).map_err(WrapError::Layer),
         _ => Err(WrapError::NotWrapped),
