@@ -7,11 +7,13 @@
 //! secret ◀─ keys ◀─ block_token          one signature a file, checked by datanodes
 //! ```
 
+pub mod auth_to_local;
 pub mod block_token;
 pub mod delegation;
 pub mod encryption_key;
 #[cfg(test)]
 mod golden;
 pub mod keys;
+pub mod principal;
 pub mod sasl;
 pub mod secret;

@@ -190,6 +190,11 @@ public class Make {
       "  RULE:[1:$1]   RULE:[2:$1]  ",
       "RULE:[1:$1](ada)s/a(b)?/$1-/g\nDEFAULT",
       "RULE:[1:$1@$0](ada@EXAMPLE.COM)s/@.*///L",
+      "RULE:[1:$1]s/a*/x/g",
+      "RULE:[1:$1]s/(a)|(d)/<$2$1>/gRULE:[2:$1$2]s/\\d+|\\./\\\\/g",
+      "RULE:[1:$1](A.*|B{2,3}c?)s/(?:(A)d)(?i)A/$10$1/DEFAULT/L",
+      "RULE:[1:$1](.{3})s/^.|[^a-z']$//g RULE:[3:$1] RULE:[0:x]",
+      "RULE:[1:$1](\\w+)s/(.)/$1$1/gLRULE:[2:$0]s/[.]/-/",
       // None of these is a list of rules.
       "RULE:[1:$1@$0](.*@(A|B))s/@.*//",
       "RULE:[1:$1",
