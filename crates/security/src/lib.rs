@@ -15,5 +15,6 @@ pub mod encryption_key;
 mod golden;
 pub mod keys;
 pub mod principal;
+pub mod proxy;
 pub mod sasl;
 pub mod secret;
