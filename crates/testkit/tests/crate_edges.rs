@@ -32,7 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("levada", &["types", "io", "metrics", "host", "metad", "datad", "client", "http"]),
     // aside: development only
     ("testkit", &["types"]),
-    ("fuzzed", &["types", "wire", "hdfs", "xfer", "namespace", "blocks", "kv", "container", "raft"]),
+    ("fuzzed", &["types", "wire", "hdfs", "xfer", "security", "namespace", "blocks", "kv", "container", "raft"]),
     (
         "levada-sim",
         &["types", "wire", "hdfs", "namespace", "blocks", "lead", "xfer", "io", "kv", "raft", "rpc", "metad"],

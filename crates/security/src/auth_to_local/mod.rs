@@ -20,7 +20,7 @@ mod substitution;
 
 pub use parse::RuleError;
 
-use crate::principal::{NAME_LEN_MAX, Principal};
+use crate::kerberos_name::{KerberosName, NAME_LEN_MAX};
 use pattern::Pattern;
 use substitution::Substitution;
 
@@ -37,12 +37,12 @@ pub enum Mechanism {
 /// Why a name has no short one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    #[error("No rules applied to {principal}")]
-    NoRule { principal: Principal },
+    #[error("No rules applied to {whole}")]
+    NoRule { whole: KerberosName },
     #[error("Non-simple name {} after auth_to_local rule {rule}", types::excerpt(name))]
     NotSimple { name: String, rule: String },
-    #[error("auth_to_local rule {rule} makes nothing of {principal}")]
-    Empty { principal: Principal, rule: String },
+    #[error("auth_to_local rule {rule} makes nothing of {whole}")]
+    Empty { whole: KerberosName, rule: String },
     #[error("auth_to_local rule {rule} makes more than {NAME_LEN_MAX} bytes of a name")]
     TooLong { rule: String },
 }
@@ -83,31 +83,31 @@ impl AuthToLocal {
         Ok(Self { rules: parse::rules(rules)?, mechanism, default_realm: default_realm.to_owned() })
     }
 
-    /// The short name of `principal`. A name without host and realm is short already.
-    pub fn short_name(&self, principal: &Principal) -> Result<String, NameError> {
-        if principal.host.is_none() && principal.realm.is_none() {
-            return Ok(principal.service.clone());
+    /// The short name of `whole`. A name without host and realm is short already.
+    pub fn short_name(&self, whole: &KerberosName) -> Result<String, NameError> {
+        if whole.host.is_none() && whole.realm.is_none() {
+            return Ok(whole.service.clone());
         }
         for rule in &self.rules {
-            if let Some(name) = self.apply(rule, principal)? {
+            if let Some(name) = self.apply(rule, whole)? {
                 return Ok(name);
             }
         }
         match self.mechanism {
-            Mechanism::Hadoop => Err(NameError::NoRule { principal: principal.clone() }),
-            Mechanism::Mit => Ok(principal.to_string()),
+            Mechanism::Hadoop => Err(NameError::NoRule { whole: whole.clone() }),
+            Mechanism::Mit => Ok(whole.to_string()),
         }
     }
 
-    fn apply(&self, rule: &Rule, principal: &Principal) -> Result<Option<String>, NameError> {
+    fn apply(&self, rule: &Rule, whole: &KerberosName) -> Result<Option<String>, NameError> {
         let name = match &rule.kind {
-            RuleKind::Default if principal.realm.as_ref() == Some(&self.default_realm) => principal.service.clone(),
+            RuleKind::Default if whole.realm.as_ref() == Some(&self.default_realm) => whole.service.clone(),
             RuleKind::Default => return Ok(None),
-            RuleKind::Made { component_count, .. } if *component_count != principal.component_count() => {
+            RuleKind::Made { component_count, .. } if *component_count != whole.component_count() => {
                 return Ok(None);
             }
             RuleKind::Made { format, matching, substitution, .. } => {
-                let Some(made) = made(format, principal) else { return Ok(None) };
+                let Some(made) = made(format, whole) else { return Ok(None) };
                 if matching.as_ref().is_some_and(|pattern| !pattern.is_whole(&made)) {
                     return Ok(None);
                 }
@@ -122,21 +122,21 @@ impl AuthToLocal {
             return Err(NameError::NotSimple { name, rule: rule.text.clone() });
         }
         if name.is_empty() {
-            return Err(NameError::Empty { principal: principal.clone(), rule: rule.text.clone() });
+            return Err(NameError::Empty { whole: whole.clone(), rule: rule.text.clone() });
         }
         Ok(Some(if rule.is_lower_case { name.to_lowercase() } else { name }))
     }
 }
 
 /// `None`: it asks for a realm, and there is none. Hadoop writes "null" there.
-fn made(format: &[Piece], principal: &Principal) -> Option<String> {
+fn made(format: &[Piece], whole: &KerberosName) -> Option<String> {
     let mut made = String::new();
     for piece in format {
         made.push_str(match piece {
             Piece::Text(text) => text,
-            Piece::Realm => principal.realm.as_deref()?,
-            Piece::Component(1) => &principal.service,
-            Piece::Component(_) => principal.host.as_deref()?,
+            Piece::Realm => whole.realm.as_deref()?,
+            Piece::Component(1) => &whole.service,
+            Piece::Component(_) => whole.host.as_deref()?,
         });
     }
     Some(made)
@@ -155,8 +155,8 @@ mod tests {
     fn ours(rules: &str, mechanism: &str, name: &str) -> Result<String, String> {
         let mechanism = if mechanism == "mit" { Mechanism::Mit } else { Mechanism::Hadoop };
         let rules = AuthToLocal::parse(rules, mechanism, "EXAMPLE.COM").map_err(|_| "invalid")?;
-        let principal = Principal::parse(name).map_err(|_| "malformed")?;
-        rules.short_name(&principal).map_err(|_| "none".to_owned())
+        let whole = KerberosName::parse(name).map_err(|_| "malformed")?;
+        rules.short_name(&whole).map_err(|_| "none".to_owned())
     }
 
     /// Each line: mechanism, rules, name, and what Hadoop makes of it.
@@ -187,14 +187,14 @@ mod tests {
     #[test]
     fn refusals_name_the_rule() {
         let rules = AuthToLocal::parse("RULE:[1:$1/x] DEFAULT", Mechanism::Hadoop, "X").unwrap();
-        let refused = |name| rules.short_name(&Principal::parse(name).unwrap()).unwrap_err().to_string();
+        let refused = |name| rules.short_name(&KerberosName::parse(name).unwrap()).unwrap_err().to_string();
         assert_eq!(refused("ada@X"), "Non-simple name \"ada/x\" after auth_to_local rule RULE:[1:$1/x]");
         assert_eq!(refused("nn/host@Y"), "No rules applied to nn/host@Y");
         let grows = AuthToLocal::parse("RULE:[1:$1]s/./$0$0$0/g", Mechanism::Hadoop, "X").unwrap();
-        let long = Principal::parse(&format!("{}@X", "a".repeat(700))).unwrap();
+        let long = KerberosName::parse(&format!("{}@X", "a".repeat(700))).unwrap();
         assert!(matches!(grows.short_name(&long), Err(NameError::TooLong { .. })));
         let empty = AuthToLocal::parse("RULE:[1:$1]s/.*//", Mechanism::Mit, "X").unwrap();
-        assert!(matches!(empty.short_name(&Principal::parse("ada@X").unwrap()), Err(NameError::Empty { .. })));
+        assert!(matches!(empty.short_name(&KerberosName::parse("ada@X").unwrap()), Err(NameError::Empty { .. })));
     }
 
     proptest! {
@@ -204,7 +204,7 @@ mod tests {
             name in "[a-c/@.\\PC]{1,12}"
         ) {
             if let (Ok(rules), Ok(name)) =
-                (AuthToLocal::parse(&rules, Mechanism::Hadoop, "a"), Principal::parse(&name)) {
+                (AuthToLocal::parse(&rules, Mechanism::Hadoop, "a"), KerberosName::parse(&name)) {
                 if let Ok(short) = rules.short_name(&name) {
                     prop_assert!(!short.is_empty() && !short.contains(['/', '@']));
                 }

@@ -17,7 +17,7 @@ const GSS_ROUND_COUNT_MAX: u32 = 8;
 #[derive(Clone, Debug)]
 pub struct Credentials {
     pub token: Option<TokenCredentials>,
-    /// The principals that the server may have; empty: this client has no ticket.
+    /// The Kerberos names that the server may have; empty: this client has no ticket.
     pub kerberos: Vec<(String, String)>,
     /// Whether to go on where the server wants no proof: it may be anybody.
     pub simple: bool,
@@ -273,9 +273,9 @@ mod tests {
         assert!(matches!(client.on_message(&challenge), Ok(Asking::Gss { token: Some(token), .. }) if token == "two"));
         let response = sent(client.on_gss(Some(b"three".to_vec()), true));
         assert!(matches!(answer(&mut server, &response), Step::Gss { .. }));
-        let done = GssOutcome::Done { token: None, principal: "ada@X".into() };
+        let done = GssOutcome::Done { token: None, name: "ada@X".into() };
         let Ok(Step::Accepted { answer, caller, .. }) = server.on_gss(Ok(done)) else { panic!() };
-        assert_eq!(caller, Caller::Kerberos { principal: "ada@X".into() });
+        assert_eq!(caller, Caller::Kerberos { name: "ada@X".into() });
         assert!(matches!(client.on_message(&answer), Ok(Asking::Gss { .. })));
         assert!(matches!(client.on_gss(None, true), Ok(Asking::Done { layer: None })));
     }

@@ -17,7 +17,7 @@ const GSS_ROUND_COUNT_MAX: u32 = 8;
 pub struct Offers {
     /// Tokens, where the protocol has some, and how what follows is protected.
     pub token: Option<Protection>,
-    /// Service and host of the server's principal: `nn` and `host.example.com`.
+    /// Service and host of the server's Kerberos name: `nn` and `host.example.com`.
     pub kerberos: Option<(String, String)>,
     /// Whoever says who he is.
     pub simple: bool,
@@ -52,7 +52,7 @@ pub enum Caller {
     /// The bytes of the token's identifier.
     Token { identifier: Vec<u8> },
     /// The whole name.
-    Kerberos { principal: String },
+    Kerberos { name: String },
 }
 
 /// What Kerberos' library made of a token.
@@ -60,8 +60,8 @@ pub enum Caller {
 pub enum GssOutcome {
     /// It wants to hear more.
     Continue(Vec<u8>),
-    /// The client is `principal`, and has chosen how what follows is protected.
-    Done { token: Option<Vec<u8>>, principal: String },
+    /// The client is `name`, and has chosen how what follows is protected.
+    Done { token: Option<Vec<u8>>, name: String },
 }
 
 /// What to do with a message.
@@ -156,9 +156,9 @@ impl Server {
                 self.state = State::Gss { round_count, is_asked: false };
                 Ok(Step::Answer(message(SaslState::Challenge, Some(token))))
             }
-            GssOutcome::Done { token, principal } => {
+            GssOutcome::Done { token, name } => {
                 let answer = message(SaslState::Success, token);
-                Ok(Step::Accepted { answer, caller: Caller::Kerberos { principal }, layer: None })
+                Ok(Step::Accepted { answer, caller: Caller::Kerberos { name }, layer: None })
             }
         }
     }
@@ -377,11 +377,11 @@ mod tests {
         assert_eq!((answer.state(), answer.token.as_deref()), (SaslState::Challenge, Some(&b"two"[..])));
         let three = message(SaslState::Response, Some(b"three".to_vec()));
         assert!(matches!(server.on_message(&three, nobody), Ok(Step::Gss { .. })));
-        let principal = "ada@EXAMPLE.COM".to_owned();
-        let done = GssOutcome::Done { token: None, principal: principal.clone() };
+        let name = "ada@EXAMPLE.COM".to_owned();
+        let done = GssOutcome::Done { token: None, name: name.clone() };
         let Ok(Step::Accepted { answer, caller, layer: None }) = server.on_gss(Ok(done)) else { panic!() };
         assert_eq!((answer.state(), answer.token), (SaslState::Success, None));
-        assert_eq!(caller, Caller::Kerberos { principal });
+        assert_eq!(caller, Caller::Kerberos { name });
         assert!(server.on_message(&three, nobody).is_err());
     }
 

@@ -9,7 +9,7 @@ pub const NAME_LEN_MAX: usize = 1024;
 const HOST_PATTERN: &str = "_HOST";
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Principal {
+pub struct KerberosName {
     /// A user's name, or a service's.
     pub service: String,
     pub host: Option<String>,
@@ -18,22 +18,22 @@ pub struct Principal {
 
 /// Why a text is no name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PrincipalError {
+pub enum KerberosNameError {
     #[error("a Kerberos name of {len} bytes, at most {NAME_LEN_MAX} are allowed")]
     TooLong { len: usize },
     #[error("Malformed Kerberos name: {}", types::excerpt(name))]
     Malformed { name: String },
-    #[error("the principal {} names {HOST_PATTERN}, and the name of this machine is not known", types::excerpt(name))]
+    #[error("the Kerberos name {} has {HOST_PATTERN}, and the name of this machine is not known", types::excerpt(name))]
     HostUnknown { name: String },
 }
 
-impl Principal {
+impl KerberosName {
     /// Hadoop takes a malformed name that has no realm as the name of a user, slashes and all; here it is refused.
-    pub fn parse(name: &str) -> Result<Self, PrincipalError> {
+    pub fn parse(name: &str) -> Result<Self, KerberosNameError> {
         if name.len() > NAME_LEN_MAX {
-            return Err(PrincipalError::TooLong { len: name.len() });
+            return Err(KerberosNameError::TooLong { len: name.len() });
         }
-        let malformed = || PrincipalError::Malformed { name: name.to_owned() };
+        let malformed = || KerberosNameError::Malformed { name: name.to_owned() };
         // Lines are separated by these: in a log a name could look like two, and in a rule `.` would not match it.
         if name.chars().any(|letter| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}')) {
             return Err(malformed());
@@ -54,18 +54,18 @@ impl Principal {
         Ok(Self { service: service.to_owned(), host, realm })
     }
 
-    /// A principal of the settings, with the name of this machine for `_HOST`: `nn/_HOST@REALM`.
-    pub fn of_setting(setting: &str, host: &str) -> Result<Self, PrincipalError> {
-        let principal = Self::parse(setting.trim())?;
-        match (&principal.host, &principal.realm) {
+    /// A name of the settings, with the name of this machine for `_HOST`: `nn/_HOST@REALM`.
+    pub fn of_setting(setting: &str, host: &str) -> Result<Self, KerberosNameError> {
+        let parsed = Self::parse(setting.trim())?;
+        match (&parsed.host, &parsed.realm) {
             (Some(pattern), Some(_)) if pattern == HOST_PATTERN => {
                 let is_known = !host.is_empty() && host != "0.0.0.0" && host != "::" && !host.contains(['/', '@']);
                 if !is_known {
-                    return Err(PrincipalError::HostUnknown { name: setting.to_owned() });
+                    return Err(KerberosNameError::HostUnknown { name: setting.to_owned() });
                 }
-                Ok(Self { host: Some(host.to_ascii_lowercase()), ..principal })
+                Ok(Self { host: Some(host.to_ascii_lowercase()), ..parsed })
             }
-            _ => Ok(principal),
+            _ => Ok(parsed),
         }
     }
 
@@ -75,7 +75,7 @@ impl Principal {
     }
 }
 
-impl fmt::Display for Principal {
+impl fmt::Display for KerberosName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.service)?;
         if let Some(host) = &self.host {
@@ -96,9 +96,9 @@ mod tests {
     #[test]
     fn names_have_up_to_three_parts() {
         for name in ["ada", "ada@X.COM", "nn/host", "nn/host.example.com@X.COM", "a b'c@X"] {
-            assert_eq!(Principal::parse(name).unwrap().to_string(), name);
+            assert_eq!(KerberosName::parse(name).unwrap().to_string(), name);
         }
-        let parsed = Principal::parse("nn/host@X").unwrap();
+        let parsed = KerberosName::parse("nn/host@X").unwrap();
         assert_eq!(
             (parsed.service.as_str(), parsed.host.as_deref(), parsed.realm.as_deref()),
             ("nn", Some("host"), Some("X"))
@@ -109,27 +109,27 @@ mod tests {
     #[test]
     fn malformed_names_are_refused() {
         for name in ["", "@X", "/h@X", "a/@X", "a@", "a/b/c", "a/b/c@X", "a@b@X", "a@b/c", "a\nb", "a\u{2028}b"] {
-            assert_eq!(Principal::parse(name), Err(PrincipalError::Malformed { name: name.into() }), "{name:?}");
+            assert_eq!(KerberosName::parse(name), Err(KerberosNameError::Malformed { name: name.into() }), "{name:?}");
         }
-        assert_eq!(Principal::parse(&"a".repeat(1025)), Err(PrincipalError::TooLong { len: 1025 }));
+        assert_eq!(KerberosName::parse(&"a".repeat(1025)), Err(KerberosNameError::TooLong { len: 1025 }));
     }
 
     #[test]
     fn a_setting_may_leave_the_host_open() {
-        let of = |setting, host| Principal::of_setting(setting, host).map(|principal| principal.to_string());
+        let of = |setting, host| KerberosName::of_setting(setting, host).map(|name| name.to_string());
         assert_eq!(of("nn/_HOST@X", "Host.Example.Com"), Ok("nn/host.example.com@X".into()));
         assert_eq!(of("nn/other@X", "host"), Ok("nn/other@X".into()));
         assert_eq!(of("_HOST@X", "host"), Ok("_HOST@X".into()));
         for unknown in ["", "0.0.0.0", "a@b"] {
-            assert!(matches!(of("nn/_HOST@X", unknown), Err(PrincipalError::HostUnknown { .. })));
+            assert!(matches!(of("nn/_HOST@X", unknown), Err(KerberosNameError::HostUnknown { .. })));
         }
     }
 
     proptest! {
         #[test]
         fn what_is_parsed_is_printed_again(name in "[a-c/@.\\PC]{0,12}") {
-            if let Ok(principal) = Principal::parse(&name) {
-                prop_assert_eq!(principal.to_string(), name);
+            if let Ok(parsed) = KerberosName::parse(&name) {
+                prop_assert_eq!(parsed.to_string(), name);
             }
         }
     }
