@@ -16,13 +16,13 @@
 
 mod parse;
 mod pattern;
+mod rule;
 mod substitution;
 
 pub use parse::RuleError;
 
 use crate::kerberos_name::{KerberosName, NAME_LEN_MAX};
-use pattern::Pattern;
-use substitution::Substitution;
+use rule::{Made, Rule, RuleKind, made};
 
 /// What a short name may be: `hadoop.security.auth_to_local.mechanism`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,28 +55,6 @@ pub struct AuthToLocal {
     default_realm: String,
 }
 
-#[derive(Clone, Debug)]
-struct Rule {
-    text: String,
-    kind: RuleKind,
-    is_lower_case: bool,
-}
-
-#[derive(Clone, Debug)]
-enum RuleKind {
-    Default,
-    Made { component_count: usize, format: Vec<Piece>, matching: Option<Pattern>, substitution: Option<Substitution> },
-}
-
-/// A piece of what a name is made into.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
-    Text(String),
-    Realm,
-    /// From 1 on.
-    Component(usize),
-}
-
 impl AuthToLocal {
     /// Of the settings' text. `default_realm` is that of this machine, which `DEFAULT` asks for.
     pub fn parse(rules: &str, mechanism: Mechanism, default_realm: &str) -> Result<Self, RuleError> {
@@ -103,10 +81,9 @@ impl AuthToLocal {
         let name = match &rule.kind {
             RuleKind::Default if whole.realm.as_ref() == Some(&self.default_realm) => whole.service.clone(),
             RuleKind::Default => return Ok(None),
-            RuleKind::Made { component_count, .. } if *component_count != whole.component_count() => {
-                return Ok(None);
-            }
-            RuleKind::Made { format, matching, substitution, .. } => {
+            RuleKind::Made(rule_made) if rule_made.component_count != whole.component_count() => return Ok(None),
+            RuleKind::Made(rule_made) => {
+                let Made { format, matching, substitution, .. } = &**rule_made;
                 let Some(made) = made(format, whole) else { return Ok(None) };
                 if matching.as_ref().is_some_and(|pattern| !pattern.is_whole(&made)) {
                     return Ok(None);
@@ -126,20 +103,6 @@ impl AuthToLocal {
         }
         Ok(Some(if rule.is_lower_case { name.to_lowercase() } else { name }))
     }
-}
-
-/// `None`: it asks for a realm, and there is none. Hadoop writes "null" there.
-fn made(format: &[Piece], whole: &KerberosName) -> Option<String> {
-    let mut made = String::new();
-    for piece in format {
-        made.push_str(match piece {
-            Piece::Text(text) => text,
-            Piece::Realm => whole.realm.as_deref()?,
-            Piece::Component(1) => &whole.service,
-            Piece::Component(_) => whole.host.as_deref()?,
-        });
-    }
-    Some(made)
 }
 
 #[cfg(test)]
@@ -203,11 +166,11 @@ mod tests {
             rules in "(RULE:\\[[12]:[$012a@]{0,5}\\](\\([a-z.*+?\\[\\]\\\\{}|^$]{0,8}\\))?(s/[a-z.*()?|]{0,6}/[$01\\\\a]{0,4}/g?)?(/L)? ?|DEFAULT ?|.{0,5}){0,3}",
             name in "[a-c/@.\\PC]{1,12}"
         ) {
-            if let (Ok(rules), Ok(name)) =
-                (AuthToLocal::parse(&rules, Mechanism::Hadoop, "a"), KerberosName::parse(&name)) {
-                if let Ok(short) = rules.short_name(&name) {
-                    prop_assert!(!short.is_empty() && !short.contains(['/', '@']));
-                }
+            let parsed = AuthToLocal::parse(&rules, Mechanism::Hadoop, "a");
+            if let (Ok(rules), Ok(name)) = (parsed, KerberosName::parse(&name))
+                && let Ok(short) = rules.short_name(&name)
+            {
+                prop_assert!(!short.is_empty() && !short.contains(['/', '@']));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! The text of rules. Where each may end and the next begin is as Hadoop's regular expression for a rule has it.
 
 use super::pattern::{Pattern, PatternError};
+use super::rule::{Made, Piece, Rule, RuleKind};
 use super::substitution::{Substitution, SubstitutionError};
-use super::{Piece, Rule, RuleKind};
 
 /// Longest text of rules, and how many it may hold. Real ones have a few dozen.
 const TEXT_LEN_MAX: usize = 64 << 10;
@@ -108,7 +108,7 @@ fn made(text: &str, parts: &Parts<'_>) -> Result<RuleKind, Option<RuleError>> {
         }
         None => None,
     };
-    Ok(RuleKind::Made { component_count, format, matching, substitution })
+    Ok(RuleKind::Made(Box::new(Made { component_count, format, matching, substitution })))
 }
 
 fn format(text: &str, component_count: usize) -> Option<Vec<Piece>> {

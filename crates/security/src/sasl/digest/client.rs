@@ -1,10 +1,11 @@
 //! The client's end of an exchange.
 
 use super::directives::{Directives, put, put_quoted};
+use super::error::DigestError;
 use super::layer::{End, Layer};
 use super::proof::{Facts, NONCE_COUNT, SessionKey};
 use super::protection::Protection;
-use super::{CHALLENGE_LEN_MAX, DigestError, NONCE_LEN, RESPONSE_LEN_MAX, Service};
+use super::service::{CHALLENGE_LEN_MAX, NONCE_LEN, RESPONSE_LEN_MAX, Service};
 use crate::secret::same;
 use base64ct::{Base64, Encoding};
 use std::fmt;

@@ -4,7 +4,7 @@
 //! name = value , name = "value, with \" and \\" , …       white space around each, elements may be empty
 //! ```
 
-use super::DigestError;
+use super::error::DigestError;
 
 /// Directives of one message. JDK's have nine at most.
 const COUNT_MAX: usize = 32;

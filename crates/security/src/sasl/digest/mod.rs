@@ -19,58 +19,18 @@
 mod cipher;
 mod client;
 mod directives;
+mod error;
 #[cfg(test)]
 mod golden;
 mod layer;
 mod proof;
 mod protection;
 mod server;
+mod service;
 
 pub use client::{Client, Responded};
+pub use error::DigestError;
 pub use layer::{Layer, LayerError, OVERHEAD_MAX, Opener, Sealer};
 pub use protection::{Cipher, Protection, Qop};
 pub use server::{Accepted, Challenge, Response};
-
-/// Random bytes of a nonce, ours or a client's.
-pub const NONCE_LEN: usize = 24;
-/// RFC 2831's limits, which JDK has as well.
-pub const CHALLENGE_LEN_MAX: usize = 2048;
-pub const RESPONSE_LEN_MAX: usize = 4096;
-
-/// Whose service it is. Both ends must name the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Service {
-    pub protocol: &'static str,
-    pub server: &'static str,
-    pub realm: &'static str,
-    /// Whether Hadoop's clients name themselves once more, as whom they act as.
-    pub names_authorization: bool,
-}
-
-impl Service {
-    /// Tokens on RPC connections.
-    pub const RPC: Self = Self { protocol: "", server: "default", realm: "default", names_authorization: false };
-    /// Data transfer.
-    pub const TRANSFER: Self = Self { protocol: "hdfs", server: "0", realm: "0", names_authorization: true };
-
-    fn uri(&self) -> String {
-        format!("{}/{}", self.protocol, self.server)
-    }
-}
-
-/// Why an exchange ends without success. Whatever it is, the connection is closed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DigestError {
-    #[error("DIGEST-MD5: {what} of {len} bytes, at most {max} are allowed")]
-    TooLong { what: &'static str, len: usize, max: usize },
-    #[error("DIGEST-MD5: malformed directive at byte {at}")]
-    Malformed { at: usize },
-    #[error("DIGEST-MD5: directive {name} is missing")]
-    Missing { name: &'static str },
-    #[error("DIGEST-MD5: directive {name} twice")]
-    Twice { name: String },
-    #[error("DIGEST-MD5: {name} is not what was offered, or what this side supports")]
-    Unsupported { name: &'static str },
-    #[error("DIGEST-MD5: digest response format violation. Mismatched response.")]
-    Proof,
-}
+pub use service::{CHALLENGE_LEN_MAX, NONCE_LEN, RESPONSE_LEN_MAX, Service};

@@ -1,7 +1,7 @@
 //! What protects a connection after the exchange, and in which order of preference.
 
-use super::DigestError;
 use super::directives::Directives;
+use super::error::DigestError;
 
 /// Quality of protection, by HDFS's words: `authentication`, `integrity`, `privacy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,10 +1,11 @@
 //! The server's end of an exchange.
 
 use super::directives::{Directives, put, put_quoted};
+use super::error::DigestError;
 use super::layer::{End, Layer};
 use super::proof::{Facts, NONCE_COUNT, SessionKey};
 use super::protection::{Chosen, Protection, Qop};
-use super::{DigestError, NONCE_LEN, RESPONSE_LEN_MAX, Service};
+use super::service::{NONCE_LEN, RESPONSE_LEN_MAX, Service};
 use crate::secret::same;
 use base64ct::{Base64, Encoding};
 

@@ -1,6 +1,6 @@
 //! The client's end.
 
-use super::{Method, message};
+use super::method::{Method, message};
 use crate::sasl::digest::{self, DigestError, Layer, NONCE_LEN, Protection, Responded, Service};
 use base64ct::{Base64, Encoding};
 use bytes::Bytes;
@@ -70,7 +70,7 @@ pub enum Asking {
     },
     /// The exchange is over, and the server is who it should be. With Kerberos it is the library that seals.
     Done {
-        layer: Option<Layer>,
+        layer: Option<Box<Layer>>,
     },
 }
 
@@ -119,7 +119,7 @@ impl Client {
             (State::Token(responded), SaslState::Success) => {
                 let token = said.token.as_ref().ok_or(ClientError::ServerUnproven)?;
                 let layer = responded.finish(token).map_err(|_| ClientError::ServerUnproven)?;
-                Ok(Asking::Done { layer: layer.is_sealing().then_some(layer) })
+                Ok(Asking::Done { layer: layer.is_sealing().then(|| Box::new(layer)) })
             }
             (State::Gss(gss), SaslState::Challenge) if gss.initiates.is_none() && !gss.is_last => {
                 if gss.round_count == GSS_ROUND_COUNT_MAX {
@@ -254,10 +254,10 @@ mod tests {
         let mut theirs = layer.unwrap();
         let mut stream = Vec::new();
         for piece in [&b"a fra"[..], b"me, and the next"] {
-            unwrap(&mut theirs, &wrap(&mut ours, piece).unwrap(), &mut stream).unwrap();
+            unwrap(&mut *theirs, &wrap(&mut *ours, piece).unwrap(), &mut stream).unwrap();
         }
         assert_eq!(stream, b"a frame, and the next");
-        assert!(unwrap(&mut theirs, &negotiate, &mut stream).is_err());
+        assert!(unwrap(&mut *theirs, &negotiate, &mut stream).is_err());
     }
 
     #[test]

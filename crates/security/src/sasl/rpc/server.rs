@@ -1,6 +1,6 @@
 //! The server's end.
 
-use super::{Method, message};
+use super::method::{Method, message};
 use crate::sasl::digest::{Challenge, Layer, NONCE_LEN, Protection, Service};
 use crate::secret::Password;
 use base64ct::{Base64, Encoding};
@@ -80,7 +80,7 @@ pub enum Step {
     Accepted {
         answer: RpcSaslProto,
         caller: Caller,
-        layer: Option<Layer>,
+        layer: Option<Box<Layer>>,
     },
 }
 
@@ -257,8 +257,8 @@ fn verify(
     let identifier = Base64::decode_vec(response.user()).map_err(|_| sasl("DIGEST-MD5: the user is no token"))?;
     let password = Base64::encode_string(password(&identifier)?.bytes());
     let accepted = response.verify(password.as_bytes()).map_err(|error| sasl(error.to_string()))?;
-    let answer = super::message(SaslState::Success, Some(accepted.rspauth));
-    let layer = accepted.layer.is_sealing().then_some(accepted.layer);
+    let answer = super::method::message(SaslState::Success, Some(accepted.rspauth));
+    let layer = accepted.layer.is_sealing().then(|| Box::new(accepted.layer));
     Ok(Step::Accepted { answer, caller: Caller::Token { identifier }, layer })
 }
 

@@ -1,9 +1,9 @@
 //! The end of whoever dials: a client, or a datanode that forwards or copies.
 
-use super::Progress;
 use super::aes::Stream;
 use super::channel::Channel;
 use super::message::{HandshakeError, MAGIC, payload, read, success};
+use super::progress::Progress;
 use super::server::Keys;
 use crate::sasl::digest::{self, Layer, NONCE_LEN, Protection, Qop, Responded, Service};
 use base64ct::{Base64, Encoding};

@@ -18,6 +18,7 @@ mod client;
 #[cfg(test)]
 mod golden;
 mod message;
+mod progress;
 mod secrets;
 mod server;
 #[cfg(test)]
@@ -27,16 +28,6 @@ pub use aes::{KeyBits, Stream};
 pub use channel::{Channel, ChannelError, FRAME_LEN_MAX, PIECE_LEN_MAX, Receiving, Sending};
 pub use client::Client;
 pub use message::{HandshakeError, MAGIC};
+pub use progress::Progress;
 pub use secrets::{Peer, SecretRefusal, Secrets};
 pub use server::{Established, RANDOM_LEN, Server, Settings};
-
-/// What a machine made of some bytes.
-#[derive(Debug)]
-pub struct Progress<T> {
-    /// How many of the bytes it used. What is behind them is already of the channel once there is one.
-    pub used_len: usize,
-    /// What is to be sent.
-    pub send: Vec<u8>,
-    /// The end of the handshake; `None`: more bytes are needed.
-    pub done: Option<T>,
-}

@@ -1,9 +1,9 @@
 //! The datanode's end.
 
-use super::Progress;
 use super::aes::{IV_LEN, KEY_LEN_MAX, KeyBits, Stream};
 use super::channel::Channel;
 use super::message::{HandshakeError, MAGIC, payload, read, success};
+use super::progress::Progress;
 use super::secrets::{Peer, SecretRefusal};
 use crate::encryption_key::EncryptionKeyError;
 use crate::sasl::digest::{Challenge, Layer, NONCE_LEN, Protection, Qop, Service};
