@@ -1,10 +1,10 @@
 //! Who is calling and what is allowed, as far as that is decided by bytes: keys, tokens, SASL, names and rules.
 //!
 //! ```text
-//!              proves who calls                            decides what that means
-//! secret ◀─ keys ◀─ block_token      one signature a file       kerberos_name ◀─ auth_to_local   whole name → short name
-//!                ◀─ delegation       acts for a user            proxy                            who may act as whom
-//!                ◀─ encryption_key   of the whole cluster
+//!              proves who calls                         decides what that means
+//! secret ◀─ keys ◀─ block_token      one for a file      kerberos_name ◀─ auth_to_local   whole name → short name
+//!                ◀─ delegation       acts for a user     proxy                            who may act as whom
+//!                ◀─ encryption_key   of the cluster
 //! sasl   digest ◀─ rpc               exchanges that carry the proofs, each end a machine,
 //!               ◀─ transfer          and what protects the connection behind them
 //! ```

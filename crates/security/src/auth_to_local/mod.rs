@@ -163,9 +163,11 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(
-            rules in "(RULE:\\[[12]:[$012a@]{0,5}\\](\\([a-z.*+?\\[\\]\\\\{}|^$]{0,8}\\))?(s/[a-z.*()?|]{0,6}/[$01\\\\a]{0,4}/g?)?(/L)? ?|DEFAULT ?|.{0,5}){0,3}",
+            rules in r"(RULE:\[[12]:[$012a@]{0,5}\]MATCH(s/[a-z.*()?|]{0,6}/[$01\\a]{0,4}/g?)?(/L)? ?|DEFAULT ?|.{0,5}){0,3}",
+            matching in proptest::option::of(r"\([a-z.*+?\[\]\\{}|^$]{0,8}\)"),
             name in "[a-c/@.\\PC]{1,12}"
         ) {
+            let rules = rules.replace("MATCH", &matching.unwrap_or_default());
             let parsed = AuthToLocal::parse(&rules, Mechanism::Hadoop, "a");
             if let (Ok(rules), Ok(name)) = (parsed, KerberosName::parse(&name))
                 && let Ok(short) = rules.short_name(&name)

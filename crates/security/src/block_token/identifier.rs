@@ -300,7 +300,9 @@ mod tests {
 
         /// Of all bytes, only those that are written for a value are read as it.
         #[test]
-        fn what_is_read_is_written_again(mut bytes in proptest::collection::vec(any::<u8>(), 0..60), cut in 0usize..26) {
+        fn what_is_read_is_written_again(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..60), cut in 0usize..26
+        ) {
             let mut start = super::tests::bytes(&example());
             start.truncate(cut);
             start.append(&mut bytes);

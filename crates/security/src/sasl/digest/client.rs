@@ -149,6 +149,17 @@ mod tests {
         assert_eq!(opened, b"a call");
     }
 
+    /// As hdfs-native does: in another order, and without what it does not need.
+    #[test]
+    fn a_response_has_no_order() {
+        let server = challenge(&[Qop::Privacy]);
+        let (response, asked) = client(&[Qop::Privacy], "secret").respond(&server.text(), &[9; NONCE_LEN]).unwrap();
+        let text = String::from_utf8(response).unwrap();
+        let kept: Vec<&str> = text.split(',').rev().filter(|directive| !directive.starts_with("maxbuf")).collect();
+        let server = server.read(kept.join(",").as_bytes()).unwrap().verify(b"secret").unwrap();
+        assert!(asked.finish(&server.rspauth).is_ok());
+    }
+
     #[test]
     fn a_wrong_password_shows_at_both_ends() {
         let server = challenge(&[Qop::Auth]);

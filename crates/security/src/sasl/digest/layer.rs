@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! integrity   ┌─────────┬──────────────────────┬───────┬──────────┐
-//!             │ message │ HMAC-MD5, 10 bytes   │ 00 01 │ sequence │      MAC of sequence and message
+//!             │ message │ HMAC-MD5, 10 bytes   │ 00 01 │ sequence │   MAC of sequence and message
 //!             └─────────┴──────────────────────┴───────┴──────────┘
 //! privacy     ┌─────────┬─────────┬────────────┬───────┬──────────┐
-//!             │ message │ padding │ HMAC-MD5   │ 00 01 │ sequence │      padding: to whole blocks, each byte its length
+//!             │ message │ padding │ HMAC-MD5   │ 00 01 │ sequence │   padding: to whole blocks, each byte its length
 //!             └─────────┴─────────┴────────────┴───────┴──────────┘
 //!              ╰────────── encrypted ─────────╯         u32, from 0
 //! ```

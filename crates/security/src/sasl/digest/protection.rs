@@ -37,7 +37,7 @@ impl Qop {
 /// chooses them only where nothing else is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cipher {
-    /// What stock clients choose where it is offered.
+    /// What JDK chooses where it is offered, and all that hdfs-native has.
     TripleDes,
     Rc4,
 }

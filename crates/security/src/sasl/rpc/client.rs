@@ -317,7 +317,9 @@ mod tests {
     proptest! {
         /// Whatever a server says, in whatever order.
         #[test]
-        fn no_messages_panic(said in proptest::collection::vec((0i32..8, proptest::option::of(".{0,30}"), 0u8..4), 0..6)) {
+        fn no_messages_panic(
+            said in proptest::collection::vec((0i32..8, proptest::option::of(".{0,30}"), 0u8..4), 0..6)
+        ) {
             let kerberos = vec![("nn".to_owned(), "host".to_owned())];
             let (mut client, _) = client(Credentials { token: Some(token()), kerberos, simple: true });
             for (state, token, offer) in said {
