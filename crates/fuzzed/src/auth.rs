@@ -14,7 +14,7 @@ use security::proxy::ProxyUsers;
 use security::sasl::digest::{Challenge, Client, Layer, NONCE_LEN, OVERHEAD_MAX, Protection, Qop, Service};
 use security::sasl::{rpc, transfer};
 use security::secret::{Password, SECRET_LEN, Secret};
-use types::{ContainerId, InodeId, Millis};
+use types::{BlockId, ContainerId, InodeId, Millis};
 use wire::delimited;
 
 const PASSWORD: [u8; 32] = [3; 32];
@@ -29,7 +29,7 @@ fn ring() -> KeyRing {
 }
 
 fn token() -> (Vec<u8>, Password) {
-    let grant = Grant { user: "ada", file: InodeId(16_386), modes: Modes::of(&[Mode::Read, Mode::Write]) };
+    let grant = Grant { user: "ada", file: InodeId(16_386), modes: Modes::of(&[Mode::Read, Mode::Write]), block: None };
     let token = Signer::new(0).sign(Millis(0), &ring(), grant).expect("a live key");
     (token.identifier(Some(ContainerId(7))), *token.password())
 }
@@ -40,7 +40,14 @@ pub(crate) fn tokens(bytes: &[u8]) {
     if let Ok((identifier, signed_len)) = Identifier::parse(bytes) {
         assert!(signed_len <= bytes.len() && !identifier.user.is_empty());
     }
-    let admission = Admission { now: Millis(1), user: None, file: InodeId(16_386), mode: Mode::Read };
+    let admission = Admission {
+        now: Millis(1),
+        user: None,
+        file: InodeId(16_386),
+        block: BlockId(9),
+        makes: false,
+        mode: Mode::Read,
+    };
     let (own, password) = token();
     if admission.check(ring.keys(), bytes, password.bytes()).is_ok() {
         let signed_len = Identifier::parse(&own).expect("our own").1;

@@ -9,7 +9,7 @@ use security::sasl::transfer::{Client, KeyBits, Peer, RANDOM_LEN, Sending, Serve
 use security::secret::{SECRET_LEN, Secret};
 use std::hint::black_box;
 use std::time::Duration;
-use types::{ContainerId, InodeId, Millis};
+use types::{BlockId, ContainerId, InodeId, Millis};
 
 const NOW: Millis = Millis(1_764_115_200_000);
 /// As a packet of HDFS.
@@ -43,7 +43,7 @@ fn main() {
 fn tokens() {
     let secrets = [1, 2].map(|byte| Secret::new([byte; SECRET_LEN]));
     let ring = KeyRing::new(NOW, Lifetimes::BLOCK_TOKENS, KeyId(1), secrets);
-    let grant = |file| Grant { user: "ada", file: InodeId(file), modes: Modes::of(&[Mode::Read]) };
+    let grant = |file| Grant { user: "ada", file: InodeId(file), modes: Modes::of(&[Mode::Read]), block: None };
     let mut none = Signer::new(0);
     let signed = each(|file| drop(black_box(none.sign(NOW, &ring, grant(file)))));
     for count in [100, 100_000] {
@@ -61,7 +61,8 @@ fn tokens() {
     let home = each(|home| drop(black_box(token.identifier(Some(ContainerId(home))))));
     println!("its identifier for one more block    {:8} ns", home.as_nanos());
     let (identifier, password) = (token.identifier(Some(ContainerId(7))), token.password().bytes());
-    let admission = Admission { now: NOW, user: Some("ada"), file: InodeId(7), mode: Mode::Read };
+    let admission =
+        Admission { now: NOW, user: Some("ada"), file: InodeId(7), block: BlockId(9), makes: false, mode: Mode::Read };
     let checked = each(|_| _ = black_box(admission.check(ring.keys(), &identifier, password).is_ok()));
     println!("a token, checked                     {:8} ns", checked.as_nanos());
 }

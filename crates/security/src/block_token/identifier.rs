@@ -4,22 +4,25 @@
 //! only: fields in this order, varints as short as they can be, and nothing else.
 //!
 //! ```text
-//!        what is signed: the same bytes for every block of the file                        a hint, not signed
-//! ┌────┬─────────┬───────┬─────────┬────┬────────┬────┬─────┬──────┬─────────┬───────┬──────┬ ─ ─ ─ ┬ ─ ─ ─ ─ ┐
-//! │ 08 │ expires │ b0 06 │ version │ 10 │ key id │ 1a │ len │ user │ 30 mode │ a0 06 │ file │ a8 06   home
-//! │    │ varint  │       │    1    │    │ varint │    │  1B │ ≤255 │ 1 to 4× │       │varint│       │ varint  │
-//! └────┴─────────┴───────┴─────────┴────┴────────┴────┴─────┴──────┴─────────┴───────┴──────┴ ─ ─ ─ ┴ ─ ─ ─ ─ ┘
-//!   1               102              2             3            6       100                   101
+//!        what is signed: the same bytes for every block of the file                                a hint, not signed
+//! ┌────┬─────────┬───────┬─────────┬────┬────────┬────┬─────┬──────┬ ─ ─ ─ ─ ─ ┬─────────┬───────┬──────┬ ─ ─ ─ ─ ─ ─ ┐
+//! │ 08 │ expires │ b0 06 │ version │ 10 │ key id │ 1a │ len │ user │ 28  block │ 30 mode │ a0 06 │ file │ a8 06  home
+//! │    │ varint  │       │    1    │    │ varint │    │     │ ≤255 │    varint │ 1 to 4× │       │varint│       varint│
+//! └────┴─────────┴───────┴─────────┴────┴────────┴────┴─────┴──────┴ ─ ─ ─ ─ ─ ┴─────────┴───────┴──────┴ ─ ─ ─ ─ ─ ─ ┘
+//!   1               102              2             3                 5           6         100            101
 //! ```
 //!
 //! Field 1 comes first, as Java tells this form from the older one by its first byte; the version is next, so that a
-//! later form can differ in all that follows. `home` is the container in which a new replica of this block belongs.
-//! It differs from block to block, so it cannot be signed; whoever changes it misplaces a block of a file that it may
-//! write anyway, and the metadata server finds it there as surplus.
+//! later form can differ in all that follows.
+//!
+//! `block` is in the token of a block that is to be made, which is given out block by block: a datanode knows whose its
+//! replicas are, but not whose a block is that it has no replica of. `home` is the container in which a new replica of
+//! this block belongs. It differs from block to block, so it is not signed; whoever changes it misplaces a block that it
+//! may write anyway, and the metadata server finds it there as surplus.
 
 use super::modes::{Mode, Modes};
 use crate::keys::KeyId;
-use types::{ContainerId, FileId, InodeId, Millis};
+use types::{BlockId, ContainerId, FileId, InodeId, Millis};
 
 /// Longest name of a user in a token. HDFS has no limit; Linux allows 32 bytes, Kerberos' short names are as a rule
 /// shorter, and JDK's SASL takes no more than some 2900 bytes for the whole identifier.
@@ -32,6 +35,7 @@ const EXPIRES: &[u8] = &[0x08];
 const VERSION_TAG: &[u8] = &[0xb0, 0x06];
 const KEY: &[u8] = &[0x10];
 const USER: &[u8] = &[0x1a];
+const BLOCK: &[u8] = &[0x28];
 const MODE: &[u8] = &[0x30];
 const FILE: &[u8] = &[0xa0, 0x06];
 const HOME: &[u8] = &[0xa8, 0x06];
@@ -39,7 +43,7 @@ const HOME: &[u8] = &[0xa8, 0x06];
 const VARINT_LEN_MAX: usize = 10;
 /// Longest identifier there is.
 pub(crate) const IDENTIFIER_LEN_MAX: usize =
-    1 + VARINT_LEN_MAX + 3 + 1 + 5 + 1 + 2 + USER_LEN_MAX + 8 + 2 * (2 + VARINT_LEN_MAX);
+    1 + VARINT_LEN_MAX + 3 + 1 + 5 + 1 + 2 + USER_LEN_MAX + 1 + VARINT_LEN_MAX + 8 + 2 * (2 + VARINT_LEN_MAX);
 
 /// What an identifier says. Nothing of it counts before its password was compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,8 @@ pub struct Identifier<'a> {
     pub expires: Millis,
     pub key: KeyId,
     pub user: &'a str,
+    /// The one block that it is for, which it may make. `None`: all that the file has.
+    pub block: Option<BlockId>,
     pub modes: Modes,
     pub file: FileId,
     /// Not signed.
@@ -78,6 +84,9 @@ impl<'a> Identifier<'a> {
         put(out, KEY, u64::from(self.key.0));
         put(out, USER, self.user.len() as u64);
         out.extend_from_slice(self.user.as_bytes());
+        if let Some(block) = self.block {
+            put(out, BLOCK, block.0);
+        }
         for mode in self.modes.iter() {
             put(out, MODE, mode as u64);
         }
@@ -101,6 +110,7 @@ impl<'a> Identifier<'a> {
         let key_at = input.at;
         let key = u32::try_from(input.number(KEY)?).map_err(|_| IdentifierError::Malformed { at: key_at })?;
         let user = input.text(USER)?;
+        let block = if input.is_next(BLOCK) { Some(BlockId(input.number(BLOCK)?)) } else { None };
         let mut modes = Modes::NONE;
         let mut last = 0;
         while input.is_next(MODE) {
@@ -116,7 +126,7 @@ impl<'a> Identifier<'a> {
         if input.at != bytes.len() {
             return Err(input.malformed());
         }
-        Ok((Self { expires: Millis(expires), key: KeyId(key), user, modes, file, home }, signed_len))
+        Ok((Self { expires: Millis(expires), key: KeyId(key), user, block, modes, file, home }, signed_len))
     }
 }
 
@@ -192,6 +202,7 @@ mod tests {
             expires: Millis(1_764_115_200_000),
             key: KeyId(300),
             user: "ada",
+            block: None,
             modes: Modes::of(&[Mode::Read, Mode::Copy]),
             file: InodeId(16_386),
             home: None,
@@ -248,13 +259,16 @@ mod tests {
             expires: Millis(i64::MAX as u64),
             key: KeyId(u32::MAX),
             user: "x",
+            block: Some(BlockId(i64::MAX as u64)),
             modes: Modes::NONE,
             file: InodeId(u64::MAX),
             home: Some(ContainerId(u64::MAX)),
         };
         let with_home = Identifier { home: Some(ContainerId(7)), ..example() };
-        let ours =
-            [("1764115200000|300|ada|[READ,COPY]", bytes(&with_home)), ("9223372036854775807|-1|x|[]", bytes(&most))];
+        let ours = [
+            ("1764115200000|300|ada|0|[READ,COPY]", bytes(&with_home)),
+            ("9223372036854775807|-1|x|9223372036854775807|[]", bytes(&most)),
+        ];
         assert_eq!(lines, ours);
     }
 
@@ -287,12 +301,13 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            expires: u64, key: u32, file: u64, home: Option<u64>, mode_bits in 0u8..16, user in "\\PC{1,60}"
+            expires: u64, key: u32, file: u64, home: Option<u64>, block: Option<u64>, mode_bits in 0u8..16, user in "\\PC{1,60}"
         ) {
             let modes = Mode::ALL.into_iter().filter(|mode| mode_bits >> (*mode as u8 - 1) & 1 == 1);
             let modes = Modes::of(&modes.collect::<Vec<_>>());
             let (expires, home, file) = (Millis(expires), home.map(ContainerId), InodeId(file));
-            let identifier = Identifier { expires, key: KeyId(key), user: &user, modes, file, home };
+            let block = block.map(BlockId);
+            let identifier = Identifier { expires, key: KeyId(key), user: &user, block, modes, file, home };
             let bytes = bytes(&identifier);
             prop_assert!(bytes.len() <= IDENTIFIER_LEN_MAX);
             prop_assert_eq!(Identifier::parse(&bytes).map(|(read, _)| read), Ok(identifier));

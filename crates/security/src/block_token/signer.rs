@@ -9,14 +9,15 @@ use super::modes::Modes;
 use crate::keys::KeyRing;
 use crate::secret::{Password, Purpose};
 use std::collections::HashMap;
-use types::{ContainerId, FileId, Millis};
+use types::{BlockId, ContainerId, FileId, Millis};
 
-/// What a token is to allow: `user`, the `modes` on all blocks of `file`.
+/// What a token is to allow: `user`, the `modes` on all blocks of `file`, or on one that is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant<'a> {
     pub user: &'a str,
     pub file: FileId,
     pub modes: Modes,
+    pub block: Option<BlockId>,
 }
 
 /// Why nothing was signed. Two variants differ only if the caller acts differently.
@@ -82,9 +83,14 @@ impl Signer {
         if key.expires <= now {
             return Err(GrantError::KeyExpired { expired: key.expires });
         }
-        let Grant { user, file, modes } = grant;
+        let Grant { user, file, modes, block } = grant;
         let mut signed = Vec::new();
-        Identifier { expires: key.expires, key: key.id, user, modes, file, home: None }.put_signed(&mut signed);
+        Identifier { expires: key.expires, key: key.id, user, block, modes, file, home: None }.put_signed(&mut signed);
+        if block.is_some() {
+            // It is asked for once, and would push out what is asked for often.
+            let password = key.password(Purpose::BlockToken, &signed);
+            return Ok(SignedToken { signed, password });
+        }
         let password = match self.recent.get(&signed[..]) {
             Some(password) => *password,
             None => {
@@ -136,7 +142,7 @@ mod tests {
     }
 
     fn grant(user: &str, file: u64) -> Grant<'_> {
-        Grant { user, file: InodeId(file), modes: Modes::of(&[Mode::Read]) }
+        Grant { user, file: InodeId(file), modes: Modes::of(&[Mode::Read]), block: None }
     }
 
     #[test]
@@ -146,6 +152,9 @@ mod tests {
         let again = signer.sign(Millis(1_000_000), &ring, grant("ada", 7)).unwrap();
         assert_eq!(first, again);
         assert_eq!(signer.remembered_count(), 1);
+        let made = Grant { block: Some(BlockId(9)), ..grant("ada", 7) };
+        assert_ne!(signer.sign(Millis(0), &ring, made).unwrap().password(), first.password());
+        assert_eq!(signer.remembered_count(), 1, "tokens of one block are not remembered");
         ring.roll(ring.roll_at(), Secret::new([3; SECRET_LEN])).unwrap();
         let rolled = signer.sign(ring.rolled_at(), &ring, grant("ada", 7)).unwrap();
         assert_ne!(first, rolled);

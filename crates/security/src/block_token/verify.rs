@@ -4,7 +4,7 @@ use super::identifier::{Identifier, IdentifierError};
 use super::modes::{Mode, Modes};
 use crate::keys::{KeyId, KeySet};
 use crate::secret::{Password, Purpose};
-use types::{FileId, Millis};
+use types::{BlockId, FileId, Millis};
 
 /// Why a block token does not admit an operation. A client gets the status on which it asks for a new token, whichever
 /// it is; what it says is for logs, counters and tests.
@@ -22,6 +22,8 @@ pub enum Refusal {
     User { have: String, want: String },
     #[error("the block token is for {have}, the block is of {want}")]
     File { have: FileId, want: FileId },
+    #[error("the block token is for {}, the operation is on {want}", have.map_or("blocks there are".to_owned(), |have| have.to_string()))]
+    Block { have: Option<BlockId>, want: BlockId },
     #[error("the block token allows {have}, the operation needs {want}")]
     Mode { have: Modes, want: Mode },
 }
@@ -34,6 +36,10 @@ pub struct Admission<'a> {
     pub user: Option<&'a str>,
     /// Whose the replica is, as its record says; for a new replica, whose the token says it is to be.
     pub file: FileId,
+    pub block: BlockId,
+    /// Whether the node is to make a replica of a block that it has none of: then the token must name the block, as
+    /// nothing else here tells whose it is.
+    pub makes: bool,
     pub mode: Mode,
 }
 
@@ -61,6 +67,10 @@ impl Admission<'_> {
         }
         if token.file != self.file {
             return Err(Refusal::File { have: token.file, want: self.file });
+        }
+        // A token of one block is of no other.
+        if token.block.map_or(self.makes, |block| block != self.block) {
+            return Err(Refusal::Block { have: token.block, want: self.block });
         }
         if !token.modes.allows(self.mode) {
             return Err(Refusal::Mode { have: token.modes, want: self.mode });
@@ -98,6 +108,8 @@ mod tests {
     use proptest::prelude::*;
     use types::{ContainerId, InodeId};
 
+    const BLOCK: BlockId = BlockId(3 << 20 | 5);
+
     fn ring(byte: u8) -> KeyRing {
         let secrets = [byte, 99].map(|byte| Secret::new([byte; SECRET_LEN]));
         KeyRing::new(Millis(0), Lifetimes::BLOCK_TOKENS, KeyId(1), secrets)
@@ -105,13 +117,13 @@ mod tests {
 
     /// A token for ada to read and write file 7, as a client has it.
     fn token() -> (Vec<u8>, Vec<u8>) {
-        let grant = Grant { user: "ada", file: InodeId(7), modes: Modes::of(&[Mode::Read, Mode::Write]) };
+        let grant = Grant { user: "ada", file: InodeId(7), modes: Modes::of(&[Mode::Read, Mode::Write]), block: None };
         let token = Signer::new(0).sign(Millis(0), &ring(1), grant).unwrap();
         (token.identifier(Some(ContainerId(3))), token.password().bytes().to_vec())
     }
 
     fn admission() -> Admission<'static> {
-        Admission { now: Millis(5), user: Some("ada"), file: InodeId(7), mode: Mode::Read }
+        Admission { now: Millis(5), user: Some("ada"), file: InodeId(7), block: BLOCK, makes: false, mode: Mode::Read }
     }
 
     fn refused(admission: Admission<'_>) -> Refusal {
@@ -144,6 +156,26 @@ mod tests {
         let copy = Admission { mode: Mode::Copy, ..admission() };
         let modes = Modes::of(&[Mode::Read, Mode::Write]);
         assert_eq!(refused(copy), Refusal::Mode { have: modes, want: Mode::Copy });
+    }
+
+    /// Whoever may write a file of his own must not make replicas of other files' blocks, under his file's name.
+    #[test]
+    fn a_replica_is_made_only_of_the_block_that_the_token_names() {
+        let with = |block: Option<BlockId>, asked: Admission<'_>| {
+            let grant = Grant { user: "ada", file: InodeId(7), modes: Modes::of(&[Mode::Write]), block };
+            let token = Signer::new(0).sign(Millis(0), &ring(1), grant).unwrap();
+            asked.check(ring(1).keys(), &token.identifier(None), token.password().bytes()).map(|_| ())
+        };
+        let write = Admission { mode: Mode::Write, ..admission() };
+        let makes = Admission { makes: true, ..write };
+        assert_eq!(with(Some(BLOCK), makes), Ok(()));
+        assert_eq!(with(Some(BLOCK), write), Ok(()), "and goes on with what was made");
+        assert_eq!(with(None, write), Ok(()));
+        assert_eq!(with(None, makes), Err(Refusal::Block { have: None, want: BLOCK }));
+        let other = Some(BlockId(9));
+        let refused = with(other, write).unwrap_err();
+        assert_eq!(refused, Refusal::Block { have: other, want: BLOCK });
+        assert_eq!(with(other, makes), Err(refused));
     }
 
     #[test]

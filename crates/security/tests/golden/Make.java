@@ -160,11 +160,11 @@ public class Make {
     List<String> out = new ArrayList<>();
     for (String digits : new String[] {
       "0880f0d6ebab33b0060110ac021a0361646130013003a006828001a80607",
-      "08ffffffffffffffff7fb0060110ffffffff0f1a0178a006ffffffffffffffffff01a806ffffffffffffffffff01",
+      "08ffffffffffffffff7fb0060110ffffffff0f1a017828ffffffffffffffff7fa006ffffffffffffffffff01a806ffffffffffffffffff01",
     }) {
       BlockTokenIdentifier token = new BlockTokenIdentifier();
       token.readFields(new DataInputStream(new ByteArrayInputStream(HexFormat.of().parseHex(digits))));
-      out.add(token.getExpiryDate() + "|" + token.getKeyId() + "|" + token.getUserId() + "|"
+      out.add(token.getExpiryDate() + "|" + token.getKeyId() + "|" + token.getUserId() + "|" + token.getBlockId() + "|"
           + token.getAccessModes().toString().replace(" ", "") + " " + digits);
     }
     return out;

@@ -18,7 +18,7 @@ fn ring() -> KeyRing {
 }
 
 fn token() -> (Vec<u8>, Vec<u8>) {
-    let grant = Grant { user: "ada", file: InodeId(7), modes: Modes::of(&[Mode::Read]) };
+    let grant = Grant { user: "ada", file: InodeId(7), modes: Modes::of(&[Mode::Read]), block: None };
     let token = Signer::new(0).sign(Millis(0), &ring(), grant).unwrap();
     (token.identifier(Some(ContainerId(3))), token.password().bytes().to_vec())
 }
