@@ -21,10 +21,15 @@ import org.apache.hadoop.hdfs.security.token.block.*;
 import org.apache.hadoop.hdfs.security.token.delegation.DelegationTokenIdentifier;
 import org.apache.hadoop.hdfs.server.datanode.DNConf;
 import org.apache.hadoop.io.Text;
+import org.apache.hadoop.ipc.*;
+import org.apache.hadoop.security.SecurityUtil;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.security.authentication.util.KerberosName;
 import org.apache.hadoop.security.authorize.DefaultImpersonationProvider;
+import org.apache.hadoop.security.token.SecretManager;
 import org.apache.hadoop.security.token.Token;
+import org.apache.hadoop.security.token.TokenInfo;
+import org.apache.hadoop.security.token.delegation.AbstractDelegationTokenSelector;
 
 public class Make {
   static final int[] LENS = {1, 5, 6, 8, 100, 1000};
@@ -37,6 +42,7 @@ public class Make {
     write(dir.resolve("auth_to_local.txt"), authToLocal());
     write(dir.resolve("proxy.txt"), proxy());
     write(dir.resolve("transfer.txt"), transfer());
+    write(dir.resolve("rpc.txt"), rpc());
     System.exit(0);
   }
 
@@ -376,5 +382,99 @@ public class Make {
     byte[] got = new byte[bytes.length];
     new DataInputStream(in).readFully(got);
     if (!Arrays.equals(got, bytes)) throw new IllegalStateException("what was sent did not arrive");
+  }
+
+  // ---- RPC with a token, both ends Hadoop's ----------------------------------------------------------------------
+
+  @ProtocolInfo(protocolName = "org.levada.Echo", protocolVersion = 1)
+  @TokenInfo(Selector.class)
+  public interface Echo extends VersionedProtocol {
+    long versionID = 1;
+
+    String echo(String text) throws IOException;
+  }
+
+  public static class Impl implements Echo {
+    @Override public String echo(String text) { return text; }
+
+    @Override public long getProtocolVersion(String protocol, long version) { return versionID; }
+
+    @Override public ProtocolSignature getProtocolSignature(String protocol, long version, int hash) {
+      return new ProtocolSignature(versionID, null);
+    }
+  }
+
+  public static class Selector extends AbstractDelegationTokenSelector<DelegationTokenIdentifier> {
+    public Selector() { super(DelegationTokenIdentifier.HDFS_DELEGATION_KIND); }
+  }
+
+  static class Secrets extends SecretManager<DelegationTokenIdentifier> {
+    @Override protected byte[] createPassword(DelegationTokenIdentifier id) { return retrievePassword(id); }
+
+    @Override public byte[] retrievePassword(DelegationTokenIdentifier id) {
+      byte[] password = new byte[32];
+      Arrays.fill(password, (byte) 3);
+      return password;
+    }
+
+    @Override public DelegationTokenIdentifier createIdentifier() { return new DelegationTokenIdentifier(); }
+  }
+
+  static List<String> rpc() throws Exception {
+    List<String> out = new ArrayList<>();
+    String[][] cases = {{"auth", "authentication"}, {"auth-int", "integrity"}, {"auth-conf", "privacy"}};
+    for (String[] one : cases) recorded(out, one[0], one[1]);
+    return out;
+  }
+
+  static void recorded(List<String> out, String name, String protection) throws Exception {
+    Configuration conf = new Configuration();
+    conf.set("hadoop.security.authentication", "kerberos");
+    conf.set("hadoop.rpc.protection", protection);
+    conf.set("ipc.client.connect.max.retries", "0");
+    UserGroupInformation.setConfiguration(conf);
+    UserGroupInformation.setLoginUser(UserGroupInformation.createRemoteUser("nn/host.example.com@EXAMPLE.COM"));
+    RPC.setProtocolEngine(conf, Echo.class, WritableRpcEngine.class);
+    RPC.Server server = new RPC.Builder(conf).setProtocol(Echo.class).setInstance(new Impl()).setBindAddress("127.0.0.1")
+        .setPort(0).setNumHandlers(1).setSecretManager(new Secrets()).build();
+    server.start();
+    ByteArrayOutputStream up = new ByteArrayOutputStream(), down = new ByteArrayOutputStream();
+    try (ServerSocket listener = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+      new Thread(() -> {
+        try (Socket near = listener.accept(); Socket far = new Socket("127.0.0.1", server.getPort())) {
+          Thread back = new Thread(() -> pump(far, near, down));
+          back.start();
+          pump(near, far, up);
+          back.join();
+        } catch (Exception ignored) {
+        }
+      }).start();
+      InetSocketAddress address = new InetSocketAddress("127.0.0.1", listener.getLocalPort());
+      DelegationTokenIdentifier id = new DelegationTokenIdentifier(new Text("ada"), new Text("yarn"), new Text(""));
+      Token<DelegationTokenIdentifier> token = new Token<>(id, new Secrets());
+      SecurityUtil.setTokenService(token, address);
+      UserGroupInformation user = UserGroupInformation.createRemoteUser("ada");
+      user.addToken(token);
+      Echo proxy = user.doAs((java.security.PrivilegedExceptionAction<Echo>) () ->
+          RPC.getProxy(Echo.class, Echo.versionID, address, conf));
+      if (!proxy.echo("hello").equals("hello")) throw new IllegalStateException(name);
+      RPC.stopProxy(proxy);
+      Thread.sleep(300);
+    }
+    server.stop();
+    out.add(name + ".up " + hex(up.toByteArray()));
+    out.add(name + ".down " + hex(down.toByteArray()));
+  }
+
+  static void pump(Socket from, Socket to, OutputStream seen) {
+    byte[] buffer = new byte[65536];
+    try {
+      for (int len; (len = from.getInputStream().read(buffer)) > 0; ) {
+        seen.write(buffer, 0, len);
+        to.getOutputStream().write(buffer, 0, len);
+      }
+      to.shutdownOutput();
+    } catch (IOException ignored) {
+    }
   }
 }

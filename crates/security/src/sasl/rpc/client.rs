@@ -85,7 +85,7 @@ pub struct Client {
 enum State {
     /// Nobody said anything, but for our NEGOTIATE.
     Asked {
-        nonce: [u8; NONCE_LEN],
+        cnonce: String,
     },
     Token(Responded),
     Gss(Gss),
@@ -98,6 +98,8 @@ struct Gss {
     /// The chosen offer, as long as nothing was sent.
     initiates: Option<SaslAuth>,
     round_count: u32,
+    /// The library needs to hear no more: the server is who it should be.
+    is_complete: bool,
     /// The server said SUCCESS: the library must be content with its last token.
     is_last: bool,
 }
@@ -105,7 +107,11 @@ struct Gss {
 impl Client {
     /// `nonce` must never have served before. What is sent first comes with it.
     pub fn new(credentials: Credentials, nonce: [u8; NONCE_LEN]) -> (Self, RpcSaslProto) {
-        (Self { credentials, state: State::Asked { nonce } }, message(SaslState::Negotiate, None))
+        Self::with_nonce(credentials, Base64::encode_string(&nonce))
+    }
+
+    pub(super) fn with_nonce(credentials: Credentials, cnonce: String) -> (Self, RpcSaslProto) {
+        (Self { credentials, state: State::Asked { cnonce } }, message(SaslState::Negotiate, None))
     }
 
     /// Carries one message to its end. An error ends the connection.
@@ -113,7 +119,7 @@ impl Client {
         let state = std::mem::replace(&mut self.state, State::Over);
         let wrong = ClientError::State { state: said.state };
         match (state, SaslState::try_from(said.state).map_err(|_| wrong.clone())?) {
-            (State::Asked { nonce }, SaslState::Negotiate) => self.choose(&said.auths, &nonce),
+            (State::Asked { cnonce }, SaslState::Negotiate) => self.choose(&said.auths, &cnonce),
             (State::Asked { .. }, SaslState::Success) if !self.credentials.simple => Err(ClientError::Downgrade),
             (State::Asked { .. }, SaslState::Success) => Ok(Asking::Simple { send: None }),
             (State::Token(responded), SaslState::Success) => {
@@ -129,11 +135,16 @@ impl Client {
                 self.state = State::Gss(Gss { round_count: gss.round_count + 1, ..gss });
                 Ok(Asking::Gss { server, token: Some(said.token.clone().unwrap_or_default()) })
             }
-            (State::Gss(gss), SaslState::Success) if gss.initiates.is_none() && !gss.is_last => {
-                let server = gss.server.clone();
-                self.state = State::Gss(Gss { is_last: true, ..gss });
-                Ok(Asking::Gss { server, token: Some(said.token.clone().unwrap_or_default()) })
-            }
+            (State::Gss(gss), SaslState::Success) if gss.initiates.is_none() && !gss.is_last => match &said.token {
+                Some(token) if !token.is_empty() => {
+                    let server = gss.server.clone();
+                    self.state = State::Gss(Gss { is_last: true, ..gss });
+                    Ok(Asking::Gss { server, token: Some(token.clone()) })
+                }
+                _ if gss.is_complete => Ok(Asking::Done { layer: None }),
+                // A server that ends early might be one that has no key.
+                _ => Err(ClientError::ServerUnproven),
+            },
             _ => Err(wrong),
         }
     }
@@ -145,11 +156,10 @@ impl Client {
             panic!("a token of Kerberos, and none was asked for")
         };
         if gss.is_last {
-            // A server that ends early might be one that has no key.
             let is_proven = is_complete && token.is_none_or(|token| token.is_empty());
             return if is_proven { Ok(Asking::Done { layer: None }) } else { Err(ClientError::ServerUnproven) };
         }
-        let mut gss = gss;
+        let mut gss = Gss { is_complete, ..gss };
         let send = match gss.initiates.take() {
             Some(auth) => RpcSaslProto { auths: vec![auth], ..message(SaslState::Initiate, token) },
             None => message(SaslState::Response, Some(token.unwrap_or_default())),
@@ -159,7 +169,7 @@ impl Client {
     }
 
     /// The first offer that this client can use.
-    fn choose(&mut self, offers: &[SaslAuth], nonce: &[u8; NONCE_LEN]) -> Result<Asking, ClientError> {
+    fn choose(&mut self, offers: &[SaslAuth], cnonce: &str) -> Result<Asking, ClientError> {
         for offer in offers.iter().take(OFFER_COUNT_MAX) {
             let names = (offer.protocol.clone().unwrap_or_default(), offer.server_id.clone().unwrap_or_default());
             // The challenge is not repeated: Hadoop compares the rest.
@@ -170,7 +180,7 @@ impl Client {
                     let password = Base64::encode_string(&token.password).into_bytes();
                     let client = digest::Client::new(Service::RPC, token.protection.clone(), user, password)?;
                     let challenge = offer.challenge.as_deref().unwrap_or_default();
-                    let (response, responded) = client.respond(challenge, nonce)?;
+                    let (response, responded) = client.respond_with(challenge, cnonce)?;
                     self.state = State::Token(responded);
                     return Ok(Asking::Send(RpcSaslProto {
                         auths: vec![auth],
@@ -182,6 +192,7 @@ impl Client {
                         server: names.clone(),
                         initiates: Some(auth),
                         round_count: 0,
+                        is_complete: false,
                         is_last: false,
                     });
                     return Ok(Asking::Gss { server: names, token: None });
@@ -276,8 +287,7 @@ mod tests {
         let done = GssOutcome::Done { token: None, name: "ada@X".into() };
         let Ok(Step::Accepted { answer, caller, .. }) = server.on_gss(Ok(done)) else { panic!() };
         assert_eq!(caller, Caller::Kerberos { name: "ada@X".into() });
-        assert!(matches!(client.on_message(&answer), Ok(Asking::Gss { .. })));
-        assert!(matches!(client.on_gss(None, true), Ok(Asking::Done { layer: None })));
+        assert!(matches!(client.on_message(&answer), Ok(Asking::Done { layer: None })));
     }
 
     #[test]
@@ -310,8 +320,7 @@ mod tests {
         let (mut client, negotiate) = client(Credentials { kerberos, ..none() });
         client.on_message(&offered(&mut server(offers()), &negotiate)).unwrap();
         sent(client.on_gss(Some(b"one".to_vec()), false));
-        client.on_message(&success).unwrap();
-        assert_eq!(client.on_gss(None, false).unwrap_err(), ClientError::ServerUnproven, "before it is complete");
+        assert_eq!(client.on_message(&success).unwrap_err(), ClientError::ServerUnproven, "before it is complete");
     }
 
     proptest! {

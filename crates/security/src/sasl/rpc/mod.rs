@@ -15,6 +15,8 @@
 //! own tokens are made by a library outside; a machine hands them over and takes them back.
 
 mod client;
+#[cfg(test)]
+mod golden;
 mod gss;
 mod method;
 mod server;

@@ -93,9 +93,9 @@ pub struct Server {
 
 #[derive(Debug)]
 enum State {
-    /// Nothing was said. The nonce is for the one challenge that there will be.
+    /// Nothing was said. There is a challenge where tokens are offered.
     Fresh {
-        nonce: [u8; NONCE_LEN],
+        challenge: Option<Challenge>,
     },
     Offered {
         challenge: Option<Challenge>,
@@ -113,7 +113,9 @@ enum State {
 impl Server {
     /// `nonce` must never have served before, nor be foreseen by a client.
     pub fn new(offers: Offers, nonce: [u8; NONCE_LEN]) -> Self {
-        Self { offers, state: State::Fresh { nonce } }
+        let challenge =
+            offers.token.as_ref().map(|protection| Challenge::new(Service::RPC, protection.clone(), &nonce));
+        Self { offers, state: State::Fresh { challenge } }
     }
 
     /// Carries one message to its end. An error is answered, and ends the connection. `password` looks up that of a
@@ -128,12 +130,12 @@ impl Server {
             return Err(sasl(format!("Client sent unsupported state {}", message.state)));
         };
         match (state, said) {
-            (State::Fresh { nonce }, SaslState::Negotiate) => Ok(self.negotiate(nonce)),
+            (State::Fresh { challenge }, SaslState::Negotiate) => Ok(self.negotiate(challenge)),
             (State::Offered { .. }, SaslState::Negotiate) => {
                 let text = "Client already attempted negotiation";
                 Err(Exception::unauthorized(exception::ACCESS_CONTROL, text))
             }
-            (State::Fresh { nonce }, SaslState::Initiate) => self.initiate_unasked(message, nonce),
+            (State::Fresh { challenge }, SaslState::Initiate) => self.initiate_unasked(message, challenge),
             (State::Offered { challenge }, SaslState::Initiate) => self.initiate(message, challenge, password),
             (State::Gss { round_count, is_asked: false }, SaslState::Response) => self.gss(message, round_count),
             (State::Simple, SaslState::Initiate) if self.chosen(message)? == Some(Method::Simple) => {
@@ -168,13 +170,11 @@ impl Server {
         Step::Simple { answer }
     }
 
-    fn negotiate(&mut self, nonce: [u8; NONCE_LEN]) -> Step {
+    fn negotiate(&mut self, challenge: Option<Challenge>) -> Step {
         if self.offers.is_simple_only() {
             // Without a token: hdfs-native takes one for a fault.
             return self.believe(Some(message(SaslState::Success, None)));
         }
-        let challenge =
-            self.offers.token.as_ref().map(|protection| Challenge::new(Service::RPC, protection.clone(), &nonce));
         let mut auths = self.auths();
         if let (Some(challenge), Some(token)) = (&challenge, auths.first_mut()) {
             token.challenge = Some(challenge.text().into());
@@ -209,7 +209,7 @@ impl Server {
     }
 
     /// A client that guessed. What it guessed wrong, or cannot know, it is told.
-    fn initiate_unasked(&mut self, message: &RpcSaslProto, nonce: [u8; NONCE_LEN]) -> Result<Step, Exception> {
+    fn initiate_unasked(&mut self, message: &RpcSaslProto, challenge: Option<Challenge>) -> Result<Step, Exception> {
         match self.chosen(message)? {
             Some(Method::Simple) => Ok(self.believe(None)),
             Some(Method::Kerberos) => self.gss(message, 0),
@@ -218,7 +218,7 @@ impl Server {
                 if self.offers.is_simple_only() && !is_named(Method::Simple) {
                     return Err(not_enabled(&message.auths[0].method, &self.offers));
                 }
-                Ok(self.negotiate(nonce))
+                Ok(self.negotiate(challenge))
             }
         }
     }
@@ -275,6 +275,14 @@ fn not_enabled(method: &str, offers: &Offers) -> Exception {
     let method = if is_known { method.to_owned() } else { types::excerpt(method) };
     let text = format!("{method} authentication is not enabled.  Available:[{}]", offers.names());
     Exception::unauthorized(exception::ACCESS_CONTROL, text)
+}
+
+#[cfg(test)]
+impl Server {
+    /// With a challenge that somebody else made.
+    pub(super) fn recorded(offers: Offers, challenge: Challenge) -> Self {
+        Self { offers, state: State::Fresh { challenge: Some(challenge) } }
+    }
 }
 
 #[cfg(test)]
