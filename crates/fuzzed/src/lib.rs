@@ -11,6 +11,7 @@
 //! writes again as the same. Where a checksum would stop every mutation at the door, the target sets it right and goes
 //! on behind.
 
+mod auth;
 mod messages;
 mod reads;
 mod seeds;
@@ -39,6 +40,8 @@ const RECORDS: &str = "raft/src/golden_records.txt";
 const MESSAGES: &str = "raft/src/golden_messages.txt";
 const POSITIONS: &str = "raft/src/golden_positions.txt";
 const VOLUME: &str = "container/src/golden.txt";
+const BLOCK_TOKENS: &str = "security/tests/golden/block_token.txt";
+const DELEGATION_TOKENS: &str = "security/tests/golden/delegation.txt";
 
 pub const TARGETS: &[Target] = &[
     Target { name: "rpc", run: messages::rpc, golden: &[HDFS] },
@@ -51,6 +54,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "reads_received", run: reads::received, golden: &[] },
     Target { name: "reads_sent", run: reads::sent, golden: &[] },
     Target { name: "writer_answers", run: writer::answers, golden: &[WIRE] },
+    Target { name: "tokens", run: auth::tokens, golden: &[BLOCK_TOKENS, DELEGATION_TOKENS] },
+    Target { name: "sasl_digest", run: auth::digest, golden: &[] },
+    Target { name: "sasl_rpc", run: auth::rpc, golden: &[] },
+    Target { name: "sasl_transfer", run: auth::transfer, golden: &[] },
+    Target { name: "names", run: auth::names, golden: &[] },
     Target { name: "replica_headers", run: replica_headers, golden: &[VOLUME] },
     Target { name: "packs", run: packs, golden: &[] },
     Target { name: "index_rows", run: container::fuzz::row, golden: &[VOLUME] },

@@ -2906,6 +2906,122 @@ impl RpcKindProto {
         }
     }
 }
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DataTransferEncryptorMessageProto {
+    #[prost(
+        enumeration = "data_transfer_encryptor_message_proto::DataTransferEncryptorStatus",
+        required,
+        tag = "1"
+    )]
+    pub status: i32,
+    /// Of DIGEST-MD5.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub payload: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(string, optional, tag = "3")]
+    pub message: ::core::option::Option<::prost::alloc::string::String>,
+    /// What the client supports, or the one that the server chose.
+    #[prost(message, repeated, tag = "4")]
+    pub cipher_option: ::prost::alloc::vec::Vec<CipherOptionProto>,
+    /// What a client was told by its token to send along. Nothing of ours asks for it.
+    #[prost(message, optional, tag = "5")]
+    pub handshake_secret: ::core::option::Option<HandshakeSecretProto>,
+    /// The client asks for another block token, and tries again.
+    #[prost(bool, optional, tag = "6")]
+    pub access_token_error: ::core::option::Option<bool>,
+}
+/// Nested message and enum types in `DataTransferEncryptorMessageProto`.
+pub mod data_transfer_encryptor_message_proto {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum DataTransferEncryptorStatus {
+        EncryptorSuccess = 0,
+        /// The client asks for another encryption key, and tries again.
+        EncryptorErrorUnknownKey = 1,
+        EncryptorError = 2,
+    }
+    impl DataTransferEncryptorStatus {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::EncryptorSuccess => "ENCRYPTOR_SUCCESS",
+                Self::EncryptorErrorUnknownKey => "ENCRYPTOR_ERROR_UNKNOWN_KEY",
+                Self::EncryptorError => "ENCRYPTOR_ERROR",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "ENCRYPTOR_SUCCESS" => Some(Self::EncryptorSuccess),
+                "ENCRYPTOR_ERROR_UNKNOWN_KEY" => Some(Self::EncryptorErrorUnknownKey),
+                "ENCRYPTOR_ERROR" => Some(Self::EncryptorError),
+                _ => None,
+            }
+        }
+    }
+}
+/// In: from the client to the server. Keys are wrapped by the SASL layer, vectors are as they are.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CipherOptionProto {
+    #[prost(enumeration = "CipherSuiteProto", required, tag = "1")]
+    pub suite: i32,
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub in_key: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub in_iv: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub out_key: ::core::option::Option<::prost::bytes::Bytes>,
+    #[prost(bytes = "bytes", optional, tag = "5")]
+    pub out_iv: ::core::option::Option<::prost::bytes::Bytes>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HandshakeSecretProto {
+    #[prost(bytes = "bytes", required, tag = "1")]
+    pub secret: ::prost::bytes::Bytes,
+    #[prost(string, required, tag = "2")]
+    pub bpid: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CipherSuiteProto {
+    UnknownCipher = 1,
+    AesCtrNopadding = 2,
+    Sm4CtrNopadding = 3,
+}
+impl CipherSuiteProto {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::UnknownCipher => "UNKNOWN_CIPHER",
+            Self::AesCtrNopadding => "AES_CTR_NOPADDING",
+            Self::Sm4CtrNopadding => "SM4_CTR_NOPADDING",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "UNKNOWN_CIPHER" => Some(Self::UnknownCipher),
+            "AES_CTR_NOPADDING" => Some(Self::AesCtrNopadding),
+            "SM4_CTR_NOPADDING" => Some(Self::Sm4CtrNopadding),
+            _ => None,
+        }
+    }
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ChecksumProto {
     #[prost(enumeration = "ChecksumTypeProto", required, tag = "1")]
@@ -3234,4 +3350,5 @@ pub use self::rpc_response_header_proto::RpcStatusProto;
 pub use self::rpc_response_header_proto::RpcErrorCodeProto;
 pub use self::rpc_sasl_proto::SaslAuth;
 pub use self::rpc_sasl_proto::SaslState;
+pub use self::data_transfer_encryptor_message_proto::DataTransferEncryptorStatus;
 pub use self::op_write_block_proto::BlockConstructionStage;

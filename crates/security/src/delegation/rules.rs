@@ -1,0 +1,284 @@
+//! Who gets, renews and cancels delegation tokens, and until when they count. The texts are Hadoop's, as its tools
+//! print them.
+
+use super::identifier::{Identifier, IdentifierError, NAME_LEN_MAX};
+use crate::keys::{KeyRing, KeySet};
+use crate::secret::{Password, Purpose};
+use std::time::Duration;
+use types::Millis;
+
+/// How long tokens count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// HDFS's `dfs.namenode.delegation.token.renew-interval`: a day.
+    pub renew_interval: Duration,
+    /// HDFS's `dfs.namenode.delegation.token.max-lifetime`: a week. No longer than the ring's `token_lifetime`.
+    pub lifetime_max: Duration,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { renew_interval: Duration::from_secs(86_400), lifetime_max: Duration::from_secs(7 * 86_400) }
+    }
+}
+
+/// Who asks for a token, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// Whole names.
+    pub owner: &'a str,
+    pub real_user: &'a str,
+    /// A short name: the caller maps it by the rules of names first, as Hadoop does.
+    pub renewer: &'a str,
+    pub sequence: u32,
+}
+
+/// A token, and what is to be kept of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issued {
+    pub identifier: Identifier,
+    pub password: Password,
+    /// Until when it counts if nobody renews it.
+    pub expires: Millis,
+}
+
+/// Who renews or cancels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caller<'a> {
+    pub name: &'a str,
+    pub short_name: &'a str,
+}
+
+/// Why a token is not issued, renewed, cancelled or believed. Clients get `InvalidToken` for what
+/// [`Refusal::is_invalid_token`] says, and `AccessControlException` for the rest.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error(transparent)]
+    Identifier(#[from] IdentifierError),
+    #[error("a name of {len} bytes cannot be put into a delegation token, at most {NAME_LEN_MAX} are allowed")]
+    Name { len: usize },
+    #[error("the key that signs delegation tokens expires at {} ms: the leader has to roll it", expires.0)]
+    KeyExpires { expires: Millis },
+    #[error("token ({sequence} for {owner}) can't be found in cache")]
+    Unknown { owner: String, sequence: u32 },
+    #[error("token ({sequence} for {owner}) is expired, current time: {} expected renewal time: {}", now.0, expired.0)]
+    Expired { owner: String, sequence: u32, expired: Millis, now: Millis },
+    #[error("{caller} is trying to renew a token ({sequence} for {owner}) with wrong password")]
+    Password { caller: String, owner: String, sequence: u32 },
+    #[error("{caller} tried to renew a token ({sequence} for {owner}) without a renewer")]
+    NoRenewer { caller: String, owner: String, sequence: u32 },
+    #[error("{caller} tries to renew a token ({sequence} for {owner}) with non-matching renewer {renewer}")]
+    Renewer { caller: String, owner: String, sequence: u32, renewer: String },
+    #[error("{caller} is not authorized to cancel the token ({sequence} for {owner})")]
+    Cancel { caller: String, owner: String, sequence: u32 },
+}
+
+impl Refusal {
+    /// Whether the token itself is at fault: a client that hears so drops it.
+    pub fn is_invalid_token(&self) -> bool {
+        match self {
+            Self::Identifier(_) | Self::Unknown { .. } | Self::Expired { .. } => true,
+            Self::Name { .. }
+            | Self::KeyExpires { .. }
+            | Self::Password { .. }
+            | Self::NoRenewer { .. }
+            | Self::Renewer { .. }
+            | Self::Cancel { .. } => false,
+        }
+    }
+}
+
+impl Rules {
+    pub fn issue(&self, now: Millis, ring: &KeyRing, request: Request<'_>) -> Result<Issued, Refusal> {
+        let Request { owner, real_user, renewer, sequence } = request;
+        if let Some(name) = [owner, real_user, renewer].into_iter().find(|name| name.len() > NAME_LEN_MAX) {
+            return Err(Refusal::Name { len: name.len() });
+        }
+        let key = ring.current();
+        let max = now.plus(self.lifetime_max);
+        // What is signed late, as nobody rolled, could not be verified for as long as the token promises.
+        if key.expires < max {
+            return Err(Refusal::KeyExpires { expires: key.expires });
+        }
+        let [owner, real_user, renewer] = [owner, real_user, renewer].map(str::to_owned);
+        let identifier = Identifier { owner, renewer, real_user, issued: now, max, sequence, key: key.id };
+        let password = key.password(Purpose::DelegationToken, &identifier.encode());
+        Ok(Issued { identifier, password, expires: max.min(now.plus(self.renew_interval)) })
+    }
+
+    /// Until when a token counts from now on. `expires` is what is kept of it; `None`: nothing, it was cancelled.
+    /// Whether its password is right was asked before, by [`check`].
+    pub fn renew(
+        &self,
+        now: Millis,
+        token: &Identifier,
+        expires: Option<Millis>,
+        caller: Caller<'_>,
+    ) -> Result<Millis, Refusal> {
+        let (owner, sequence) = (token.owner.clone(), token.sequence);
+        // Hadoop renews what expired for want of a renewal, as long as the last day has not come.
+        if token.max < now {
+            return Err(Refusal::Expired { owner, sequence, expired: token.max, now });
+        }
+        if token.renewer.is_empty() {
+            return Err(Refusal::NoRenewer { caller: caller.name.to_owned(), owner, sequence });
+        }
+        if token.renewer != caller.short_name {
+            let renewer = token.renewer.clone();
+            return Err(Refusal::Renewer { caller: caller.name.to_owned(), owner, sequence, renewer });
+        }
+        match expires {
+            Some(_) => Ok(token.max.min(now.plus(self.renew_interval))),
+            None => Err(Refusal::Unknown { owner, sequence }),
+        }
+    }
+}
+
+/// Whether `caller` may cancel a token: its owner, by the whole name, or its renewer, by the short one.
+pub fn cancel(token: &Identifier, expires: Option<Millis>, caller: Caller<'_>) -> Result<(), Refusal> {
+    let (owner, sequence) = (token.owner.clone(), token.sequence);
+    let is_renewer = !token.renewer.is_empty() && token.renewer == caller.short_name;
+    if caller.name != token.owner && !is_renewer {
+        return Err(Refusal::Cancel { caller: caller.name.to_owned(), owner, sequence });
+    }
+    if expires.is_none() {
+        return Err(Refusal::Unknown { owner, sequence });
+    }
+    Ok(())
+}
+
+/// The password of a token that counts. `expires` looks up what is kept of it.
+pub fn authenticate(
+    now: Millis,
+    keys: &KeySet,
+    bytes: &[u8],
+    expires: impl FnOnce(&Identifier) -> Option<Millis>,
+) -> Result<(Identifier, Password), Refusal> {
+    let token = Identifier::parse(bytes)?;
+    let (owner, sequence) = (token.owner.clone(), token.sequence);
+    let Some(expired) = expires(&token) else { return Err(Refusal::Unknown { owner, sequence }) };
+    if expired <= now {
+        return Err(Refusal::Expired { owner, sequence, expired, now });
+    }
+    match token.password(keys, bytes) {
+        Some(password) => Ok((token, password)),
+        None => Err(Refusal::Unknown { owner, sequence }),
+    }
+}
+
+/// A token whose password is its own, as a renewer or canceller sent both. Nothing is said of its expiry.
+pub fn check(keys: &KeySet, bytes: &[u8], password: &[u8], caller: Caller<'_>) -> Result<Identifier, Refusal> {
+    let token = Identifier::parse(bytes)?;
+    let (owner, sequence) = (token.owner.clone(), token.sequence);
+    match token.password(keys, bytes) {
+        Some(own) if own.is(password) => Ok(token),
+        Some(_) => Err(Refusal::Password { caller: caller.name.to_owned(), owner, sequence }),
+        None => Err(Refusal::Unknown { owner, sequence }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::{KeyId, Lifetimes};
+    use crate::secret::{SECRET_LEN, Secret};
+
+    const DAY_MS: u64 = 86_400_000;
+
+    fn ring() -> KeyRing {
+        let secrets = [1, 2].map(|byte| Secret::new([byte; SECRET_LEN]));
+        KeyRing::new(Millis(0), Lifetimes::DELEGATION_TOKENS, KeyId(1), secrets)
+    }
+
+    fn request<'a>() -> Request<'a> {
+        Request { owner: "ada@EXAMPLE.COM", real_user: "", renewer: "yarn", sequence: 5 }
+    }
+
+    fn caller<'a>(name: &'a str, short_name: &'a str) -> Caller<'a> {
+        Caller { name, short_name }
+    }
+
+    fn yarn() -> Caller<'static> {
+        caller("yarn/rm@EXAMPLE.COM", "yarn")
+    }
+
+    fn issued() -> Issued {
+        Rules::default().issue(Millis(0), &ring(), request()).unwrap()
+    }
+
+    #[test]
+    fn a_job_authenticates_until_its_token_expires() {
+        let Issued { identifier, password, expires } = issued();
+        let (bytes, ring) = (identifier.encode(), ring());
+        let at = |now| authenticate(Millis(now), ring.keys(), &bytes, |_| Some(expires));
+        assert_eq!(at(DAY_MS - 1), Ok((identifier.clone(), password)));
+        assert!(at(DAY_MS).unwrap_err().is_invalid_token());
+        let cancelled = authenticate(Millis(1), ring.keys(), &bytes, |_| None).unwrap_err();
+        assert_eq!(cancelled.to_string(), "token (5 for ada@EXAMPLE.COM) can't be found in cache");
+        assert!(cancelled.is_invalid_token());
+    }
+
+    #[test]
+    fn renewals_end_on_the_last_day() {
+        let rules = Rules::default();
+        let Issued { identifier, expires, .. } = issued();
+        let renew = |now| rules.renew(Millis(now), &identifier, Some(expires), yarn());
+        assert_eq!(renew(DAY_MS / 2), Ok(Millis(DAY_MS * 3 / 2)));
+        assert_eq!(renew(3 * DAY_MS), Ok(Millis(4 * DAY_MS)), "also when nobody renewed in time");
+        assert_eq!(renew(7 * DAY_MS - 1), Ok(Millis(7 * DAY_MS)));
+        assert!(renew(7 * DAY_MS + 1).unwrap_err().is_invalid_token());
+        assert!(rules.renew(Millis(1), &identifier, None, yarn()).unwrap_err().is_invalid_token());
+    }
+
+    #[test]
+    fn only_the_renewer_renews() {
+        let rules = Rules::default();
+        let Issued { identifier, expires, .. } = issued();
+        let ada = caller("ada@EXAMPLE.COM", "ada");
+        let refused = rules.renew(Millis(1), &identifier, Some(expires), ada).unwrap_err();
+        let text = "ada@EXAMPLE.COM tries to renew a token (5 for ada@EXAMPLE.COM) with non-matching renewer yarn";
+        assert_eq!((refused.to_string().as_str(), refused.is_invalid_token()), (text, false));
+        let nobody = Identifier { renewer: String::new(), ..identifier };
+        let refused = rules.renew(Millis(1), &nobody, Some(expires), caller("x", "")).unwrap_err();
+        assert!(matches!(refused, Refusal::NoRenewer { .. }));
+    }
+
+    #[test]
+    fn owner_and_renewer_cancel() {
+        let Issued { identifier, expires, .. } = issued();
+        let kept = Some(expires);
+        assert_eq!(cancel(&identifier, kept, caller("ada@EXAMPLE.COM", "ada")), Ok(()));
+        assert_eq!(cancel(&identifier, kept, yarn()), Ok(()));
+        assert!(cancel(&identifier, None, yarn()).unwrap_err().is_invalid_token());
+        let eve = cancel(&identifier, kept, caller("eve@EXAMPLE.COM", "eve")).unwrap_err();
+        assert!(!eve.is_invalid_token());
+        let short = cancel(&identifier, kept, caller("ada", "ada")).unwrap_err();
+        assert!(matches!(short, Refusal::Cancel { .. }), "the owner is known by the whole name");
+        let nobody = Identifier { renewer: String::new(), ..identifier };
+        assert!(cancel(&nobody, kept, caller("x", "")).is_err());
+    }
+
+    #[test]
+    fn a_password_is_of_one_identifier() {
+        let Issued { identifier, password, .. } = issued();
+        let ring = ring();
+        let bytes = identifier.encode();
+        assert_eq!(check(ring.keys(), &bytes, password.bytes(), yarn()), Ok(identifier.clone()));
+        let forged = Identifier { owner: "root".into(), ..identifier.clone() }.encode();
+        let refused = check(ring.keys(), &forged, password.bytes(), yarn()).unwrap_err();
+        assert!(matches!(refused, Refusal::Password { .. }));
+        let unknown = Identifier { key: KeyId(9), ..identifier }.encode();
+        assert!(matches!(check(ring.keys(), &unknown, password.bytes(), yarn()), Err(Refusal::Unknown { .. })));
+    }
+
+    #[test]
+    fn what_could_not_be_verified_to_its_end_is_not_issued() {
+        let rules = Rules::default();
+        assert!(rules.issue(Millis(DAY_MS), &ring(), request()).is_ok(), "the key signs for a day");
+        let late = rules.issue(Millis(DAY_MS + 1), &ring(), request());
+        assert_eq!(late, Err(Refusal::KeyExpires { expires: Millis(8 * DAY_MS) }));
+        let long = "a".repeat(513);
+        let long = rules.issue(Millis(0), &ring(), Request { owner: &long, ..request() });
+        assert_eq!(long, Err(Refusal::Name { len: 513 }));
+    }
+}

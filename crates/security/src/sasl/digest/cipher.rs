@@ -1,0 +1,100 @@
+//! The ciphers of a layer for privacy. Each goes on through all messages of its direction.
+
+use super::protection::Cipher;
+use cbc::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyInit, KeyIvInit, StreamCipher};
+use des::TdesEde2;
+use rc4::Rc4;
+
+/// Of DES in any form.
+pub(super) const BLOCK_LEN: usize = 8;
+
+/// One direction, at the end that sends.
+pub(super) enum Sealing {
+    TripleDes(Box<cbc::Encryptor<TdesEde2>>),
+    Rc4(Box<Rc4>),
+}
+
+/// One direction, at the end that receives.
+pub(super) enum Opening {
+    TripleDes(Box<cbc::Decryptor<TdesEde2>>),
+    Rc4(Box<Rc4>),
+}
+
+impl Sealing {
+    pub(super) fn new(cipher: Cipher, key: &[u8; 16]) -> Self {
+        match cipher {
+            Cipher::TripleDes => {
+                let (key, iv) = des_keys(key);
+                Self::TripleDes(Box::new(cbc::Encryptor::new(&key.into(), &iv.into())))
+            }
+            Cipher::Rc4 => Self::Rc4(Box::new(Rc4::new_from_slice(key).expect("RC4 takes 16 bytes"))),
+        }
+    }
+
+    /// Bytes that a message and what is sealed with it are a multiple of.
+    pub(super) fn block_len(&self) -> usize {
+        match self {
+            Self::TripleDes(_) => BLOCK_LEN,
+            Self::Rc4(_) => 1,
+        }
+    }
+
+    /// Whole blocks, in place.
+    pub(super) fn apply(&mut self, bytes: &mut [u8]) {
+        assert_eq!(bytes.len() % self.block_len(), 0, "{} bytes are not whole blocks", bytes.len());
+        match self {
+            Self::TripleDes(cipher) => {
+                for block in bytes.chunks_exact_mut(BLOCK_LEN) {
+                    cipher.encrypt_block(block.try_into().expect("a whole block"));
+                }
+            }
+            Self::Rc4(cipher) => cipher.apply_keystream(bytes),
+        }
+    }
+}
+
+impl Opening {
+    pub(super) fn new(cipher: Cipher, key: &[u8; 16]) -> Self {
+        match cipher {
+            Cipher::TripleDes => {
+                let (key, iv) = des_keys(key);
+                Self::TripleDes(Box::new(cbc::Decryptor::new(&key.into(), &iv.into())))
+            }
+            Cipher::Rc4 => Self::Rc4(Box::new(Rc4::new_from_slice(key).expect("RC4 takes 16 bytes"))),
+        }
+    }
+
+    pub(super) fn block_len(&self) -> usize {
+        match self {
+            Self::TripleDes(_) => BLOCK_LEN,
+            Self::Rc4(_) => 1,
+        }
+    }
+
+    /// Whole blocks, in place.
+    pub(super) fn apply(&mut self, bytes: &mut [u8]) {
+        assert_eq!(bytes.len() % self.block_len(), 0, "{} bytes are not whole blocks", bytes.len());
+        match self {
+            Self::TripleDes(cipher) => {
+                for block in bytes.chunks_exact_mut(BLOCK_LEN) {
+                    cipher.decrypt_block(block.try_into().expect("a whole block"));
+                }
+            }
+            Self::Rc4(cipher) => cipher.apply_keystream(bytes),
+        }
+    }
+}
+
+/// RFC 2831, 2.4: two keys of DES from the first 14 bytes, the initial vector from the last 8.
+fn des_keys(key: &[u8; 16]) -> ([u8; 16], [u8; BLOCK_LEN]) {
+    let mut keys = [0; 16];
+    for (half, out) in keys.chunks_exact_mut(8).enumerate() {
+        let bits = key[7 * half..7 * half + 7].iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
+        for (place, byte) in out.iter_mut().enumerate() {
+            // Seven bits, and one of parity, which nobody looks at.
+            *byte = (bits >> (49 - 7 * place) << 1) as u8;
+        }
+    }
+    let [_, _, _, _, _, _, _, _, iv @ ..] = *key;
+    (keys, iv)
+}

@@ -1,0 +1,348 @@
+//! The client's end.
+
+use super::method::{Method, message};
+use crate::sasl::digest::{self, DigestError, Layer, NONCE_LEN, Protection, Responded, Service};
+use base64ct::{Base64, Encoding};
+use bytes::Bytes;
+use hdfs::proto::rpc_sasl_proto::SaslAuth;
+use hdfs::proto::{RpcSaslProto, SaslState};
+use std::fmt;
+
+/// Offers of a server that are looked at. Hadoop's has three.
+const OFFER_COUNT_MAX: usize = 16;
+/// As the server's.
+const GSS_ROUND_COUNT_MAX: u32 = 8;
+
+/// What a client can prove.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    pub token: Option<TokenCredentials>,
+    /// The Kerberos names that the server may have; empty: this client has no ticket.
+    pub kerberos: Vec<(String, String)>,
+    /// Whether to go on where the server wants no proof: it may be anybody.
+    pub simple: bool,
+}
+
+/// A token, as it came with its identifier and password.
+#[derive(Clone)]
+pub struct TokenCredentials {
+    pub identifier: Bytes,
+    pub password: Bytes,
+    /// How what follows may be protected.
+    pub protection: Protection,
+}
+
+impl fmt::Debug for TokenCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TokenCredentials({} bytes)", self.identifier.len())
+    }
+}
+
+/// Why there is no connection. What the server refused comes as its exception, not through here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    #[error("the server offers {offered}, of which this client can use nothing")]
+    NothingInCommon { offered: String },
+    #[error("the server asks to go on without a proof, and this client's settings do not allow it")]
+    Downgrade,
+    #[error("the server did not prove that it knows the token")]
+    ServerUnproven,
+    #[error("the server sent SASL state {state} where it must not")]
+    State { state: i32 },
+    #[error(transparent)]
+    Digest(#[from] DigestError),
+    #[error("Kerberos: {0}")]
+    Gss(String),
+}
+
+/// What to do with a message.
+#[derive(Debug)]
+pub enum Asking {
+    Send(RpcSaslProto),
+    /// The caller is believed: the context follows at once, behind `send` if there is one.
+    Simple {
+        send: Option<RpcSaslProto>,
+    },
+    /// For Kerberos' library, whose token goes to [`Client::on_gss`]. `None`: it begins, to prove itself to `server`.
+    Gss {
+        server: (String, String),
+        token: Option<Bytes>,
+    },
+    /// The exchange is over, and the server is who it should be. With Kerberos it is the library that seals.
+    Done {
+        layer: Option<Box<Layer>>,
+    },
+}
+
+/// One connection's exchange.
+#[derive(Debug)]
+pub struct Client {
+    credentials: Credentials,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nobody said anything, but for our NEGOTIATE.
+    Asked {
+        cnonce: String,
+    },
+    Token(Responded),
+    Gss(Gss),
+    Over,
+}
+
+#[derive(Debug)]
+struct Gss {
+    server: (String, String),
+    /// The chosen offer, as long as nothing was sent.
+    initiates: Option<SaslAuth>,
+    round_count: u32,
+    /// The library needs to hear no more: the server is who it should be.
+    is_complete: bool,
+    /// The server said SUCCESS: the library must be content with its last token.
+    is_last: bool,
+}
+
+impl Client {
+    /// `nonce` must never have served before. What is sent first comes with it.
+    pub fn new(credentials: Credentials, nonce: [u8; NONCE_LEN]) -> (Self, RpcSaslProto) {
+        Self::with_nonce(credentials, Base64::encode_string(&nonce))
+    }
+
+    pub(super) fn with_nonce(credentials: Credentials, cnonce: String) -> (Self, RpcSaslProto) {
+        (Self { credentials, state: State::Asked { cnonce } }, message(SaslState::Negotiate, None))
+    }
+
+    /// Carries one message to its end. An error ends the connection.
+    pub fn on_message(&mut self, said: &RpcSaslProto) -> Result<Asking, ClientError> {
+        let state = std::mem::replace(&mut self.state, State::Over);
+        let wrong = ClientError::State { state: said.state };
+        match (state, SaslState::try_from(said.state).map_err(|_| wrong.clone())?) {
+            (State::Asked { cnonce }, SaslState::Negotiate) => self.choose(&said.auths, &cnonce),
+            (State::Asked { .. }, SaslState::Success) if !self.credentials.simple => Err(ClientError::Downgrade),
+            (State::Asked { .. }, SaslState::Success) => Ok(Asking::Simple { send: None }),
+            (State::Token(responded), SaslState::Success) => {
+                let token = said.token.as_ref().ok_or(ClientError::ServerUnproven)?;
+                let layer = responded.finish(token).map_err(|_| ClientError::ServerUnproven)?;
+                Ok(Asking::Done { layer: layer.is_sealing().then(|| Box::new(layer)) })
+            }
+            (State::Gss(gss), SaslState::Challenge) if gss.initiates.is_none() && !gss.is_last => {
+                if gss.round_count == GSS_ROUND_COUNT_MAX {
+                    return Err(ClientError::Gss(format!("no end after {GSS_ROUND_COUNT_MAX} messages")));
+                }
+                let server = gss.server.clone();
+                self.state = State::Gss(Gss { round_count: gss.round_count + 1, ..gss });
+                Ok(Asking::Gss { server, token: Some(said.token.clone().unwrap_or_default()) })
+            }
+            (State::Gss(gss), SaslState::Success) if gss.initiates.is_none() && !gss.is_last => match &said.token {
+                Some(token) if !token.is_empty() => {
+                    let server = gss.server.clone();
+                    self.state = State::Gss(Gss { is_last: true, ..gss });
+                    Ok(Asking::Gss { server, token: Some(token.clone()) })
+                }
+                _ if gss.is_complete => Ok(Asking::Done { layer: None }),
+                // A server that ends early might be one that has no key.
+                _ => Err(ClientError::ServerUnproven),
+            },
+            _ => Err(wrong),
+        }
+    }
+
+    /// What Kerberos' library makes of the token of [`Asking::Gss`]: a token of its own, or `None` where it is content
+    /// and has nothing to say any more.
+    pub fn on_gss(&mut self, token: Option<Vec<u8>>, is_complete: bool) -> Result<Asking, ClientError> {
+        let State::Gss(gss) = std::mem::replace(&mut self.state, State::Over) else {
+            panic!("a token of Kerberos, and none was asked for")
+        };
+        if gss.is_last {
+            let is_proven = is_complete && token.is_none_or(|token| token.is_empty());
+            return if is_proven { Ok(Asking::Done { layer: None }) } else { Err(ClientError::ServerUnproven) };
+        }
+        let mut gss = Gss { is_complete, ..gss };
+        let send = match gss.initiates.take() {
+            Some(auth) => RpcSaslProto { auths: vec![auth], ..message(SaslState::Initiate, token) },
+            None => message(SaslState::Response, Some(token.unwrap_or_default())),
+        };
+        self.state = State::Gss(gss);
+        Ok(Asking::Send(send))
+    }
+
+    /// The first offer that this client can use.
+    fn choose(&mut self, offers: &[SaslAuth], cnonce: &str) -> Result<Asking, ClientError> {
+        for offer in offers.iter().take(OFFER_COUNT_MAX) {
+            let names = (offer.protocol.clone().unwrap_or_default(), offer.server_id.clone().unwrap_or_default());
+            // The challenge is not repeated: Hadoop compares the rest.
+            let auth = SaslAuth { challenge: None, ..offer.clone() };
+            match (Method::of(offer), &self.credentials.token) {
+                (Some(Method::Token), Some(token)) => {
+                    let user = Base64::encode_string(&token.identifier);
+                    let password = Base64::encode_string(&token.password).into_bytes();
+                    let client = digest::Client::new(Service::RPC, token.protection.clone(), user, password)?;
+                    let challenge = offer.challenge.as_deref().unwrap_or_default();
+                    let (response, responded) = client.respond_with(challenge, cnonce)?;
+                    self.state = State::Token(responded);
+                    return Ok(Asking::Send(RpcSaslProto {
+                        auths: vec![auth],
+                        ..message(SaslState::Initiate, Some(response))
+                    }));
+                }
+                (Some(Method::Kerberos), _) if self.credentials.kerberos.contains(&names) => {
+                    self.state = State::Gss(Gss {
+                        server: names.clone(),
+                        initiates: Some(auth),
+                        round_count: 0,
+                        is_complete: false,
+                        is_last: false,
+                    });
+                    return Ok(Asking::Gss { server: names, token: None });
+                }
+                (Some(Method::Simple), _) if self.credentials.simple => {
+                    let send = RpcSaslProto { auths: vec![auth], ..message(SaslState::Initiate, None) };
+                    return Ok(Asking::Simple { send: Some(send) });
+                }
+                _ => {}
+            }
+        }
+        let names: Vec<&str> = offers.iter().take(OFFER_COUNT_MAX).map(|offer| offer.method.as_str()).collect();
+        Err(ClientError::NothingInCommon { offered: types::excerpt(&names.join(", ")) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::server::{Caller, GssOutcome, Offers, Server, Step};
+    use super::super::{unwrap, wrap};
+    use super::*;
+    use crate::sasl::digest::Qop;
+    use crate::secret::Password;
+    use proptest::prelude::*;
+
+    fn offers() -> Offers {
+        let kerberos = Some(("nn".to_owned(), "host".to_owned()));
+        Offers { token: Some(Protection::of(&[Qop::Privacy])), kerberos, simple: false }
+    }
+
+    fn token() -> TokenCredentials {
+        let protection = Protection::of(&[Qop::Privacy]);
+        TokenCredentials { identifier: Bytes::from_static(b"id"), password: Bytes::from_static(&[3; 32]), protection }
+    }
+
+    fn none() -> Credentials {
+        Credentials { token: None, kerberos: Vec::new(), simple: false }
+    }
+
+    fn client(credentials: Credentials) -> (Client, RpcSaslProto) {
+        Client::new(credentials, [9; NONCE_LEN])
+    }
+
+    fn server(offers: Offers) -> Server {
+        Server::new(offers, [7; NONCE_LEN])
+    }
+
+    fn answer(server: &mut Server, said: &RpcSaslProto) -> Step {
+        server.on_message(said, |_| Ok(Password::new([3; 32]))).unwrap()
+    }
+
+    fn offered(server: &mut Server, said: &RpcSaslProto) -> RpcSaslProto {
+        let Step::Answer(answer) = answer(server, said) else { panic!("no offers") };
+        answer
+    }
+
+    fn sent(asking: Result<Asking, ClientError>) -> RpcSaslProto {
+        let Ok(Asking::Send(send)) = asking else { panic!("{asking:?}") };
+        send
+    }
+
+    #[test]
+    fn a_token_is_exchanged_and_calls_are_wrapped() {
+        let (mut client, negotiate) = client(Credentials { token: Some(token()), ..none() });
+        let mut server = server(offers());
+        let initiate = sent(client.on_message(&offered(&mut server, &negotiate)));
+        assert_eq!(initiate.auths[0].challenge, None);
+        let Step::Accepted { answer, layer, .. } = answer(&mut server, &initiate) else { panic!() };
+        let Ok(Asking::Done { layer: Some(mut ours) }) = client.on_message(&answer) else { panic!() };
+        let mut theirs = layer.unwrap();
+        let mut stream = Vec::new();
+        for piece in [&b"a fra"[..], b"me, and the next"] {
+            unwrap(&mut *theirs, &wrap(&mut *ours, piece).unwrap(), &mut stream).unwrap();
+        }
+        assert_eq!(stream, b"a frame, and the next");
+        assert!(unwrap(&mut *theirs, &negotiate, &mut stream).is_err());
+    }
+
+    #[test]
+    fn a_ticket_is_exchanged_by_the_library() {
+        let kerberos = vec![("nn".to_owned(), "other".to_owned()), ("nn".to_owned(), "host".to_owned())];
+        let (mut client, negotiate) = client(Credentials { kerberos, ..none() });
+        let mut server = server(offers());
+        let asked = client.on_message(&offered(&mut server, &negotiate)).unwrap();
+        assert!(matches!(asked, Asking::Gss { server, token: None } if server.1 == "host"));
+        let initiate = sent(client.on_gss(Some(b"one".to_vec()), false));
+        assert!(matches!(answer(&mut server, &initiate), Step::Gss { .. }));
+        let Ok(Step::Answer(challenge)) = server.on_gss(Ok(GssOutcome::Continue(b"two".to_vec()))) else { panic!() };
+        assert!(matches!(client.on_message(&challenge), Ok(Asking::Gss { token: Some(token), .. }) if token == "two"));
+        let response = sent(client.on_gss(Some(b"three".to_vec()), true));
+        assert!(matches!(answer(&mut server, &response), Step::Gss { .. }));
+        let done = GssOutcome::Done { token: None, name: "ada@X".into() };
+        let Ok(Step::Accepted { answer, caller, .. }) = server.on_gss(Ok(done)) else { panic!() };
+        assert_eq!(caller, Caller::Kerberos { name: "ada@X".into() });
+        assert!(matches!(client.on_message(&answer), Ok(Asking::Done { layer: None })));
+    }
+
+    #[test]
+    fn a_client_with_secrets_is_not_talked_down() {
+        let success = message(SaslState::Success, None);
+        let with_token = || client(Credentials { token: Some(token()), ..none() });
+        assert_eq!(with_token().0.on_message(&success).unwrap_err(), ClientError::Downgrade);
+        let simple = Offers { simple: true, ..Offers::default() };
+        let auths = vec![Method::Simple.auth("", ""), Method::Kerberos.auth("evil", "host")];
+        let only = RpcSaslProto { auths, ..message(SaslState::Negotiate, None) };
+        let refused = with_token().0.on_message(&only).unwrap_err();
+        assert_eq!(refused, ClientError::NothingInCommon { offered: "\"SIMPLE, KERBEROS\"".into() });
+        let (mut open, negotiate) = client(Credentials { simple: true, ..none() });
+        let Step::Simple { answer: Some(answer) } = answer(&mut server(simple), &negotiate) else { panic!() };
+        assert!(matches!(open.on_message(&answer), Ok(Asking::Simple { send: None })));
+    }
+
+    #[test]
+    fn a_server_has_to_prove_itself() {
+        let asked = || {
+            let (mut client, negotiate) = client(Credentials { token: Some(token()), ..none() });
+            sent(client.on_message(&offered(&mut server(offers()), &negotiate)));
+            client
+        };
+        let success = message(SaslState::Success, None);
+        assert_eq!(asked().on_message(&success).unwrap_err(), ClientError::ServerUnproven);
+        let guess = message(SaslState::Success, Some(b"rspauth=00000000000000000000000000000000".to_vec()));
+        assert_eq!(asked().on_message(&guess).unwrap_err(), ClientError::ServerUnproven);
+        let kerberos = vec![("nn".to_owned(), "host".to_owned())];
+        let (mut client, negotiate) = client(Credentials { kerberos, ..none() });
+        client.on_message(&offered(&mut server(offers()), &negotiate)).unwrap();
+        sent(client.on_gss(Some(b"one".to_vec()), false));
+        assert_eq!(client.on_message(&success).unwrap_err(), ClientError::ServerUnproven, "before it is complete");
+    }
+
+    proptest! {
+        /// Whatever a server says, in whatever order.
+        #[test]
+        fn no_messages_panic(
+            said in proptest::collection::vec((0i32..8, proptest::option::of(".{0,30}"), 0u8..4), 0..6)
+        ) {
+            let kerberos = vec![("nn".to_owned(), "host".to_owned())];
+            let (mut client, _) = client(Credentials { token: Some(token()), kerberos, simple: true });
+            for (state, token, offer) in said {
+                let auths = match offer {
+                    0 => Vec::new(),
+                    1 => vec![Method::Token.auth("", "default")],
+                    2 => vec![Method::Kerberos.auth("nn", "host")],
+                    _ => vec![Method::Simple.auth("", "")],
+                };
+                let said = RpcSaslProto { version: None, state, token: token.map(Into::into), auths };
+                if let Ok(Asking::Gss { .. }) = client.on_message(&said) {
+                    let _ = client.on_gss(Some(b"token".to_vec()), true);
+                }
+            }
+        }
+    }
+}

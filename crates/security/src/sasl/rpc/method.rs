@@ -1,0 +1,50 @@
+//! The methods by which a caller may prove who it is.
+
+use hdfs::proto::rpc_sasl_proto::SaslAuth;
+use hdfs::proto::{RpcSaslProto, SaslState};
+
+/// The methods by their names on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Method {
+    Simple,
+    Kerberos,
+    Token,
+}
+
+impl Method {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Simple => "SIMPLE",
+            Self::Kerberos => "KERBEROS",
+            Self::Token => "TOKEN",
+        }
+    }
+
+    pub(super) fn mechanism(self) -> &'static str {
+        match self {
+            Self::Simple => "",
+            Self::Kerberos => "GSSAPI",
+            Self::Token => "DIGEST-MD5",
+        }
+    }
+
+    /// A client skips what has another mechanism.
+    pub(super) fn of(auth: &SaslAuth) -> Option<Self> {
+        let all = [Self::Simple, Self::Kerberos, Self::Token].into_iter();
+        all.into_iter().find(|method| method.name() == auth.method && method.mechanism() == auth.mechanism)
+    }
+
+    pub(super) fn auth(self, protocol: &str, server: &str) -> SaslAuth {
+        SaslAuth {
+            method: self.name().to_owned(),
+            mechanism: self.mechanism().to_owned(),
+            protocol: Some(protocol.to_owned()),
+            server_id: Some(server.to_owned()),
+            challenge: None,
+        }
+    }
+}
+
+pub(super) fn message(state: SaslState, token: Option<Vec<u8>>) -> RpcSaslProto {
+    RpcSaslProto { version: None, state: state.into(), token: token.map(Into::into), auths: Vec::new() }
+}

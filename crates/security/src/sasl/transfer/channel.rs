@@ -1,0 +1,261 @@
+//! What a data connection is after its handshake. Operations, packets and acks go through it in both directions.
+//!
+//! ```text
+//! plain     the bytes as they are
+//! sealed    ┌──────────┬──────────────────┬──────────┬─ ─      pieces, each behind its length, sealed by the layer
+//!           │ len u32  │ sealed, ≥ 17 B   │ len u32  │
+//!           └──────────┴──────────────────┴──────────┴─ ─
+//! AES       each byte encrypted by itself
+//! ```
+
+use super::aes::Stream;
+use crate::sasl::digest::{Layer, LayerError, OVERHEAD_MAX, Opener, Sealer};
+use types::limits::PACKET_LEN_MAX;
+
+/// Longest sealed piece taken: Hadoop seals a packet at once, with whatever it had buffered before.
+pub const FRAME_LEN_MAX: usize = PACKET_LEN_MAX as usize + (64 << 10);
+/// Longest piece sealed at once, which is RFC 2831's default.
+pub const PIECE_LEN_MAX: usize = (64 << 10) - OVERHEAD_MAX;
+const LENGTH_LEN: usize = 4;
+
+/// Why the connection cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChannelError {
+    #[error("a sealed piece of {len} bytes, at most {FRAME_LEN_MAX} are allowed")]
+    FrameLength { len: u32 },
+    #[error(transparent)]
+    Layer(#[from] LayerError),
+}
+
+#[derive(Debug)]
+pub struct Channel {
+    sending: Sending,
+    receiving: Receiving,
+}
+
+impl Channel {
+    pub(super) fn of_layer(layer: Layer) -> Self {
+        if !layer.is_sealing() {
+            return Self { sending: Sending::Plain, receiving: Receiving::Plain };
+        }
+        let (sealer, opener) = layer.split();
+        let receiving = Receiving::Sealed { opener: Box::new(opener), pending: Vec::new() };
+        Self { sending: Sending::Sealed(Box::new(sealer)), receiving }
+    }
+
+    pub(super) fn of_streams(sending: Stream, receiving: Stream) -> Self {
+        Self { sending: Sending::Aes(sending), receiving: Receiving::Aes(receiving) }
+    }
+
+    /// Whether bytes go as they are: from a file to the socket, if one likes.
+    pub fn is_plain(&self) -> bool {
+        self.sending.is_plain()
+    }
+
+    pub fn split(self) -> (Sending, Receiving) {
+        (self.sending, self.receiving)
+    }
+}
+
+/// The direction in which this end sends.
+#[derive(Debug)]
+pub enum Sending {
+    Plain,
+    Sealed(Box<Sealer>),
+    Aes(Stream),
+}
+
+impl Sending {
+    pub fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain)
+    }
+
+    /// Appends what goes over the socket for `bytes`.
+    pub fn send(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ChannelError> {
+        match self {
+            Self::Plain => out.extend_from_slice(bytes),
+            Self::Aes(stream) => {
+                let start = out.len();
+                out.extend_from_slice(bytes);
+                stream.apply(&mut out[start..]);
+            }
+            Self::Sealed(sealer) => {
+                for piece in bytes.chunks(PIECE_LEN_MAX) {
+                    let start = out.len();
+                    out.extend_from_slice(&[0; LENGTH_LEN]);
+                    sealer.wrap(piece, out)?;
+                    let len = (out.len() - start - LENGTH_LEN) as u32;
+                    out[start..start + LENGTH_LEN].copy_from_slice(&len.to_be_bytes());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Sending::send`] in place, where the length does not change. False: it would, and nothing was done.
+    pub fn send_in_place(&mut self, bytes: &mut [u8]) -> bool {
+        match self {
+            Self::Plain => true,
+            Self::Aes(stream) => {
+                stream.apply(bytes);
+                true
+            }
+            Self::Sealed(_) => false,
+        }
+    }
+}
+
+/// The direction in which this end receives.
+#[derive(Debug)]
+pub enum Receiving {
+    Plain,
+    Sealed {
+        opener: Box<Opener>,
+        /// The beginning of a piece, at most one.
+        pending: Vec<u8>,
+    },
+    Aes(Stream),
+}
+
+impl Receiving {
+    /// Appends what `bytes` are, in whatever cuts they come. After an error nothing more is to be received.
+    pub fn receive(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ChannelError> {
+        match self {
+            Self::Plain => out.extend_from_slice(bytes),
+            Self::Aes(stream) => {
+                let start = out.len();
+                out.extend_from_slice(bytes);
+                stream.apply(&mut out[start..]);
+            }
+            Self::Sealed { opener, pending } => {
+                while !bytes.is_empty() {
+                    // Straight from what came, where a piece is whole.
+                    if pending.is_empty()
+                        && let Some(len) = frame_len(bytes)?
+                        && let Some(sealed) = bytes.get(LENGTH_LEN..LENGTH_LEN + len)
+                    {
+                        opener.unwrap(sealed, out)?;
+                        bytes = &bytes[LENGTH_LEN + len..];
+                        continue;
+                    }
+                    let wanted = frame_len(pending)?.map_or(LENGTH_LEN, |len| LENGTH_LEN + len);
+                    let taken = bytes.len().min(wanted - pending.len());
+                    pending.extend_from_slice(&bytes[..taken]);
+                    bytes = &bytes[taken..];
+                    if let Some(len) = frame_len(pending)?
+                        && pending.len() == LENGTH_LEN + len
+                    {
+                        opener.unwrap(&pending[LENGTH_LEN..], out)?;
+                        pending.clear();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Receiving::receive`] in place, where the length does not change. False: it would, and nothing was done.
+    pub fn receive_in_place(&mut self, bytes: &mut [u8]) -> bool {
+        match self {
+            Self::Plain => true,
+            Self::Aes(stream) => {
+                stream.apply(bytes);
+                true
+            }
+            Self::Sealed { .. } => false,
+        }
+    }
+
+    /// Bytes of a piece that is not whole yet: for whoever accounts memory.
+    pub fn pending_len(&self) -> usize {
+        match self {
+            Self::Sealed { pending, .. } => pending.len(),
+            Self::Plain | Self::Aes(_) => 0,
+        }
+    }
+}
+
+/// The length of the piece at the start of `bytes`; `None`: more bytes must come.
+fn frame_len(bytes: &[u8]) -> Result<Option<usize>, ChannelError> {
+    let Some(first) = bytes.first_chunk::<LENGTH_LEN>() else { return Ok(None) };
+    let len = u32::from_be_bytes(*first);
+    if len as usize > FRAME_LEN_MAX {
+        return Err(ChannelError::FrameLength { len });
+    }
+    Ok(Some(len as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sasl::digest::{Challenge, Client, NONCE_LEN, Protection, Qop, Service};
+    use proptest::prelude::*;
+
+    /// What the client's end sends with, and what the server's receives with.
+    fn ends(which: usize) -> (Sending, Receiving) {
+        if which == 3 {
+            let streams = [(); 2].map(|()| Stream::new(&[3; 16], &[5; 16]).unwrap());
+            let [one, other] = streams;
+            return (Sending::Aes(one), Receiving::Aes(other));
+        }
+        let protection = Protection::of(&Qop::ALL[which..=which]);
+        let server = Challenge::new(Service::TRANSFER, protection.clone(), &[7; NONCE_LEN]);
+        let client = Client::new(Service::TRANSFER, protection, "u".into(), b"p".to_vec()).unwrap();
+        let (response, client) = client.respond(&server.text(), &[9; NONCE_LEN]).unwrap();
+        let server = server.read(&response).unwrap().verify(b"p").unwrap();
+        let client = client.finish(&server.rspauth).unwrap();
+        (Channel::of_layer(client).split().0, Channel::of_layer(server.layer).split().1)
+    }
+
+    #[test]
+    fn lengths_are_bounded_before_their_bytes_come() {
+        let (_, mut receiving) = ends(2);
+        let mut out = Vec::new();
+        receiving.receive(&[1], &mut out).unwrap();
+        assert_eq!(receiving.pending_len(), 1);
+        let refused = receiving.receive(&[0xff; 3], &mut out).unwrap_err();
+        assert_eq!(refused, ChannelError::FrameLength { len: 0x1ff_ffff });
+    }
+
+    #[test]
+    fn long_bytes_are_sealed_in_pieces() {
+        let (mut sending, mut receiving) = ends(1);
+        let bytes = vec![7; 200_000];
+        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        sending.send(&bytes, &mut sent).unwrap();
+        assert_eq!(sent.len(), bytes.len() + 4 * (4 + 16));
+        receiving.receive(&sent, &mut received).unwrap();
+        assert!(received == bytes && !sending.is_plain() && !sending.send_in_place(&mut sent));
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_arrive_in_whatever_cuts(
+            pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..6),
+            cuts in proptest::collection::vec(1usize..90, 1..20), which in 0usize..4
+        ) {
+            let (mut sending, mut receiving) = ends(which);
+            let (mut sent, mut received) = (Vec::new(), Vec::new());
+            for piece in &pieces {
+                sending.send(piece, &mut sent).unwrap();
+            }
+            let (mut rest, mut cuts) = (&sent[..], cuts.iter().cycle());
+            while !rest.is_empty() {
+                let (cut, behind) = rest.split_at(rest.len().min(*cuts.next().unwrap()));
+                receiving.receive(cut, &mut received).unwrap();
+                rest = behind;
+            }
+            prop_assert_eq!(received, pieces.concat());
+            prop_assert_eq!(receiving.pending_len(), 0);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100), which in 0usize..4) {
+            let (_, mut receiving) = ends(which);
+            let mut framed = vec![0, 0, 0, 40];
+            framed.extend_from_slice(&bytes);
+            let _ = receiving.receive(&bytes, &mut Vec::new());
+            let _ = ends(which).1.receive(&framed, &mut Vec::new());
+        }
+    }
+}
