@@ -1,5 +1,4 @@
 //! What the stories share: a volume in a directory of its own, and bytes that tell where they belong.
-#![allow(dead_code, reason = "each story uses a part")]
 
 use container::{Durability, Identity, Options, Reader, ReopenAsk, ReopenKind, Volume};
 use std::path::Path;

@@ -11,18 +11,18 @@ use wire::node::*;
 
 /// What it has heard, and what it orders.
 #[derive(Default)]
-pub struct Notes {
-    pub registered: usize,
-    pub beats: usize,
+pub(crate) struct Notes {
+    pub(crate) registered: usize,
+    pub(crate) beats: usize,
     /// The last heartbeat.
-    pub told: HeartbeatRequest,
+    pub(crate) told: HeartbeatRequest,
     /// Blocks that were told as put, and not as deleted since.
-    pub put: BTreeSet<u64>,
-    pub delete: Vec<Deletion>,
+    pub(crate) put: BTreeSet<u64>,
+    pub(crate) delete: Vec<Deletion>,
     /// Given until the node says that it has them.
-    pub copy: Vec<CopyOrder>,
-    pub balance: Option<DiskBalanceOrder>,
-    pub scrub: Option<ScrubOrder>,
+    pub(crate) copy: Vec<CopyOrder>,
+    pub(crate) balance: Option<DiskBalanceOrder>,
+    pub(crate) scrub: Option<ScrubOrder>,
     /// When each copy was ordered last. What is put just then is neither under way nor told yet.
     ordered: BTreeMap<u64, usize>,
 }
@@ -65,14 +65,14 @@ impl rpc::Service for Service {
 }
 
 /// To be dropped after those who talk to it.
-pub struct Metad {
+pub(crate) struct Metad {
     service: Arc<Service>,
     server: rpc::Server,
     _runtime: Runtime,
 }
 
 impl Metad {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let service = Arc::new(Service(Mutex::default()));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let bind = rpc::Server::bind("127.0.0.1:0", rpc::ServerOptions::default(), Arc::clone(&service));
@@ -80,11 +80,11 @@ impl Metad {
         Self { service, server, _runtime: runtime }
     }
 
-    pub fn addr(&self) -> String {
+    pub(crate) fn addr(&self) -> String {
         self.server.local_addr().to_string()
     }
 
-    pub fn notes<T>(&self, look: impl FnOnce(&mut Notes) -> T) -> T {
+    pub(crate) fn notes<T>(&self, look: impl FnOnce(&mut Notes) -> T) -> T {
         look(&mut self.service.0.lock().unwrap())
     }
 }

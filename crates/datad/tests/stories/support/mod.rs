@@ -1,8 +1,8 @@
 //! Real datanodes in one process, and a client of few words: it does what it is told, right or wrong.
 
-#![allow(dead_code, unreachable_pub, clippy::result_large_err, reason = "each test file uses a part of this")]
+#![allow(clippy::result_large_err, reason = "a refusal is HDFS's own message")]
 
-pub mod metad;
+pub(crate) mod metad;
 
 use datad::{Config, Datad};
 use hdfs::proto::{self, BlockConstructionStage as Stage};
@@ -16,13 +16,13 @@ use types::{ChecksumKind, ChecksumSpec};
 use wire::packet::Parsed;
 use wire::{Op, OpHeader, PacketFrame, PacketHeader, PipelineAck, Status, delimited};
 
-pub const SPEC: ChecksumSpec = ChecksumSpec::DEFAULT;
-pub const POOL: &str = "BP-1-127.0.0.1-1";
+pub(crate) const SPEC: ChecksumSpec = ChecksumSpec::DEFAULT;
+pub(crate) const POOL: &str = "BP-1-127.0.0.1-1";
 /// Nothing here takes longer unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Bytes that differ from place to place and from `seed` to `seed`.
-pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
+pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut random = types::random::Seeded(seed);
     let mut bytes = Vec::with_capacity(len + 8);
     while bytes.len() < len {
@@ -32,22 +32,22 @@ pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-pub struct Cluster {
-    pub runtime: Runtime,
+pub(crate) struct Cluster {
+    pub(crate) runtime: Runtime,
     /// Of whatever else belongs to the world.
-    pub runtimes: Vec<Runtime>,
+    pub(crate) runtimes: Vec<Runtime>,
     nodes: Vec<Option<Datad>>,
-    pub configs: Vec<Config>,
+    pub(crate) configs: Vec<Config>,
     _dir: tempfile::TempDir,
 }
 
 impl Cluster {
-    pub fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         Self::with(count, |_| {})
     }
 
     /// Nodes without a metadata server, unless `change` names one.
-    pub fn with(count: usize, change: impl Fn(&mut Config)) -> Self {
+    pub(crate) fn with(count: usize, change: impl Fn(&mut Config)) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -63,54 +63,64 @@ impl Cluster {
         Self { runtime, runtimes: Vec::new(), nodes, configs, _dir: dir }
     }
 
-    pub fn node(&self, number: usize) -> &Datad {
+    pub(crate) fn node(&self, number: usize) -> &Datad {
         self.nodes[number].as_ref().expect("a node that runs")
     }
 
-    pub fn stop(&mut self, number: usize) {
+    pub(crate) fn stop(&mut self, number: usize) {
         let node = self.nodes[number].take().expect("a node that runs");
         self.runtime.block_on(node.shutdown());
     }
 
-    pub fn start(&mut self, number: usize) {
+    pub(crate) fn start(&mut self, number: usize) {
         let started = self.runtime.block_on(datad::start(self.configs[number].clone()));
         self.nodes[number] = Some(started.unwrap());
     }
 
     /// As `start`, with what has changed in its configuration.
-    pub fn start_with(&mut self, number: usize, change: impl FnOnce(&mut Config)) -> Result<(), datad::StartError> {
+    pub(crate) fn start_with(
+        &mut self,
+        number: usize,
+        change: impl FnOnce(&mut Config),
+    ) -> Result<(), datad::StartError> {
         change(&mut self.configs[number]);
         self.nodes[number] = Some(self.runtime.block_on(datad::start(self.configs[number].clone()))?);
         Ok(())
     }
 
     /// Where the directories of all nodes are.
-    pub fn dir(&self) -> &std::path::Path {
+    pub(crate) fn dir(&self) -> &std::path::Path {
         self._dir.path()
     }
 
-    pub fn info(&self, number: usize) -> proto::DatanodeInfoProto {
+    pub(crate) fn info(&self, number: usize) -> proto::DatanodeInfoProto {
         info(self.node(number).xfer_addr())
     }
 
-    pub fn connect(&self, number: usize) -> Connection {
+    pub(crate) fn connect(&self, number: usize) -> Connection {
         Connection::to(self.node(number).xfer_addr())
     }
 
     /// Sets up a chain through `nodes`.
-    pub fn chain(&self, nodes: &[usize], ask: &Ask) -> Result<Chain, proto::BlockOpResponseProto> {
+    pub(crate) fn chain(&self, nodes: &[usize], ask: &Ask) -> Result<Chain, proto::BlockOpResponseProto> {
         let infos: Vec<_> = nodes[1..].iter().map(|number| self.info(*number)).collect();
         chain(self.connect(nodes[0]), infos, ask)
     }
 
     /// Writes a block in packets of the usual length.
-    pub fn write(&self, nodes: &[usize], block: u64, data: &[u8]) {
+    pub(crate) fn write(&self, nodes: &[usize], block: u64, data: &[u8]) {
         let mut chain = self.chain(nodes, &Ask::create(block)).unwrap();
         chain.send_all(data);
         chain.finish();
     }
 
-    pub fn read(&self, node: usize, block: u64, offset: u64, len: u64) -> Result<Vec<u8>, proto::BlockOpResponseProto> {
+    pub(crate) fn read(
+        &self,
+        node: usize,
+        block: u64,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<u8>, proto::BlockOpResponseProto> {
         self.connect(node).read(block, offset, len)
     }
 }
@@ -123,7 +133,7 @@ impl Drop for Cluster {
     }
 }
 
-pub fn info(addr: SocketAddr) -> proto::DatanodeInfoProto {
+pub(crate) fn info(addr: SocketAddr) -> proto::DatanodeInfoProto {
     let id = proto::DatanodeIdProto {
         ip_addr: addr.ip().to_string(),
         host_name: "not used".into(),
@@ -133,7 +143,7 @@ pub fn info(addr: SocketAddr) -> proto::DatanodeInfoProto {
     proto::DatanodeInfoProto { id, ..Default::default() }
 }
 
-pub fn block_proto(block: u64, generation: u64, len: u64) -> proto::ExtendedBlockProto {
+pub(crate) fn block_proto(block: u64, generation: u64, len: u64) -> proto::ExtendedBlockProto {
     proto::ExtendedBlockProto {
         pool_id: POOL.into(),
         block_id: block,
@@ -142,33 +152,33 @@ pub fn block_proto(block: u64, generation: u64, len: u64) -> proto::ExtendedBloc
     }
 }
 
-pub fn base_header(block: proto::ExtendedBlockProto) -> proto::BaseHeaderProto {
+pub(crate) fn base_header(block: proto::ExtendedBlockProto) -> proto::BaseHeaderProto {
     proto::BaseHeaderProto { block, token: Some(proto::TokenProto::default()), trace_info: None }
 }
 
-pub fn header(block: proto::ExtendedBlockProto) -> proto::ClientOperationHeaderProto {
+pub(crate) fn header(block: proto::ExtendedBlockProto) -> proto::ClientOperationHeaderProto {
     proto::ClientOperationHeaderProto { base_header: base_header(block), client_name: "client".into() }
 }
 
 /// What a chain is asked for.
 #[derive(Clone, Debug)]
-pub struct Ask {
-    pub block: u64,
-    pub stage: Stage,
-    pub generation: u64,
-    pub new_generation: u64,
-    pub min: u64,
-    pub max: u64,
-    pub spec: ChecksumSpec,
-    pub token: Vec<u8>,
+pub(crate) struct Ask {
+    pub(crate) block: u64,
+    pub(crate) stage: Stage,
+    pub(crate) generation: u64,
+    pub(crate) new_generation: u64,
+    pub(crate) min: u64,
+    pub(crate) max: u64,
+    pub(crate) spec: ChecksumSpec,
+    pub(crate) token: Vec<u8>,
     /// As clients of ours say it.
-    pub stream: Option<proto::StreamProto>,
+    pub(crate) stream: Option<proto::StreamProto>,
 }
 
-pub const GENERATION: u64 = 1001;
+pub(crate) const GENERATION: u64 = 1001;
 
 impl Ask {
-    pub fn create(block: u64) -> Self {
+    pub(crate) fn create(block: u64) -> Self {
         let stage = Stage::PipelineSetupCreate;
         let token = Vec::new();
         Self {
@@ -185,17 +195,17 @@ impl Ask {
     }
 
     /// Who sends to each node but the first; and keepalives are understood.
-    pub fn routed(self, parents: &[u32]) -> Self {
+    pub(crate) fn routed(self, parents: &[u32]) -> Self {
         let abilities = Some(wire::Abilities::OF_STREAM.bits());
         let stream = proto::StreamProto { parents: parents.to_vec(), abilities, packet_len: None };
         Self { stream: Some(stream), ..self }
     }
 
-    pub fn again(block: u64, stage: Stage, new_generation: u64, min: u64, max: u64) -> Self {
+    pub(crate) fn again(block: u64, stage: Stage, new_generation: u64, min: u64, max: u64) -> Self {
         Self { stage, new_generation, min, max, ..Self::create(block) }
     }
 
-    pub fn op(&self, targets: Vec<proto::DatanodeInfoProto>) -> proto::OpWriteBlockProto {
+    pub(crate) fn op(&self, targets: Vec<proto::DatanodeInfoProto>) -> proto::OpWriteBlockProto {
         let mut header = header(block_proto(self.block, self.generation, 128 << 20));
         if !self.token.is_empty() {
             let identifier = self.token.clone().into();
@@ -220,7 +230,7 @@ impl Ask {
     }
 }
 
-pub fn chain(
+pub(crate) fn chain(
     mut connection: Connection,
     targets: Vec<proto::DatanodeInfoProto>,
     ask: &Ask,
@@ -239,13 +249,13 @@ pub fn chain(
 }
 
 /// One connection to the transfer port.
-pub struct Connection {
-    pub socket: TcpStream,
+pub(crate) struct Connection {
+    pub(crate) socket: TcpStream,
     came: Vec<u8>,
 }
 
 impl Connection {
-    pub fn to(addr: SocketAddr) -> Self {
+    pub(crate) fn to(addr: SocketAddr) -> Self {
         let socket = TcpStream::connect(addr).unwrap();
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -253,7 +263,7 @@ impl Connection {
         Self { socket, came: Vec::new() }
     }
 
-    pub fn send_op(&mut self, op: Op, message: &impl Message) {
+    pub(crate) fn send_op(&mut self, op: Op, message: &impl Message) {
         let mut bytes = OpHeader { op }.encode().to_vec();
         delimited::put(message, &mut bytes);
         self.socket.write_all(&bytes).unwrap();
@@ -274,7 +284,7 @@ impl Connection {
     }
 
     /// The next message; `None` if the peer closed instead.
-    pub fn message<M: Message + Default>(&mut self) -> Option<M> {
+    pub(crate) fn message<M: Message + Default>(&mut self) -> Option<M> {
         loop {
             if let Some((message, len)) = delimited::split(&self.came, "message", 1 << 20).unwrap() {
                 let message = M::decode(message).unwrap();
@@ -287,11 +297,11 @@ impl Connection {
         }
     }
 
-    pub fn answer(&mut self) -> proto::BlockOpResponseProto {
+    pub(crate) fn answer(&mut self) -> proto::BlockOpResponseProto {
         self.message().expect("an answer")
     }
 
-    pub fn ack(&mut self) -> Option<PipelineAck> {
+    pub(crate) fn ack(&mut self) -> Option<PipelineAck> {
         loop {
             if let Some((ack, len)) = PipelineAck::split(&self.came).unwrap() {
                 self.came.drain(..len);
@@ -303,12 +313,12 @@ impl Connection {
         }
     }
 
-    pub fn is_closed(&mut self) -> bool {
+    pub(crate) fn is_closed(&mut self) -> bool {
         self.came.is_empty() && !self.fill()
     }
 
     /// A packet, whole, with the place of its parts.
-    pub fn packet(&mut self) -> (Vec<u8>, PacketFrame) {
+    pub(crate) fn packet(&mut self) -> (Vec<u8>, PacketFrame) {
         loop {
             if let Parsed::Whole(frame) = PacketFrame::parse(&self.came).unwrap() {
                 let packet = self.came.drain(..frame.packet_len()).collect();
@@ -318,14 +328,14 @@ impl Connection {
         }
     }
 
-    pub fn send_read(&mut self, block: u64, offset: u64, len: u64) {
+    pub(crate) fn send_read(&mut self, block: u64, offset: u64, len: u64) {
         let header = header(block_proto(block, GENERATION, 0));
         let op = proto::OpReadBlockProto { header, offset, len, ..Default::default() };
         self.send_op(Op::ReadBlock, &op);
     }
 
     /// Reads a range and holds everything to the rules: offsets, numbers, alignment, checksums, the end.
-    pub fn read(&mut self, block: u64, offset: u64, len: u64) -> Result<Vec<u8>, proto::BlockOpResponseProto> {
+    pub(crate) fn read(&mut self, block: u64, offset: u64, len: u64) -> Result<Vec<u8>, proto::BlockOpResponseProto> {
         self.send_read(block, offset, len);
         let data = self.receive_read(offset, len)?;
         let mut status = Vec::new();
@@ -335,7 +345,7 @@ impl Connection {
         Ok(data)
     }
 
-    pub fn receive_read(&mut self, offset: u64, len: u64) -> Result<Vec<u8>, proto::BlockOpResponseProto> {
+    pub(crate) fn receive_read(&mut self, offset: u64, len: u64) -> Result<Vec<u8>, proto::BlockOpResponseProto> {
         let answer = self.answer();
         if answer.status != 0 {
             return Err(answer);
@@ -368,20 +378,20 @@ impl Connection {
 }
 
 /// A write under way.
-pub struct Chain {
-    pub connection: Connection,
-    pub seqno: i64,
-    pub offset: u64,
-    pub node_count: usize,
-    pub spec: ChecksumSpec,
+pub(crate) struct Chain {
+    pub(crate) connection: Connection,
+    pub(crate) seqno: i64,
+    pub(crate) offset: u64,
+    pub(crate) node_count: usize,
+    pub(crate) spec: ChecksumSpec,
 }
 
 /// As stock writers cut: 126 chunks.
-pub const PACKET_LEN: usize = 126 * 512;
+pub(crate) const PACKET_LEN: usize = 126 * 512;
 
 impl Chain {
     /// Sends a packet as it is told; `sums` are made if none are given.
-    pub fn packet(&mut self, header: PacketHeader, sums: Option<&[u8]>, data: &[u8]) {
+    pub(crate) fn packet(&mut self, header: PacketHeader, sums: Option<&[u8]>, data: &[u8]) {
         let mut made = Vec::new();
         self.spec.compute(data, &mut made);
         let sums = sums.unwrap_or(&made);
@@ -399,31 +409,31 @@ impl Chain {
     }
 
     /// One packet from where the last ended.
-    pub fn send(&mut self, data: &[u8]) {
+    pub(crate) fn send(&mut self, data: &[u8]) {
         let header = self.next(data.len());
         self.packet(header, None, data);
         self.offset += data.len() as u64;
     }
 
     /// One packet from anywhere.
-    pub fn send_at(&mut self, offset: u64, data: &[u8], sync: bool) {
+    pub(crate) fn send_at(&mut self, offset: u64, data: &[u8], sync: bool) {
         self.offset = offset;
         let header = PacketHeader { sync, ..self.next(data.len()) };
         self.packet(header, None, data);
         self.offset += data.len() as u64;
     }
 
-    pub fn heartbeat(&mut self) {
+    pub(crate) fn heartbeat(&mut self) {
         self.packet(PacketHeader { seqno: PacketHeader::HEARTBEAT, ..PacketHeader::default() }, None, &[]);
     }
 
-    pub fn send_last(&mut self) {
+    pub(crate) fn send_last(&mut self) {
         let header = PacketHeader { last: true, ..self.next(0) };
         self.packet(header, None, &[]);
     }
 
     /// The next ack, keepalives left out; `None` if the connection ended instead.
-    pub fn ack(&mut self) -> Option<PipelineAck> {
+    pub(crate) fn ack(&mut self) -> Option<PipelineAck> {
         loop {
             match self.word() {
                 Some(ack) if ack.is_keepalive() => {}
@@ -433,18 +443,18 @@ impl Chain {
     }
 
     /// The next ack or keepalive.
-    pub fn word(&mut self) -> Option<PipelineAck> {
+    pub(crate) fn word(&mut self) -> Option<PipelineAck> {
         self.connection.ack()
     }
 
     /// Takes the ack of packet `seqno`, which must be good.
-    pub fn acked(&mut self, seqno: i64) {
+    pub(crate) fn acked(&mut self, seqno: i64) {
         let good = PipelineAck { seqno, replies: vec![Status::SUCCESS; self.node_count] };
         assert_eq!(self.ack(), Some(good));
     }
 
     /// Sends packets of the usual length, with a window as stock writers have it, and takes their acks.
-    pub fn send_all(&mut self, data: &[u8]) {
+    pub(crate) fn send_all(&mut self, data: &[u8]) {
         let mut acked = self.seqno;
         for piece in data.chunks(PACKET_LEN) {
             self.send(piece);
@@ -459,7 +469,7 @@ impl Chain {
     }
 
     /// The last packet, and the end of the connection.
-    pub fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         self.send_last();
         self.acked(self.seqno - 1);
         assert!(self.connection.is_closed());
@@ -468,13 +478,13 @@ impl Chain {
 
 /// Not by a program: that would have copies of all that this one has open when it is born, locks too, and a disk that
 /// another test closes meanwhile would not be free.
-pub fn make_pipe(path: &std::path::Path) {
+pub(crate) fn make_pipe(path: &std::path::Path) {
     let ours = Mode::RUSR | Mode::WUSR;
     rustix::fs::mknodat(CWD, path, FileType::Fifo, ours, 0).unwrap();
 }
 
 /// Waits until `look` says yes.
-pub fn eventually(what: &str, mut look: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut look: impl FnMut() -> bool) {
     let (_sender, receiver) = std::sync::mpsc::channel::<()>();
     // A minute: what is slow is not what hangs.
     for _ in 0..6000 {
@@ -488,7 +498,7 @@ pub fn eventually(what: &str, mut look: impl FnMut() -> bool) {
 
 impl Connection {
     /// Reads whatever comes until the connection ends; true if nothing came.
-    pub fn message_or_end(&mut self) -> bool {
+    pub(crate) fn message_or_end(&mut self) -> bool {
         while self.fill() {}
         std::mem::take(&mut self.came).is_empty()
     }

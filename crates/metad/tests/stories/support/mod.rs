@@ -1,7 +1,5 @@
 //! A metadata server with datanodes that are only a map each, reached over real RPC; time is turned by hand.
 
-#![allow(dead_code, reason = "each test program uses a part")]
-
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::proto::*;
@@ -14,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use types::{BlockId, Fitness, Millis, NodeId, ReplicaState};
+use types::{Fitness, Millis, NodeId, ReplicaState};
 use wire::node::{self, Orders, Replica};
 
 pub(crate) const CLIENT: &str = hdfs::protocol::CLIENT;
@@ -148,7 +146,7 @@ pub(crate) struct Datanode {
     pub(crate) manners: Arc<Mutex<Manners>>,
     /// What it was told to copy, and copies never.
     pub(crate) copies: Mutex<Vec<node::CopyOrder>>,
-    server: rpc::Server,
+    _server: rpc::Server,
     ipc_addr: SocketAddr,
     deleted: Mutex<Vec<u64>>,
     /// Its connection to each server, kept as a datanode keeps it: one that ends counts as the end of its process.
@@ -224,7 +222,7 @@ impl Datanode {
         let ipc_addr = server.local_addr();
         let id = NodeId([number; 16]);
         let (copies, deleted, metads) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { id, number, is_up: true, replicas, manners, copies, server, ipc_addr, deleted, metads }
+        Self { id, number, is_up: true, replicas, manners, copies, _server: server, ipc_addr, deleted, metads }
     }
 
     /// It dies: it beats no more, and nobody answers on its port.
@@ -516,8 +514,4 @@ pub(crate) fn written(block: &LocatedBlockProto, len: u64) -> ExtendedBlockProto
 
 pub(crate) fn home_of(block: &LocatedBlockProto) -> u64 {
     wire::BlockScope::decode(&block.block_token.identifier).unwrap().unwrap().home.0
-}
-
-pub(crate) fn index_of(block: &LocatedBlockProto) -> u32 {
-    BlockId(block.b.block_id).index()
 }

@@ -10,26 +10,26 @@ use types::rows::Table;
 /// Position, and the numbers.
 type State = (Vec<u8>, Vec<u64>);
 
-pub struct List {
-    pub path: PathBuf,
+pub(crate) struct List {
+    pub(crate) path: PathBuf,
     state: Arc<Mutex<State>>,
     restored: Option<Vec<u8>>,
-    pub flush_fails: AtomicBool,
+    pub(crate) flush_fails: AtomicBool,
     /// From now on it makes something else of what it is given than the others do.
-    pub is_wrong: AtomicBool,
-    pub level_max: AtomicU8,
+    pub(crate) is_wrong: AtomicBool,
+    pub(crate) level_max: AtomicU8,
 }
 
 /// Numbers that stand for commands the machine cannot apply.
-pub const FAILS: u64 = u64::MAX;
-pub const PANICS: u64 = u64::MAX - 1;
+pub(crate) const FAILS: u64 = u64::MAX;
+pub(crate) const PANICS: u64 = u64::MAX - 1;
 /// From then on the list has level 2.
-pub const RAISES: u64 = u64::MAX - 2;
+pub(crate) const RAISES: u64 = u64::MAX - 2;
 /// A command of level 2.
-pub const NEWER: u64 = u64::MAX - 3;
+pub(crate) const NEWER: u64 = u64::MAX - 3;
 
 impl List {
-    pub fn open(dir: &Path) -> Arc<Self> {
+    pub(crate) fn open(dir: &Path) -> Arc<Self> {
         let path = dir.join("list");
         let (position, list) = read(&path).map_or((None, Vec::new()), |(position, list)| (Some(position), list));
         let state = Arc::new(Mutex::new((position.clone().unwrap_or_default(), list)));
@@ -43,7 +43,7 @@ impl List {
         })
     }
 
-    pub fn numbers(&self) -> Vec<u64> {
+    pub(crate) fn numbers(&self) -> Vec<u64> {
         self.state.lock().unwrap().1.clone()
     }
 }

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// As fast as a busy machine lets elections be.
-pub const TIMING: Timing = Timing { heartbeat_ms: 60, election_min_ms: 240, election_max_ms: 400 };
+pub(crate) const TIMING: Timing = Timing { heartbeat_ms: 60, election_min_ms: 240, election_max_ms: 400 };
 
 /// For what must happen: some twenty seconds.
-pub const POLL: Duration = Duration::from_millis(10);
-pub const POLL_COUNT: usize = 2_000;
+pub(crate) const POLL: Duration = Duration::from_millis(10);
+pub(crate) const POLL_COUNT: usize = 2_000;
 
 #[derive(Default)]
 struct State {
@@ -25,7 +25,7 @@ struct State {
 }
 
 #[derive(Clone, Default)]
-pub struct Net {
+pub(crate) struct Net {
     state: Arc<Mutex<State>>,
 }
 
@@ -54,28 +54,28 @@ impl Transport for End {
     }
 }
 
-pub struct Group {
-    pub net: Net,
+pub(crate) struct Group {
+    pub(crate) net: Net,
     root: PathBuf,
     /// Goes with the group, unless the directory is somebody else's.
     _own: Option<tempfile::TempDir>,
-    pub lists: BTreeMap<u64, Arc<List>>,
+    pub(crate) lists: BTreeMap<u64, Arc<List>>,
     founders: Vec<Peer>,
 }
 
-pub fn peer(id: u64) -> Peer {
+pub(crate) fn peer(id: u64) -> Peer {
     Peer { id, addr: format!("member{id}:1") }
 }
 
 impl Group {
-    pub async fn of(count: u64) -> Self {
+    pub(crate) async fn of(count: u64) -> Self {
         let own = tempfile::tempdir().unwrap();
         let root = own.path().to_owned();
         Self { _own: Some(own), ..Self::at(&root, count).await }
     }
 
     /// In a directory that stays.
-    pub async fn at(root: &Path, count: u64) -> Self {
+    pub(crate) async fn at(root: &Path, count: u64) -> Self {
         let mut group = Self {
             net: Net::default(),
             root: root.to_owned(),
@@ -89,16 +89,16 @@ impl Group {
         group
     }
 
-    pub fn dir_of(&self, id: u64) -> PathBuf {
+    pub(crate) fn dir_of(&self, id: u64) -> PathBuf {
         self.root.join(id.to_string())
     }
 
     /// Starts a member, or starts it again.
-    pub async fn start(&mut self, id: u64) {
+    pub(crate) async fn start(&mut self, id: u64) {
         self.try_start(id).await.unwrap();
     }
 
-    pub async fn try_start(&mut self, id: u64) -> Result<(), RaftError> {
+    pub(crate) async fn try_start(&mut self, id: u64) -> Result<(), RaftError> {
         let dir = self.dir_of(id);
         std::fs::create_dir_all(&dir).unwrap();
         let transport = Arc::new(End { net: self.net.clone(), from: id });
@@ -118,28 +118,28 @@ impl Group {
     }
 
     /// Without a goodbye: nothing is flushed.
-    pub fn crash(&mut self, id: u64) {
+    pub(crate) fn crash(&mut self, id: u64) {
         self.lists.remove(&id);
         let gone = self.net.state.lock().unwrap().members.remove(&id);
         drop(gone);
     }
 
-    pub async fn stop(&mut self, id: u64) {
+    pub(crate) async fn stop(&mut self, id: u64) {
         self.lists.remove(&id);
         let gone = self.net.state.lock().unwrap().members.remove(&id);
         gone.unwrap().shutdown().await.unwrap();
     }
 
-    pub fn member(&self, id: u64) -> Raft<List> {
+    pub(crate) fn member(&self, id: u64) -> Raft<List> {
         self.net.state.lock().unwrap().members[&id].clone()
     }
 
-    pub fn members(&self) -> Vec<(u64, Raft<List>)> {
+    pub(crate) fn members(&self) -> Vec<(u64, Raft<List>)> {
         self.net.state.lock().unwrap().members.iter().map(|(id, raft)| (*id, raft.clone())).collect()
     }
 
     /// Cuts members off from all others, both ways, and heals all other cuts.
-    pub fn isolate(&self, ids: &[u64]) {
+    pub(crate) fn isolate(&self, ids: &[u64]) {
         let mut state = self.net.state.lock().unwrap();
         let all: Vec<u64> = state.members.keys().copied().collect();
         state.cut.clear();
@@ -151,20 +151,20 @@ impl Group {
     }
 
     /// From these to that one nothing comes through any more.
-    pub fn cut(&self, from: &[u64], to: u64) {
+    pub(crate) fn cut(&self, from: &[u64], to: u64) {
         self.net.state.lock().unwrap().cut.extend(from.iter().map(|from| (*from, to)));
     }
 
-    pub fn heal(&self) {
+    pub(crate) fn heal(&self) {
         self.isolate(&[]);
     }
 
-    pub fn chunk_count(&self) -> usize {
+    pub(crate) fn chunk_count(&self) -> usize {
         self.net.state.lock().unwrap().chunk_count
     }
 
     /// Waits for a leader among `ids` that is sure of it.
-    pub async fn leader_of(&self, ids: &[u64]) -> (u64, Raft<List>) {
+    pub(crate) async fn leader_of(&self, ids: &[u64]) -> (u64, Raft<List>) {
         for _ in 0..POLL_COUNT {
             for (id, raft) in self.members().into_iter().filter(|(id, _)| ids.contains(id)) {
                 let leads = matches!(*raft.standing().borrow(), Standing::Leading { .. });
@@ -177,18 +177,18 @@ impl Group {
         panic!("no leader among {ids:?}");
     }
 
-    pub async fn leader(&self) -> (u64, Raft<List>) {
+    pub(crate) async fn leader(&self) -> (u64, Raft<List>) {
         let ids: Vec<u64> = self.members().into_iter().map(|(id, _)| id).collect();
         self.leader_of(&ids).await
     }
 
     /// Proposes at whoever leads until it is applied.
-    pub async fn propose(&self, number: u64) {
+    pub(crate) async fn propose(&self, number: u64) {
         self.propose_with(number, String::new()).await;
     }
 
     /// With so much to keep.
-    pub async fn propose_with(&self, number: u64, text: String) {
+    pub(crate) async fn propose_with(&self, number: u64, text: String) {
         loop {
             match self.leader().await.1.propose((number, text.clone())).await {
                 Ok(_) => return,
@@ -205,7 +205,7 @@ impl Group {
     }
 
     /// Removes a member, whoever leads.
-    pub async fn remove(&self, id: u64) {
+    pub(crate) async fn remove(&self, id: u64) {
         loop {
             match self.leader().await.1.remove_member(id).await {
                 Ok(()) => return,
@@ -216,7 +216,7 @@ impl Group {
     }
 
     /// Waits until every running member has these numbers.
-    pub async fn settle(&self, want: &[u64]) {
+    pub(crate) async fn settle(&self, want: &[u64]) {
         for _ in 0..POLL_COUNT {
             if self.lists.values().all(|list| list.numbers() == want) {
                 return;
