@@ -2,6 +2,7 @@
 //! recovery takes, as the crate `client` has it.
 
 use super::chain::Chain;
+use super::writer::PACKET_LEN;
 use super::{Client, Error, Result};
 use crate::executor::Boxed;
 use crate::metad::{Answer, Metad};
@@ -14,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use types::{FsPath, NodeId};
-use wire::{BlockScope, PacketHeader};
+use wire::BlockScope;
 use xfer::writer::{Break, Identity, Manner, Member, Packet, RECOVERIES_MAX, Step};
 
 /// Of so many changes of a chain one after which the writer says once more what is old by then.
@@ -22,8 +23,6 @@ const REPEATS_OLD_EACH: usize = 3;
 /// Of so many updates of a chain one is slow, by up to so long.
 const SLOW_UPDATE_EACH: usize = 4;
 const SLOW_UPDATE_MAX: Duration = Duration::from_secs(2);
-/// Of the longest packet, all of it: with four chunks.
-const PACKET_LEN_MAX: u32 = PacketHeader::LEN_WITH_SYNC as u32 + 6 + 4 * (SPEC.chunk_len + 4);
 
 /// How a stream's nodes send to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +120,11 @@ impl Block {
     pub(super) fn push(&mut self, packet: Arc<Packet>) {
         self.machine.on_pushed(&packet);
         self.chain.as_ref().expect("a stream has a chain").push(packet);
+    }
+
+    /// Packets that are acknowledged, once.
+    pub(super) fn take_spent(&self) -> Vec<Arc<Packet>> {
+        self.chain.as_ref().map(Chain::take_spent).unwrap_or_default()
     }
 
     /// Sends what was pushed.
@@ -253,7 +257,7 @@ pub(crate) fn manner(client: &Client, shape: Shape) -> Manner {
             Shape::Tree => xfer::writer::Shape::Tree,
             Shape::Star | Shape::FanOut => xfer::writer::Shape::Star { leader: None },
         },
-        packet_len: PACKET_LEN_MAX,
+        packet_len: xfer::writer::whole_len_max(SPEC, PACKET_LEN),
         recoveries_max: if shape == Shape::FanOut { 0 } else { RECOVERIES_MAX },
     }
 }

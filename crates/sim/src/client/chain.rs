@@ -100,6 +100,10 @@ impl Chain {
         if is_torn { self.until(|_| false).await } else { Ok(()) }
     }
 
+    pub(crate) fn take_spent(&self) -> Vec<Arc<Packet>> {
+        self.shared.stream.borrow_mut().take_spent()
+    }
+
     /// Returns when every packet is sent and acknowledged.
     pub(crate) async fn drain(&self) -> Result<(), ()> {
         self.write().await?;

@@ -24,7 +24,7 @@ use xfer::read::Extent;
 
 pub(crate) use block::{Shape, manner, member};
 pub(crate) use chain::Chain;
-pub(crate) use writer::{Writer, packet};
+pub(crate) use writer::{PACKET_LEN, Writer};
 
 const CALL_MAX: Duration = Duration::from_secs(60);
 /// Until a call to the group is given up, if no member leads.

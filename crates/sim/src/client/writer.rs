@@ -8,17 +8,15 @@ use crate::world::content;
 use namespace::{BlockRef, BlockView};
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, FileId, FsPath, NodeId};
-use wire::PacketHeader;
-use xfer::writer::Packet;
+use xfer::writer::{Packer, Plan};
 
 const PAUSE_FIRST: Duration = Duration::from_millis(25);
 const PAUSE_COUNT: u32 = 10;
 const BLOCK_RETRIES: u32 = 3;
 const SAFE_MODE_PAUSE: Duration = Duration::from_secs(1);
-const PACKET_LEN: usize = 4 * SPEC.chunk_len as usize;
+pub(crate) const PACKET_LEN: u32 = 4 * SPEC.chunk_len;
 /// Longer than any block here.
 const LEN_CLAIMED: u64 = 1 << 16;
 /// The next block is looked for when this part of a block is left.
@@ -31,7 +29,7 @@ pub(crate) struct Writer {
     pub(crate) file: FileId,
     tag: u64,
     block_offset: usize,
-    position: usize,
+    packer: Packer,
     block: Option<Block>,
     previous: Option<BlockRef>,
     excluded: Vec<NodeId>,
@@ -60,13 +58,14 @@ impl Writer {
         previous: Option<BlockRef>,
         shape: Shape,
     ) -> Self {
+        let block_len = if shape == Shape::FanOut { u64::MAX } else { BLOCK_LEN as u64 };
         Self {
             client,
             path,
             file,
             tag,
             block_offset: len,
-            position: 0,
+            packer: Packer::new(Plan::new(SPEC, PACKET_LEN, block_len)),
             block: None,
             previous,
             excluded: Vec::new(),
@@ -78,7 +77,12 @@ impl Writer {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.block_offset + self.position
+        self.block_offset + self.position()
+    }
+
+    /// Bytes of the present block.
+    fn position(&self) -> usize {
+        self.packer.position() as usize
     }
 
     /// The nodes of the present block.
@@ -93,19 +97,15 @@ impl Writer {
     /// A write of so much neither begins nor ends a block. Only such may be given up here; in the client tasks of their
     /// own do the rest.
     pub(crate) fn stays_in_block(&self, len: usize) -> bool {
-        self.block.is_some() && self.position + len < self.block_len_max()
+        self.block.is_some() && self.position() + len < self.block_len_max()
     }
 
     pub(crate) async fn write(&mut self, mut len: usize) -> Result<()> {
         while len > 0 {
-            // A packet that begins inside of a chunk ends with it.
-            let chunk = SPEC.chunk_len as usize;
-            let into = self.position % chunk;
-            let room = if into > 0 { chunk - into } else { PACKET_LEN.min(self.block_len_max() - self.position) };
-            let take = room.min(len);
+            let take = self.packer.space().len().min(len);
             self.send(take, false).await?;
             len -= take;
-            if self.position == self.block_len_max() {
+            if self.position() == self.block_len_max() {
                 self.finish_block().await?;
             } else {
                 self.look_ahead().await;
@@ -115,7 +115,7 @@ impl Writer {
     }
 
     async fn look_ahead(&mut self) {
-        let late = self.block_len_max() - self.position <= BLOCK_LEN / AHEAD_SHARE;
+        let late = self.block_len_max() - self.position() <= BLOCK_LEN / AHEAD_SHARE;
         if let (Some(replication), None, true) = (self.ahead_of, &self.ahead, late) {
             self.ahead = self.client.lease_next(self.file, replication).await.ok();
         }
@@ -125,18 +125,18 @@ impl Writer {
         if self.block.is_none() {
             self.block = Some(self.next_block().await?);
         }
-        let offset = self.position;
-        let start = self.block_offset + offset;
-        let data: Vec<u8> = (start..start + len).map(|at| content(self.tag, at)).collect();
+        let start = self.len();
         let Some(block) = &mut self.block else { return Err(Error::NoNodeLeft) };
         block.room(&self.client).await?;
         // From here to the window nothing is waited for: the call may be given up wherever it waits.
-        self.position = offset + len;
+        let space = self.packer.space()[..len].iter_mut();
+        space.zip(start..).for_each(|(byte, at)| *byte = content(self.tag, at));
+        self.packer.filled(len);
         self.client.world.oracle.borrow_mut().sent(self.file, start + len);
-        let seqno = block.next_seqno();
-        let header = PacketHeader { offset: offset as i64, seqno, last: false, data_len: len as i32, sync };
-        block.push(packet(header, &data));
+        let packet = self.packer.pack(block.next_seqno(), sync);
+        block.push(packet);
         block.write(&self.client).await?;
+        self.packer.recycle(&mut block.take_spent());
         // In the client this goes on beside the stream, and takes as long as it takes.
         if block.before.is_none() || self.client.sim.one_in(3) {
             self.settle_before().await?;
@@ -174,17 +174,17 @@ impl Writer {
         let Some(mut block) = self.block.take() else { return Ok(()) };
         block.drain(&self.client).await?;
         block.room(&self.client).await?;
-        let (offset, seqno) = (self.position as i64, block.next_seqno());
-        block.push(Arc::new(Packet::empty(PacketHeader { offset, seqno, last: true, ..PacketHeader::default() })));
+        let end = self.packer.end(block.next_seqno(), false);
+        block.push(end);
         block.drain(&self.client).await?;
-        let len = self.position;
+        let len = self.position();
         let range = self.block_offset..self.block_offset + len;
         let (view, holders) = (block.view, block.holders.take());
         // If its lease was taken meanwhile, the nodes may have made the replicas after the recovery had asked for them.
         self.unconfirmed = Some(Unconfirmed { block: view.block, range, holders });
         self.previous = Some(BlockRef { block: view.block, generation: view.generation, len: len as u64 });
         self.block_offset += len;
-        self.position = 0;
+        self.packer.start_block();
         Ok(())
     }
 
@@ -297,14 +297,4 @@ impl Writer {
         }
         Err(Error::NoNodeLeft)
     }
-}
-
-pub(crate) fn packet(header: PacketHeader, data: &[u8]) -> Arc<Packet> {
-    let (mut buffer, mut sums) = (Vec::new(), Vec::new());
-    SPEC.compute(data, &mut sums);
-    header.put(sums.len() as u32, &mut buffer);
-    buffer.extend_from_slice(&sums);
-    buffer.extend_from_slice(data);
-    let place = 0..buffer.len();
-    Arc::new(Packet::new(header, buffer, place))
 }

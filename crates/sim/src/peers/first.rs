@@ -3,7 +3,7 @@
 
 use super::line::{Line, Missing, SOON, answer};
 use super::{FILE, GENERATION, HOME, SCRIPTED, Stage, Told, must, token};
-use crate::client::{Chain, Client, Shape, manner, member, packet};
+use crate::client::{Chain, Client, PACKET_LEN, Shape, manner, member};
 use crate::platter::SPEC;
 use crate::world::{World, content};
 use hdfs::proto::{self, BlockConstructionStage, TokenProto};
@@ -11,8 +11,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, Generation};
-use wire::{Abilities, PacketHeader, PipelineAck, Status, delimited};
-use xfer::writer::{Block, Break, Identity, Packet, Step};
+use wire::{Abilities, PipelineAck, Status, delimited};
+use xfer::writer::{Block, Break, Identity, Packer, Plan, Step};
 
 const CHUNK: usize = SPEC.chunk_len as usize;
 /// The chain: a script, and two nodes that only it knows.
@@ -120,7 +120,8 @@ pub(super) async fn any(stage: Rc<Stage>) -> Told {
         }
     };
     machine.on_opened();
-    let mut writing = Writing { stage: &stage, way, machine, tag, offset: 0, is_ended: false };
+    let packer = Packer::new(Plan::new(SPEC, PACKET_LEN, u64::MAX));
+    let mut writing = Writing { stage: &stage, way, machine, tag, packer, is_ended: false };
     let sent = writing.write(&chain).await;
     let Some(blamed) = way.blamed() else {
         sent.map_err(|()| "an honest node was given up".to_owned())?;
@@ -152,30 +153,33 @@ struct Writing<'a> {
     way: Way,
     machine: Block,
     tag: u64,
-    offset: usize,
+    packer: Packer,
     /// The last packet was pushed.
     is_ended: bool,
 }
 
 impl Writing<'_> {
+    fn len(&self) -> usize {
+        self.packer.position() as usize
+    }
+
     /// Some packets and the end. Each call may be given up wherever it waits.
     async fn write(&mut self, chain: &Chain) -> Result<(), ()> {
         let (stage, sim) = (self.stage, &self.stage.sim);
         // The window of a writer is then more than the socket takes.
         let are_long = self.way == Way::Reads || sim.one_in(2);
         for _ in 0..3 + sim.below(10) {
-            let (offset, most) = (self.offset, if are_long { 4 * CHUNK } else { 1 + sim.below(4 * CHUNK) });
-            let into = offset % CHUNK;
-            let len = if into > 0 { most.min(CHUNK - into) } else { most };
-            let data: Vec<u8> = (offset..offset + len).map(|at| content(self.tag, at)).collect();
+            let (start, most) = (self.len(), if are_long { 4 * CHUNK } else { 1 + sim.below(4 * CHUNK) });
+            let space = self.packer.space();
+            let len = most.min(space.len());
+            space.iter_mut().zip(start..).for_each(|(byte, at)| *byte = content(self.tag, at));
+            self.packer.filled(len);
             patiently(stage, || chain.room()).await?;
-            let seqno = self.machine.next_seqno();
-            let header = PacketHeader { offset: offset as i64, seqno, data_len: len as i32, ..PacketHeader::default() };
-            let packet = packet(header, &data);
+            let packet = self.packer.pack(self.machine.next_seqno(), false);
             self.machine.on_pushed(&packet);
             chain.push(packet);
-            self.offset += len;
             patiently(stage, || chain.write()).await?;
+            self.packer.recycle(&mut chain.take_spent());
             if sim.one_in(8) {
                 patiently(stage, || chain.drain()).await?;
                 sim.sleep(sim.between(Duration::ZERO, Duration::from_secs(60))).await;
@@ -187,9 +191,9 @@ impl Writing<'_> {
     async fn end(&mut self, chain: &Chain) -> Result<(), ()> {
         patiently(self.stage, || chain.drain()).await?;
         if !self.is_ended {
-            let (offset, seqno) = (self.offset as i64, self.machine.next_seqno());
+            let packet = self.packer.end(self.machine.next_seqno(), false);
             patiently(self.stage, || chain.room()).await?;
-            chain.push(Packet::empty(PacketHeader { offset, seqno, last: true, ..PacketHeader::default() }).into());
+            chain.push(packet);
             self.is_ended = true;
             patiently(self.stage, || chain.drain()).await?;
         }
@@ -240,8 +244,8 @@ impl Writing<'_> {
                 }
                 Step::Finished => {
                     let heard = heard.borrow();
-                    let is_whole = heard.is_put && heard.end == self.offset;
-                    return must(is_whole, || format!("{} bytes are ended, but nodes have {heard:?}", self.offset));
+                    let is_whole = heard.is_put && heard.end == self.len();
+                    return must(is_whole, || format!("{} bytes are ended, but nodes have {heard:?}", self.len()));
                 }
                 Step::Failed => return Err(format!("nodes are left, but {:?}", self.machine.faults())),
             }
@@ -249,8 +253,8 @@ impl Writing<'_> {
     }
 
     fn check(&self, heard: &Heard) -> Told {
-        let Self { offset, .. } = self;
-        must(heard.is_over && heard.end == *offset, || format!("{offset} bytes were sent, but the node has {heard:?}"))
+        let len = self.len();
+        must(heard.is_over && heard.end == len, || format!("{len} bytes were sent, but the node has {heard:?}"))
     }
 }
 

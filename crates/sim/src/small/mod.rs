@@ -24,6 +24,7 @@ use xfer::small::stock::{Leased, Wish, sure_until};
 use xfer::small::{
     ATTEMPT_COUNT_MAX, Checked, Fanout, LATE_MAX, OutgoingRequest, Request, Server, ServerLimits, Verdict, batch,
 };
+use xfer::writer::{Packer, Plan};
 
 pub(crate) use link::RequestConnections;
 
@@ -336,16 +337,16 @@ impl Client {
         let (first, others) = lease.nodes.split_first()?;
         let falls: BTreeMap<NodeId, u64> =
             lease.nodes.iter().map(|node| (*node, self.world.falls(World::node_number(*node)))).collect();
-        let data: Vec<u8> = (0..len).map(|at| content(tag, at)).collect();
-        let mut body = Vec::new();
-        SPEC.compute(&data, &mut body);
-        body.extend_from_slice(&data);
+        let mut packer = Packer::new(Plan::new(SPEC, BLOCK_LEN as u32, BLOCK_LEN as u64));
+        packer.space()[..len].iter_mut().zip(0..).for_each(|(byte, at)| *byte = content(tag, at));
+        packer.filled(len);
+        let whole = packer.take_whole();
         let home = lease.grant.block.born_in();
         let header = SmallWrite {
             number: 0,
             block: lease.grant.block.0,
             generation: lease.generation.0,
-            data_len: len as u32,
+            data_len: whole.data_len,
             checksum_kind: SPEC.kind as u32,
             chunk_len: SPEC.chunk_len,
             pool: String::new(),
@@ -353,7 +354,7 @@ impl Client {
             targets: others.iter().map(|node| format!("10.0.0.{}:9866", World::node_number(*node))).collect(),
             synced,
         };
-        let outgoing = OutgoingRequest { header, body: body.into() };
+        let outgoing = OutgoingRequest { header, body: whole.body };
         let to = (self.host, World::node_number(*first));
         let answer = self.connections.call(&self.world, to, outgoing).await;
         let verdict = Verdict::new(answer.as_ref().ok(), lease.nodes.len());
