@@ -141,13 +141,13 @@ impl Default for Limits {
             stalled_ms: ms(writes.stalled),
             keepalive_interval_ms: ms(writes.keepalive_interval),
             small_late_ms: ms(xfer::small::LATE_MAX),
-            left_open_ms: 10_000,
+            left_open_ms: ms(datanode::session::LEFT_OPEN),
             reader_stalled_ms: 480_000,
-            copy_count_max: 4,
+            copy_count_max: datanode::copies::COPY_COUNT_MAX,
             copy_len_per_s: 200_000_000,
             scrub_period_ms: 21 * 24 * 3600 * 1000,
             scrub_len_per_s: 32 << 20,
-            in_use_ms: 30_000,
+            in_use_ms: ms(datanode::session::IN_USE_MAX),
             disk_answer_ms: 60_000,
         }
     }

@@ -19,18 +19,15 @@
 mod admission;
 mod block;
 mod budget;
-mod changes;
 mod checksum;
 mod compare;
 mod config;
 mod connection;
 mod contents;
 mod copier;
-mod damage;
 mod data_port;
 mod data_service;
 mod deleter;
-mod deletions;
 mod disk_balance;
 mod error;
 mod fetch;
@@ -44,6 +41,7 @@ mod metad;
 #[cfg(test)]
 mod metrics_page_tests;
 mod node;
+mod node_lock;
 mod operations;
 mod owner_recorder;
 mod rate_limit;
@@ -109,7 +107,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let xfer_addr = listener.local_addr()?;
     let (known, registered) = watch::channel(false);
     let metads = config.metads();
-    let leader = Arc::new(metad::Leader::new(metads.len(), known));
+    let leader = Arc::new(metad::Leader::new(Arc::clone(&node.replicas.node), known));
     let Node { replicas, admission, maintenance, port, .. } = &*node;
     let service = Arc::new(ipc::Ipc::new(
         Arc::clone(replicas),

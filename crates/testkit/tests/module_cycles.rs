@@ -9,8 +9,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use testkit::source::{Source, Token};
 
-const CRATES: &[&str] =
-    &["lead", "blocks", "namespace", "metad", "disks", "datad", "client", "rpc", "kv", "container", "xfer", "io"];
+const CRATES: &[&str] = &[
+    "lead",
+    "blocks",
+    "namespace",
+    "metad",
+    "disks",
+    "datad",
+    "client",
+    "rpc",
+    "kv",
+    "container",
+    "xfer",
+    "datanode",
+    "io",
+];
 
 /// A module by its names from the crate's root on, which has none.
 type Module = Vec<String>;

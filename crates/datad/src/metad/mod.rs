@@ -1,13 +1,11 @@
 //! The metadata servers, as this node sees them: a session with each ([`session`]), who they are ([`servers`]), and
 //! which of them leads ([`leader`]).
 
-mod known;
 mod leader;
 mod registration;
 mod servers;
 mod session;
 
-pub(crate) use known::Known;
 pub(crate) use leader::Leader;
 pub(crate) use registration::Registration;
 pub(crate) use servers::run;

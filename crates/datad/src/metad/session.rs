@@ -1,51 +1,27 @@
-//! The session with a metadata server: register, tell what is here, then a heartbeat about each second.
-//!
-//! ```text
-//!        ┌────────────── unknown, or no answer ──────────────┐
-//!        ▼                                                   │
-//!   register ──▶ catalogue, page by page ──▶ heartbeats ─────┘     a catalogue again every ten minutes
-//! ```
-//!
-//! Where there are several servers the node has a session with each, so that all know that it lives. What is here is
-//! told to the one that leads, all of it to one that leads anew; orders count from the leader alone, and from none that
-//! another one has followed.
+//! The session with a metadata server: register, tell what is here, then a heartbeat about each second. What comes next
+//! is decided by [`datanode::Session`].
 //!
 //! The node serves reads and writes all the while, whether the metadata server is there or not.
 
 use super::leader::Leader;
 use super::registration::Registration;
 use crate::admission::Admission;
-use crate::changes::Batch;
-use crate::copier::Report;
 use crate::maintenance::Maintenance;
-use crate::replicas::{Replicas, report};
+use crate::replicas::{Replicas, held};
 use container::ReplicaInfo;
+use datanode::catalogue::{self, HELD_BACK_MAX, PAGE_COUNT};
+use datanode::session::{BATCH_WAIT, CALL_WAIT_OF_SEVERAL, CATALOGUE_EACH, HEARTBEAT_EACH};
+use datanode::{Attempts, Held, Standing, Step, Told};
 use rpc::CallError;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use types::{BlockId, DiskReport, Generation, ReplicaState};
+use types::{BlockId, DiskReport};
 use wire::node::{
     CATALOGUE, CatalogueRequest, DISK_COUNT_MAX, Deletion, Disk, HEARTBEAT, HeartbeatRequest, NODE_IN_USE,
-    NODE_SUPERSEDED, Orders, PAGE_COUNT_MAX, REGISTER, RegisterResponse, Replica, Sender, Usage,
+    NODE_SUPERSEDED, Orders, REGISTER, RegisterResponse, Sender, Usage,
 };
 
-/// Between heartbeats when nothing happens.
-const HEARTBEAT_EACH: Duration = Duration::from_secs(1);
-/// What was put is told after so long, together with what is put meanwhile.
-const BATCH_WAIT: Duration = Duration::from_millis(50);
-const CATALOGUE_EACH: Duration = Duration::from_secs(600);
-/// What changed is not told for so long while a disk does not say what it has.
-const HELD_BACK_MAX: Duration = Duration::from_secs(20);
-/// Replicas in a page: small enough that a page is looked up and sent in a blink.
-const PAGE_COUNT: usize = 2000;
-/// After a failure: doubling from the first to the second.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-const RETRY_LAST: Duration = Duration::from_secs(5);
-/// One that comes back may lead within two seconds, and should know by then who lives.
-const RETRY_LAST_OF_SEVERAL: Duration = Duration::from_millis(800);
-
-const _: () = assert!(PAGE_COUNT <= PAGE_COUNT_MAX);
 const _: () = assert!(disks::DISK_COUNT_MAX <= DISK_COUNT_MAX);
 
 pub(crate) struct Session {
@@ -63,29 +39,15 @@ pub(crate) struct Session {
     pub(crate) registered_addr: Mutex<String>,
 }
 
+/// Until a server of another block pool is tried again: its data may be put back.
+const FOREIGN_RETRY: Duration = Duration::from_secs(5);
 /// Between two errors about a server of another block pool.
 const COMPLAIN_EACH: Duration = Duration::from_secs(60);
-
-/// Where another server may lead, one that does not answer is not waited for as long.
-const CALL_WAIT_OF_SEVERAL: Duration = Duration::from_secs(15);
 
 /// `answers`: of all servers.
 pub(crate) fn call_options(server_count: usize, answers: rpc::AnswerRoom) -> rpc::ClientOptions {
     let options = rpc::ClientOptions::of_nodes(answers);
     if server_count > 1 { rpc::ClientOptions { call_time_max: CALL_WAIT_OF_SEVERAL, ..options } } else { options }
-}
-
-/// What the server of a session is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Leads { term: u64 },
-    Standby,
-}
-
-impl Standing {
-    fn of(standby: bool, term: u64) -> Self {
-        if standby { Self::Standby } else { Self::Leads { term } }
-    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -130,19 +92,14 @@ impl Session {
 
     /// Runs until the task is dropped.
     pub(crate) async fn run(self) {
-        let mut retry = RETRY_FIRST;
-        let mut refused_since = None;
+        let mut attempts = Attempts::default();
         let mut complained = Duration::ZERO;
         loop {
-            let Err(broken) = self.serve(&mut retry).await else { continue };
-            let known = self.leader.note(self.number, false);
-            let since = match &broken {
-                Broken::InUse(_) => *refused_since.get_or_insert(self.replicas.now()),
-                _ => {
-                    refused_since = None;
-                    self.replicas.now()
-                }
-            };
+            let Err(broken) = self.serve(&mut attempts).await else { continue };
+            let known = self.leader.lost(self.number);
+            if !matches!(broken, Broken::InUse(_)) {
+                attempts.failed();
+            }
             match broken {
                 Broken::DiskFailed => {
                     tracing::info!("registering again, so that the replicas of a failed disk are replaced")
@@ -154,8 +111,11 @@ impl Session {
                 // Before the first election there is nothing to register with.
                 Broken::Call(CallError::Remote { class, .. }) if class == hdfs::exception::STANDBY => {}
                 Broken::Volume(foreign @ container::VolumeError::ForeignPool { .. }) => {
-                    let was_foreign = self.leader.note_foreign(self.number, true);
-                    if !self.leader.is_all_foreign() {
+                    let (was_foreign, is_all_foreign) = self
+                        .replicas
+                        .node
+                        .with(|node| (node.servers.note_foreign(self.number, true), node.servers.is_all_foreign()));
+                    if !is_all_foreign {
                         let now = self.replicas.now();
                         if !was_foreign || now >= complained + COMPLAIN_EACH {
                             complained = now;
@@ -166,13 +126,13 @@ impl Session {
                                  others, its data was lost. Stop it, and see its log. This node goes on with the others"
                             );
                         }
-                        tokio::time::sleep(RETRY_LAST).await;
+                        tokio::time::sleep(FOREIGN_RETRY).await;
                         continue;
                     }
                     tracing::error!(%foreign, metad = self.metad.addr(), "this datanode is another cluster's");
                     self.leader.fail(foreign.to_string());
                 }
-                Broken::InUse(reason) if self.replicas.now() < since + self.in_use_wait() => {
+                Broken::InUse(reason) if attempts.may_try_again(self.replicas.now(), self.in_use_wait()) => {
                     tracing::warn!(
                         reason = rpc::log_text(&reason),
                         metad = self.metad.addr(),
@@ -189,57 +149,42 @@ impl Session {
                 }
                 broken => tracing::warn!(reason = rpc::log_text(&broken), "the session with the metadata server broke"),
             }
-            tokio::time::sleep(retry).await;
-            retry = (retry * 2).min(if self.leader.server_count() > 1 { RETRY_LAST_OF_SEVERAL } else { RETRY_LAST });
+            tokio::time::sleep(attempts.wait(self.leader.server_count())).await;
         }
     }
 
     /// From registration to the first failure.
-    async fn serve(&self, retry: &mut Duration) -> Result<(), Broken> {
+    async fn serve(&self, attempts: &mut Attempts) -> Result<(), Broken> {
         let failed_disks = self.replicas.disks.failed_disks();
-        let mut standing = self.register().await?;
-        let mut catalogue_sent_at = self.greet(&mut standing).await?;
-        *retry = RETRY_FIRST;
+        let mut session = datanode::Session::new(self.number, self.register().await?, CATALOGUE_EACH);
+        self.tell_all_due(&mut session).await?;
+        attempts.succeeded();
         loop {
-            let now = self.heartbeat(standing, true).await?;
+            let now = self.heartbeat(session.standing(), true).await?;
             if self.replicas.disks.failed_disks() != failed_disks {
                 // Whoever leads compares what a node that registers has with what it should have.
                 return Err(Broken::DiskFailed);
             }
-            if now != standing {
-                standing = now;
-                catalogue_sent_at = self.greet(&mut standing).await?;
-            }
-            let leads = standing != Standing::Standby;
-            if leads
-                && (self.replicas.changes.overflowed() || self.replicas.now() >= catalogue_sent_at + CATALOGUE_EACH)
-            {
-                let now = self.catalogue(standing).await?;
-                catalogue_sent_at = self.replicas.now();
-                if now != standing {
-                    standing = now;
-                    catalogue_sent_at = self.greet(&mut standing).await?;
-                }
-            }
+            session.is_still(now);
+            let leads = self.tell_all_due(&mut session).await?;
             tokio::select! {
                 () = tokio::time::sleep(HEARTBEAT_EACH) => {}
-                () = self.replicas.changes.came(), if leads => tokio::time::sleep(BATCH_WAIT).await,
+                () = self.replicas.node.report_due(), if leads => tokio::time::sleep(BATCH_WAIT).await,
             }
         }
     }
 
-    /// The server knows the node. One that leads anew hears all that is here; tells when it did.
-    async fn greet(&self, standing: &mut Standing) -> Result<Duration, Broken> {
+    /// Tells all that is here, if that is due. Answers whether the server leads.
+    async fn tell_all_due(&self, session: &mut datanode::Session) -> Result<bool, Broken> {
         loop {
-            let leads = *standing != Standing::Standby;
-            // Before the catalogue: a large node must not wait minutes until it may be used.
-            self.leader.note(self.number, leads);
-            if leads {
-                self.replicas.damage.report_again(self.replicas.now());
-            }
-            let now = if leads { self.catalogue(*standing).await? } else { *standing };
-            if now == std::mem::replace(standing, now) {
-                return Ok(self.replicas.now());
+            match self.replicas.node.with(|node| node.next(session, self.replicas.now())) {
+                Step::Greet { .. } => self.leader.note_registered(),
+                Step::Catalogue => {
+                    if self.catalogue(session).await? {
+                        session.told_all(self.replicas.now());
+                    }
+                }
+                Step::Rest { leads } => return Ok(leads),
             }
         }
     }
@@ -257,7 +202,7 @@ impl Session {
             let disks = self.replicas.disks.clone();
             io::task::blocking(move || disks.join_pool(&block_pool)).await?;
         }
-        self.leader.note_foreign(self.number, false);
+        self.replicas.node.with(|node| node.servers.note_foreign(self.number, false));
         tracing::info!(%node, metad = self.metad.addr(), standby, "registered with the metadata server");
         let standing = Standing::of(standby, term);
         // Whoever waits for this node may use it from then on.
@@ -267,90 +212,74 @@ impl Session {
     /// Tells that the node lives, and to who leads what changed, if that is to be told now; answers what the server is
     /// now.
     async fn heartbeat(&self, standing: Standing, sends_changes: bool) -> Result<Standing, Broken> {
-        let beat = self.replicas.changes.heartbeats().begin();
+        let (replicas, node) = (&self.replicas, &self.replicas.node);
+        let beat = node.heartbeats().begin();
         let usage = Some(self.usage());
-        if standing == Standing::Standby {
+        if !standing.leads() {
             let node = self.replicas.disks.node_id().to_string();
             let transfer_count = self.admission.transfer_count() as u32;
             let sender = self.sender();
             let request = HeartbeatRequest { node, usage, transfer_count, sender, ..HeartbeatRequest::default() };
             let orders = self.orders(HEARTBEAT, &request).await?;
-            let standing = Standing::of(orders.standby, orders.term);
+            let standing = Standing::of_answer(&orders);
             self.obey(orders);
             return Ok(standing);
         }
         self.maintenance.copier.tend();
         let left_for = Duration::from_millis(self.registration.config.limits.left_open_ms);
-        let mut batch = if sends_changes {
-            self.replicas.changes.take(self.replicas.now().checked_sub(left_for))
-        } else {
-            Batch::default()
-        };
-        let stale = self.left_open(&mut batch).await;
-        let Batch { put, deleted, left: _ } = batch.clone();
-        let node = self.replicas.disks.node_id().to_string();
-        let transfer_count = (self.admission.transfer_count() + self.maintenance.copier.running_count()) as u32;
-        let Report { copying, failures: copy_failures } = self.maintenance.copier.report(self.replicas.now());
-        let bad = self.replicas.damage.report(self.replicas.now());
-        let deletions_waiting = u32::try_from(self.replicas.deletions.len()).unwrap_or(u32::MAX);
+        let mut told = node.with(|node| node.begin_heartbeat(replicas.now(), sends_changes, left_for));
+        let left_open = self.left_open(&mut told).await;
+        let (changes, copy_count) =
+            node.with(|node| (node.heartbeat(replicas.now(), &mut told, &left_open), node.copies.running_count()));
         let request = HeartbeatRequest {
-            node,
+            node: replicas.disks.node_id().to_string(),
             usage,
-            transfer_count,
-            put,
-            deleted,
-            stale,
-            copying,
-            copy_failures,
-            bad,
-            deletions_waiting,
+            transfer_count: (self.admission.transfer_count() + copy_count) as u32,
             scrub: self.maintenance.scrubber.report(),
-            disks: self.replicas.disks.reports().into_iter().map(disk_message).collect(),
+            disks: replicas.disks.reports().into_iter().map(disk_message).collect(),
             disk_balance: self.maintenance.disk_balance.report(),
             sender: self.sender(),
+            ..changes
         };
-        let told_bad = request.bad.clone();
         match self.orders(HEARTBEAT, &request).await {
             Ok(orders) => {
-                let standing = Standing::of(orders.standby, orders.term);
-                if standing == Standing::Standby {
-                    self.replicas.changes.give_back(batch);
-                } else {
-                    self.replicas.changes.heartbeats().answered(beat);
-                    self.replicas.damage.acknowledge(&told_bad);
+                let standing = Standing::of_answer(&orders);
+                let leads = standing.leads();
+                node.with(|node| node.answered(told, leads));
+                if leads {
+                    node.heartbeats().answered(beat);
                 }
                 self.obey(orders);
                 Ok(standing)
             }
             Err(broken) => {
-                self.replicas.changes.give_back(batch);
+                node.with(|node| node.unanswered(told));
                 Err(broken)
             }
         }
     }
 
-    /// Those of the batch that were left open and are so still. If a disk does not say so at once, that is told later.
-    async fn left_open(&self, batch: &mut Batch) -> Vec<Replica> {
-        if batch.left.is_empty() {
+    /// Those that were left open and are so still. If a disk does not say so at once, that is told later.
+    async fn left_open(&self, told: &mut Told) -> Vec<Held> {
+        if told.left().is_empty() {
             return Vec::new();
         }
-        let (at, left) = (Arc::clone(&self.replicas), batch.left.clone());
+        let (at, left) = (Arc::clone(&self.replicas), told.left().to_vec());
         let look =
             self.replicas.disks.for_all(move |_| left.into_iter().filter_map(|block| at.left_open(block)).collect());
         match tokio::time::timeout(HEARTBEAT_EACH, look).await {
-            Ok(Ok(stale)) => stale,
+            Ok(Ok(left_open)) => left_open,
             Ok(Err(_)) | Err(_) => {
-                let left = std::mem::take(&mut batch.left);
-                self.replicas.changes.give_back(Batch { left, ..Batch::default() });
+                self.replicas.node.with(|node| node.did_not_look(told));
                 Vec::new()
             }
         }
     }
 
     /// A page of what is here, from this block on. Heartbeats go on while a disk does not answer: what changed is told
-    /// behind a page that was looked up before it changed, or else the page is looked up again. `Err` inside: the
-    /// server is something else now.
-    async fn page(&self, from: BlockId, standing: Standing) -> Result<Result<Vec<ReplicaInfo>, Standing>, Broken> {
+    /// behind a page that was looked up before it changed, or else the page is looked up again. `None`: the server is
+    /// something else now.
+    async fn page(&self, from: BlockId, session: &mut datanode::Session) -> Result<Option<Vec<ReplicaInfo>>, Broken> {
         let failed_disks = self.replicas.disks.failed_disks();
         loop {
             let lookup = self.replicas.disks.for_all(move |disks| disks.replicas(from, PAGE_COUNT));
@@ -362,52 +291,36 @@ impl Session {
                 }
                 let sends_changes = self.replicas.now() >= began + HELD_BACK_MAX;
                 sent_changes |= sends_changes;
-                let now = self.heartbeat(standing, sends_changes).await?;
+                let now = self.heartbeat(session.standing(), sends_changes).await?;
                 if self.replicas.disks.failed_disks() != failed_disks {
                     return Err(Broken::DiskFailed);
                 }
-                if now != standing {
-                    return Ok(Err(now));
+                if !session.is_still(now) {
+                    return Ok(None);
                 }
             };
             match found {
-                Ok(infos) if !sent_changes => return Ok(Ok(infos?)),
+                Ok(infos) if !sent_changes => return Ok(Some(infos?)),
                 Ok(_outdated) => {}
                 Err(_hangs) => tokio::time::sleep(HEARTBEAT_EACH).await,
             }
         }
     }
 
-    /// Reports all replicas, in pages that together cover all block ids.
-    /// Answers what the server is then: if it is something else than it was, not all has been reported.
-    async fn catalogue(&self, standing: Standing) -> Result<Standing, Broken> {
-        let mut from = 0;
+    /// Reports all replicas, in pages. False: the server is something else than it was, and not all has been reported.
+    async fn catalogue(&self, session: &mut datanode::Session) -> Result<bool, Broken> {
+        let mut from = BlockId(0);
         loop {
-            let infos = match self.page(BlockId(from), standing).await? {
-                Ok(infos) => infos,
-                Err(now) => return Ok(now),
-            };
-            let through = match infos.last() {
-                Some(last) if infos.len() == PAGE_COUNT => last.identity.block.0,
-                _ => u64::MAX,
-            };
-            let busy = |block| self.replicas.is_writing(block);
-            let (writing, reported): (Vec<_>, Vec<_>) = infos.iter().partition(|info| {
-                info.state != ReplicaState::Finalized && (info.has_writer || busy(info.identity.block))
-            });
-            let request = CatalogueRequest {
-                node: self.replicas.disks.node_id().to_string(),
-                from,
-                through,
-                replicas: reported.into_iter().map(report).collect(),
-                writing: writing.into_iter().map(|info| info.identity.block.0).collect(),
-                sender: self.sender(),
-            };
+            let Some(infos) = self.page(from, session).await? else { return Ok(false) };
+            let held: Vec<Held> = infos.iter().map(held).collect();
+            let page = catalogue::page(from, &held, PAGE_COUNT, |block| self.replicas.is_writing(block));
+            let node = self.replicas.disks.node_id().to_string();
+            let request = CatalogueRequest { node, sender: self.sender(), ..page };
             let orders = self.orders(CATALOGUE, &request).await?;
             self.obey(orders);
-            match through.checked_add(1) {
-                Some(next) => from = next,
-                None => return Ok(standing),
+            match request.through.checked_add(1) {
+                Some(next) => from = BlockId(next),
+                None => return Ok(true),
             }
         }
     }
@@ -423,18 +336,15 @@ impl Session {
     }
 
     fn obey(&self, orders: Orders) {
-        if orders.standby || !self.leader.is_believed(orders.term) {
-            return;
-        }
-        for Deletion { block, generation_at_most } in orders.delete {
-            self.replicas.order_away(BlockId(block), Generation(generation_at_most));
-        }
-        if orders.tell_all {
-            self.replicas.changes.overflow();
-            self.replicas.damage.report_again(self.replicas.now());
-        }
-        let Orders { copy, scrub, disk_balance, owners, .. } = orders;
-        self.maintenance.order(copy, scrub, disk_balance, owners);
+        // Replicas are deleted beside the heartbeats, from each disk that may have them.
+        let places = |delete: &Deletion| {
+            let disks = self.replicas.disks.to_delete_from(BlockId(delete.block));
+            let delete = *delete;
+            disks.into_iter().map(move |disk| (disk, delete))
+        };
+        let places: Vec<(usize, Deletion)> = orders.delete.iter().flat_map(places).collect();
+        let rest = self.replicas.node.with(|node| node.obey(self.replicas.now(), orders, places));
+        self.maintenance.order(rest);
     }
 
     fn usage(&self) -> Usage {
