@@ -1,7 +1,8 @@
 //! What the metadata server asks when it compares containers: does this node have what it should have?
 
-use crate::replicas::Replicas;
+use crate::replicas::{Replicas, held};
 use container::ReplicaError;
+use datanode::compare;
 use types::{BlockId, ContainerId, Fitness, Generation, ReplicaState};
 use wire::node::{CompareRequest, CompareResponse, Digest, PAGE_COUNT_MAX, Replica, VerifyRequest, VerifyResponse};
 
@@ -36,9 +37,8 @@ fn self_digest(replicas: &Replicas, request: &CompareRequest, count_max: u64) ->
             if identity.block.0 > request.through {
                 return Ok(Some(digest));
             }
-            let home_fits = identity.home == ContainerId(request.home) || identity.home == ContainerId(0);
-            let leaves = replicas.deletions.is_ordered(identity.block, identity.generation);
-            if info.state == ReplicaState::Finalized && home_fits && !leaves {
+            let leaves = replicas.is_ordered_away(identity.block, identity.generation);
+            if compare::counts_in(&held(info), ContainerId(request.home), leaves) {
                 digest.add(identity.block, identity.generation, info.len);
             }
         }
@@ -53,22 +53,9 @@ fn self_digest(replicas: &Replicas, request: &CompareRequest, count_max: u64) ->
 }
 
 fn fitness(replicas: &Replicas, wanted: &Replica) -> Result<Fitness, ReplicaError> {
-    let Some(info) = replicas.disks.find(wanted.block_id())? else { return Ok(Fitness::Absent) };
-    let have = info.identity.generation;
-    let is_whole = match info.state {
-        ReplicaState::Finalized => info.len >= wanted.len,
-        // Under an append, or in the hands of whoever writes it.
-        ReplicaState::Open if info.has_writer || have > wanted.generation_stamp() => return Ok(Fitness::Busy),
-        ReplicaState::Open | ReplicaState::WaitingForRecovery => false,
-        ReplicaState::Copying => return Ok(Fitness::Absent),
-    };
-    Ok(match () {
-        () if have < wanted.generation_stamp() => Fitness::Absent,
-        // It is as good as gone.
-        () if replicas.deletions.is_ordered(info.identity.block, have) => Fitness::Absent,
-        () if is_whole => Fitness::Fit,
-        () => Fitness::Unfit,
-    })
+    let held = replicas.disks.find(wanted.block_id())?.as_ref().map(held);
+    let leaves = held.is_some_and(|held| replicas.is_ordered_away(held.block, held.generation));
+    Ok(compare::fitness(held.as_ref(), wanted, leaves))
 }
 
 /// It is on a disk that is lost for all but reading.
@@ -76,7 +63,7 @@ fn is_readable(replicas: &Replicas, wanted: &Replica) -> Result<bool, ReplicaErr
     let Some(info) = replicas.disks.find_readable(wanted.block_id())? else { return Ok(false) };
     let have = info.identity.generation;
     let is_whole = info.state == ReplicaState::Finalized && info.len >= wanted.len;
-    Ok(is_whole && have >= wanted.generation_stamp() && !replicas.deletions.is_ordered(info.identity.block, have))
+    Ok(is_whole && have >= wanted.generation_stamp() && !replicas.is_ordered_away(info.identity.block, have))
 }
 
 /// Reads a replica from end to end.

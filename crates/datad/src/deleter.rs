@@ -2,7 +2,7 @@
 //! longer than a node may be silent.
 //!
 //! ```text
-//! queue of a disk ([`crate::deletions`]) ──▶ a task for each disk ──▶ deleted within that disk's quota of threads
+//! queue of a disk ([`datanode::Deletions`]) ──▶ a task for each disk ──▶ deleted within that disk's quota of threads
 //! ```
 //!
 //! Promise: a disk that hangs holds up its own deletions alone. Those of one that was given up are dropped: what is
@@ -18,20 +18,22 @@ const REST: Duration = Duration::from_secs(1);
 
 /// Deletes from one disk until the task is dropped.
 pub(crate) async fn run(replicas: Arc<Replicas>, number: usize) {
-    let queue = replicas.deletions.of_disk(number);
+    let node = &replicas.node;
     loop {
-        let batch = queue.take();
+        let batch = node.with(|node| node.deletions.take(number));
         if batch.is_empty() {
-            queue.came().await;
+            node.deletions_due(number).await;
             continue;
         }
         let at = Arc::clone(&replicas);
         let done = replicas.disks.for_disk(number, move |_| delete(&at, number, batch)).await;
         match done {
-            Ok(()) => queue.done(),
-            Err(_hangs) if replicas.disks.failed_disks().contains(&number) => queue.clear(),
+            Ok(()) => node.with(|node| node.deletions.done(number)),
+            Err(_hangs) if replicas.disks.failed_disks().contains(&number) => {
+                node.with(|node| node.deletions.clear(number));
+            }
             Err(_hangs) => {
-                queue.give_back();
+                node.with(|node| node.deletions.give_back(number));
                 tokio::time::sleep(REST).await;
             }
         }
@@ -43,14 +45,12 @@ fn delete(replicas: &Replicas, number: usize, batch: Vec<(BlockId, Generation)>)
         let places = replicas.disks.to_delete_from(block);
         if !places.contains(&number) {
             // It has moved since, or its disk has failed.
-            places.iter().for_each(|at| replicas.deletions.order(*at, block, generation_at_most));
+            let order = |at: &usize| replicas.node.with(|node| node.deletions.order(*at, block, generation_at_most));
+            places.iter().for_each(order);
             continue;
         }
         match replicas.disks.delete_at(number, block, generation_at_most) {
-            Ok(true) => {
-                replicas.damage.forget(block);
-                replicas.changes.deleted(block);
-            }
+            Ok(true) => replicas.node.with(|node| node.was_deleted(block)),
             Ok(false) => {}
             Err(error) => tracing::error!(%block, %error, "a replica could not be deleted"),
         }

@@ -76,7 +76,7 @@ impl BalanceOrder for Standing {
 
     fn may_move(&self, info: &ReplicaInfo) -> bool {
         let (block, replicas) = (info.identity.block, &self.balance.replicas);
-        !replicas.is_writing(block) && !replicas.deletions.is_ordered(block, info.identity.generation)
+        !replicas.is_writing(block) && !replicas.is_ordered_away(block, info.identity.generation)
     }
 
     fn on_left(&self, len: u64) {

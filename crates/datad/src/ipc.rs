@@ -8,10 +8,11 @@ use crate::admission::Admission;
 use crate::compare;
 use crate::config::Config;
 use crate::contents::Contents;
-use crate::metad::Known;
-use crate::replicas::{Replicas, report};
+
+use crate::replicas::{Replicas, held};
 use bytes::Bytes;
 use container::ReplicaError;
+use datanode::Known;
 use hdfs::exception::{ACCESS_CONTROL, Exception, REPLICA_NOT_FOUND, UNSUPPORTED_OPERATION};
 use hdfs::proto;
 use hdfs::protocol::CLIENT_DATANODE;
@@ -272,7 +273,7 @@ fn visible_len(replicas: &Replicas, request: &proto::GetReplicaVisibleLengthRequ
 fn begin_recovery(replicas: &Replicas, request: &node::BeginRecoveryRequest) -> Result<Bytes, Exception> {
     let block = BlockId(request.block);
     let replica = match replicas.disks.begin_recovery(block, Generation(request.generation)) {
-        Ok(info) => Some(report(&info)),
+        Ok(info) => Some(held(&info).report()),
         Err(ReplicaError::NotFound { .. }) => None,
         Err(error) if replicas.disks.may_be_missed(block) => {
             return Err(Exception::new(node::CANNOT_SAY, error.to_string()));

@@ -19,18 +19,15 @@
 mod admission;
 mod block;
 mod budget;
-mod changes;
 mod checksum;
 mod compare;
 mod config;
 mod connection;
 mod contents;
 mod copier;
-mod damage;
 mod data_port;
 mod data_service;
 mod deleter;
-mod deletions;
 mod disk_balance;
 mod error;
 mod fetch;
@@ -44,6 +41,7 @@ mod metad;
 #[cfg(test)]
 mod metrics_page_tests;
 mod node;
+mod node_lock;
 mod operations;
 mod owner_recorder;
 mod rate_limit;
@@ -79,7 +77,7 @@ pub struct Datad {
     xfer_addr: SocketAddr,
     ipc: rpc::Server,
     ipc_addr: SocketAddr,
-    leader: watch::Receiver<Option<usize>>,
+    registered: watch::Receiver<bool>,
     failed: watch::Receiver<Option<String>>,
     tasks: Vec<io::task::Owned<()>>,
     metrics: Arc<Registry>,
@@ -107,7 +105,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let listener = TcpListener::bind(xfer).await.map_err(|source| StartError::Bind { addr: xfer, source })?;
     let xfer_addr = listener.local_addr()?;
     let metads = config.metads();
-    let leader = Arc::new(metad::Leader::new(metads.len()));
+    let leader = Arc::new(metad::Leader::new(Arc::clone(&node.replicas.node)));
     let Node { replicas, admission, maintenance, port, .. } = &*node;
     let service = Arc::new(ipc::Ipc::new(
         Arc::clone(replicas),
@@ -122,7 +120,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let ipc_addr = ipc.local_addr();
     let registration = Arc::new(metad::Registration::new(config, xfer_addr, ipc_addr));
     let session = sessions(&node, registration, &leader);
-    let (known, number, failed) = (leader.known(), leader.number(), leader.failed());
+    let (known, registered, failed) = (leader.known(), leader.registered(), leader.failed());
     let writes = Arc::clone(&port.writes);
     let mut tasks = Vec::from([
         io::task::spawn_owned("metad sessions", metad::run(metads, leader, known, session)),
@@ -132,7 +130,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     tasks.extend(maintenance.start());
     tracing::info!(node = %node.replicas.disks.node_id(), %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));
-    Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, leader: number, failed, tasks, metrics: Arc::new(metrics) })
+    Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, failed, tasks, metrics: Arc::new(metrics) })
 }
 
 /// Begins a session with a metadata server, of a number and with an address.
@@ -186,8 +184,8 @@ impl Datad {
 
     /// Returns when the metadata server knows the node.
     pub async fn registered(&self) {
-        let mut leader = self.leader.clone();
-        if leader.wait_for(Option::is_some).await.is_err() {
+        let mut registered = self.registered.clone();
+        if registered.wait_for(|registered| *registered).await.is_err() {
             std::future::pending::<()>().await; // the session has ended, so it will never be
         }
     }

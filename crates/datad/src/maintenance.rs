@@ -10,10 +10,10 @@ use crate::owner_recorder::OwnerRecorder;
 use crate::replicas::Replicas;
 use crate::scrub::{self, Rate, Scrubber};
 use crate::stop::Stop;
+use datanode::Rest;
 use io::task::{Owned, spawn_owned};
 use std::sync::Arc;
 use std::time::Duration;
-use wire::node::{CopyOrder, DiskBalanceOrder, Owner, ScrubOrder};
 
 #[derive(Debug)]
 pub(crate) struct Maintenance {
@@ -66,8 +66,8 @@ impl Maintenance {
             spawn_owned("owners", async move { owner_recorder.run().await }),
         ];
         for number in 0..self.replicas.disks.disks().len() {
-            let changes = Arc::clone(&self.replicas.changes);
-            let on_failure = move || changes.report_soon();
+            let node = Arc::clone(&self.replicas.node);
+            let on_failure = move || node.report_soon();
             let watch = disks::watch(self.replicas.disks.clone(), number, self.disk_answer_max, on_failure);
             tasks.push(spawn_owned("disk", watch));
             tasks.push(spawn_owned("deleter", deleter::run(Arc::clone(&self.replicas), number)));
@@ -79,17 +79,9 @@ impl Maintenance {
         tasks
     }
 
-    /// What the metadata server wants.
-    pub(crate) fn order(
-        &self,
-        copies: Vec<CopyOrder>,
-        scrub: Option<ScrubOrder>,
-        disk_balance: Option<DiskBalanceOrder>,
-        owners: Vec<Owner>,
-    ) {
-        if !copies.is_empty() {
-            self.copier.order(copies);
-        }
+    /// What the metadata server wants, but for deletions: there may be copies to begin with.
+    pub(crate) fn order(&self, Rest { owners, scrub, disk_balance }: Rest) {
+        self.copier.begin();
         if let Some(scrub) = scrub {
             self.scrubber.order(scrub);
         }

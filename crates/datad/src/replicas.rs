@@ -3,25 +3,21 @@
 //!
 //! Promise: what is put, deleted, left behind or found damaged is told with one of the next heartbeats.
 
-use crate::changes::Changes;
-use crate::damage::Damage;
-use crate::deletions::Deletions;
-use container::{ReplicaError, ReplicaInfo};
+use crate::node_lock::NodeLock;
+use container::{Identity, ReplicaError, ReplicaInfo};
+use datanode::Held;
 use disks::Disks;
 use io::{Clock, SystemClock};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use types::{BlockId, Millis, ReplicaState};
-use wire::node::Replica;
+use types::{BlockId, Generation, Millis};
 
 #[derive(Debug)]
 pub(crate) struct Replicas {
     pub(crate) disks: Disks,
-    pub(crate) changes: Arc<Changes>,
-    pub(crate) damage: Damage,
-    /// Ordered away, and not deleted yet.
-    pub(crate) deletions: Deletions,
+    /// What is to be reported of them, and what is ordered.
+    pub(crate) node: Arc<NodeLock>,
     /// Blocks that streams are writing, and how many streams: two for a moment, when a writer comes back.
     writing: Mutex<HashMap<BlockId, usize>>,
     clock: SystemClock,
@@ -35,11 +31,10 @@ pub(crate) struct Writing {
 }
 
 impl Replicas {
-    pub(crate) fn new(disks: Disks, clock: SystemClock) -> Self {
+    /// `server_count`: metadata servers that the configuration names.
+    pub(crate) fn new(disks: Disks, server_count: usize, clock: SystemClock) -> Self {
         Self {
-            changes: Arc::default(),
-            damage: Damage::default(),
-            deletions: Deletions::new(disks.disks().len()),
+            node: Arc::new(NodeLock::new(disks.disks().len(), server_count)),
             disks,
             writing: Mutex::default(),
             clock,
@@ -70,16 +65,15 @@ impl Replicas {
     }
 
     /// The replica of a broken chain, unless it was taken up since.
-    pub(crate) fn left_open(&self, block: BlockId) -> Option<Replica> {
-        let info = self.disks.find(block).ok()??;
-        let left = info.state == ReplicaState::Open && !info.has_writer && !self.is_writing(block);
-        left.then(|| report(&info))
+    pub(crate) fn left_open(&self, block: BlockId) -> Option<Held> {
+        let held = held(&self.disks.find(block).ok()??);
+        held.is_left_open(self.is_writing(block)).then_some(held)
     }
 
     /// A replica is whole: the metadata server is to hear of it soon.
     pub(crate) fn was_put(&self, block: BlockId) {
         match self.disks.find(block) {
-            Ok(Some(info)) => self.changes.put(report(&info)),
+            Ok(Some(info)) => self.node.with(|node| node.was_put(&held(&info))),
             Ok(None) => {} // deleted meanwhile
             Err(error) => tracing::error!(%block, %error, "a replica that was just put is not found"),
         }
@@ -87,20 +81,17 @@ impl Replicas {
 
     /// A chain broke off and left its replica open.
     pub(crate) fn was_left(&self, block: BlockId) {
-        self.changes.left(block, self.now());
+        self.node.with(|node| node.was_left(self.now(), block));
     }
 
     /// A replica was found damaged: the metadata server is to hear of it soon.
     pub(crate) fn found_damaged(&self, info: &ReplicaInfo) {
-        self.damage.found(self.now(), report(info));
-        self.changes.report_soon();
+        self.node.with(|node| node.found_damaged(self.now(), &held(info)));
     }
 
-    /// It is ordered away: it is deleted beside the heartbeats, from each disk that may have it.
-    pub(crate) fn order_away(&self, block: BlockId, generation_at_most: types::Generation) {
-        for at in self.disks.to_delete_from(block) {
-            self.deletions.order(at, block, generation_at_most);
-        }
+    /// Whether a replica of this generation is to be deleted, or just is.
+    pub(crate) fn is_ordered_away(&self, block: BlockId, generation: Generation) -> bool {
+        self.node.with(|node| node.deletions.is_ordered(block, generation))
     }
 
     /// Reads a replica from end to end, if it is there; a damaged one is told to the metadata server.
@@ -119,7 +110,7 @@ impl Replicas {
             }
             outcome => {
                 if outcome.is_ok() {
-                    self.damage.forget(block);
+                    self.node.with(|node| node.reads_well(block));
                 }
                 outcome.map(drop)
             }
@@ -139,14 +130,8 @@ impl Drop for Writing {
     }
 }
 
-/// A replica as the metadata server is told of it.
-pub(crate) fn report(info: &ReplicaInfo) -> Replica {
-    Replica {
-        block: info.identity.block.0,
-        generation: info.identity.generation.0,
-        len: info.len,
-        file: info.identity.file.0,
-        home: info.identity.home.0,
-        state: info.state.into(),
-    }
+/// A replica as [`datanode::Datanode`] knows it.
+pub(crate) fn held(info: &ReplicaInfo) -> Held {
+    let Identity { block, generation, file, home, .. } = info.identity;
+    Held { block, generation, len: info.len, file, home, state: info.state, has_writer: info.has_writer }
 }

@@ -27,6 +27,8 @@ const LIMITED: [&str; 3] = ["/files", "/small", "/moved"];
 
 const LOOK_EACH: Duration = Duration::from_secs(1);
 const BELIEVED_AFTER: Duration = Duration::from_millis(50);
+/// Clients hold blocks on lease for longer.
+const PUT_WAIT: Duration = Duration::from_secs(10);
 /// An administrator's patience.
 const DRAIN_MAX: Duration = Duration::from_secs(90);
 /// From leaving safe mode to entering it again, at most.
@@ -148,6 +150,19 @@ async fn until_done<T>(world: &Rc<World>, call: impl AsyncFn(Rc<Metad>) -> Answe
     }
 }
 
+/// Until the node has put something more, or for a while: who is wrong about a node loses what comes last.
+async fn until_put(world: &Rc<World>, number: usize) {
+    let count = || world.node(number).map_or(0, |node| node.volume.replicas().len());
+    let (end, mut before) = (world.sim.now() + PUT_WAIT, count());
+    while world.sim.now() < end {
+        world.sim.sleep(BELIEVED_AFTER).await;
+        if count() > before {
+            return;
+        }
+        before = count();
+    }
+}
+
 async fn drain(world: &Rc<World>, end: Duration) {
     let sim = &world.sim;
     let number = sim.below(world.plan.node_count);
@@ -165,6 +180,9 @@ async fn drain(world: &Rc<World>, end: Duration) {
             continue;
         }
         sim.say(|| format!("node {number} is empty, it is said"));
+        if believes {
+            until_put(world, number).await;
+        }
         if world.net.is_up(World::node_host(number)) && (believes || sim.one_in(2)) {
             sim.say(|| format!("node {number} is taken away; an empty one will come in its place"));
             world.take_away(number);

@@ -1,49 +1,20 @@
 //! Copies of replicas that the metadata server ordered, and what a node says of its replicas when it is asked; as
-//! `datad`'s copier and comparing.
+//! `datad`'s copier and comparing. What is copied when is decided by [`datanode::Copies`].
 
-use crate::datanode::Datanode;
-use crate::executor::Notify;
+use crate::datanode::{Datanode, held};
 use crate::platter::Identity;
 use crate::reads::Ask;
 use crate::volume::VolumeError;
 use crate::world::World;
-use lead::PlannedCopy;
-use namespace::BlockView;
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, VecDeque};
+use datanode::Begin;
+use datanode::copies::COPY_COUNT_MAX;
 use std::rc::Rc;
-use std::time::Duration;
 use types::mutation::{self, Mutation};
-use types::{BlockId, Fitness, Generation, NodeId, ReplicaState};
+use types::{BlockId, ContainerId, Fitness, Generation, InodeId, ReplicaState};
+use wire::node::{CopyFailure, CopyOrder};
 use xfer::fault;
 use xfer::read::Extent;
-
-// As in `datad`.
-pub(crate) const COPY_COUNT_MAX: usize = 2;
-const CONNECT: Duration = Duration::from_secs(2);
-const SILENT: Duration = Duration::from_secs(30);
-/// A failure is told so long: several heartbeats, should an answer be lost or the leader change.
-const TOLD_FOR: Duration = Duration::from_secs(5);
-
-#[derive(Clone, Debug)]
-pub(crate) struct CopyFailure {
-    pub(crate) number: u64,
-    pub(crate) block: BlockId,
-    /// Who is to blame, if it is not the node itself.
-    pub(crate) source: Option<NodeId>,
-    pub(crate) corrupt: bool,
-}
-
-#[derive(Default)]
-pub(crate) struct Copier {
-    waiting: RefCell<VecDeque<PlannedCopy>>,
-    /// Waiting or under way.
-    known: RefCell<BTreeSet<BlockId>>,
-    came: Notify,
-    failures: RefCell<VecDeque<(Duration, CopyFailure)>>,
-    failure_count: Cell<u64>,
-    bad: RefCell<VecDeque<(Duration, BlockId, Generation)>>,
-}
+use xfer::write::Limits;
 
 /// Why nothing came of it.
 enum Fault {
@@ -51,125 +22,83 @@ enum Fault {
     Own,
 }
 
-impl Copier {
-    pub(crate) fn order(&self, order: PlannedCopy) {
-        if self.known.borrow_mut().insert(order.block) {
-            self.waiting.borrow_mut().push_back(order);
-            self.came.notify();
+impl Datanode {
+    /// Tasks for orders that wait.
+    pub(crate) fn begin_copies(self: &Rc<Self>) {
+        while let Some(number) = self.with(|node| node.copies.begin(COPY_COUNT_MAX, 0)) {
+            let node = Rc::clone(self);
+            self.spawn(async move { node.copy_all(number).await });
         }
     }
 
-    pub(crate) fn copying(&self) -> BTreeSet<BlockId> {
-        self.known.borrow().clone()
-    }
-
-    pub(crate) fn failures(&self, now: Duration) -> Vec<CopyFailure> {
-        self.failures.borrow_mut().retain(|(at, _)| now.saturating_sub(*at) <= TOLD_FOR);
-        self.failures.borrow().iter().map(|(_, failure)| failure.clone()).collect()
-    }
-
-    pub(crate) fn bad(&self, now: Duration) -> Vec<(BlockId, Generation)> {
-        self.bad.borrow_mut().retain(|(at, ..)| now.saturating_sub(*at) <= TOLD_FOR);
-        self.bad.borrow().iter().map(|(_, block, generation)| (*block, *generation)).collect()
-    }
-
-    /// A damaged replica is no more.
-    pub(crate) fn forget_bad(&self, block: BlockId) {
-        self.bad.borrow_mut().retain(|(_, known, _)| *known != block);
-    }
-
-    fn failed(&self, now: Duration, block: BlockId, source: Option<NodeId>, corrupt: bool) {
-        let number = self.failure_count.get() + 1;
-        self.failure_count.set(number);
-        self.failures.borrow_mut().push_back((now, CopyFailure { number, block, source, corrupt }));
-    }
-}
-
-impl Datanode {
-    pub(crate) async fn copy_always(self: Rc<Self>) {
-        loop {
-            let next = self.copier.waiting.borrow_mut().pop_front();
-            let Some(order) = next else {
-                self.copier.came.notified().await;
-                continue;
-            };
-            let copied = self.copy(&order).await;
-            self.copier.known.borrow_mut().remove(&order.block);
-            self.sim.say(|| format!("node {} copies {order:?}: {copied}", self.number));
-            if copied {
-                if order.unfit {
-                    self.copier.forget_bad(order.block);
-                }
-                self.was_put(order.block);
-            } else {
-                self.tell_soon();
+    async fn copy_all(self: Rc<Self>, number: u64) {
+        while let Some(order) = self.with(|node| node.copies.take(number, false)) {
+            let failures = self.copy(&order).await.err().unwrap_or_default();
+            let is_put = failures.is_empty();
+            self.sim.say(|| format!("node {} copies {order:?}: {is_put}", self.number));
+            let counts = self.with(|node| node.end_copy(self.sim.now(), number, failures));
+            assert!(counts, "nobody writes off a copy here");
+            if is_put {
+                self.was_put(BlockId(order.block));
             }
         }
     }
 
     /// Tries one source after the other.
-    async fn copy(self: &Rc<Self>, order: &PlannedCopy) -> bool {
-        let block = order.block;
-        if self.is_to_delete(block, order.generation) {
-            self.copier.failed(self.sim.now(), block, None, false);
-            return false;
-        }
-        if self.is_here(order) {
-            return true;
-        }
-        if self.is_writing(block) {
-            self.copier.failed(self.sim.now(), block, None, false);
-            return false;
+    async fn copy(self: &Rc<Self>, order: &CopyOrder) -> Result<(), Vec<CopyFailure>> {
+        let block = BlockId(order.block);
+        let failure = |source: &str, corrupt| CopyFailure {
+            block: order.block,
+            generation: order.generation,
+            source: source.to_owned(),
+            corrupt,
+            ..CopyFailure::default()
+        };
+        let here = self.held(block);
+        match self.with(|node| node.begin_copy(order, here.as_ref(), self.is_writing(block), false)) {
+            Begin::Copy => {}
+            Begin::Here => return Ok(()),
+            Begin::Refused(_) => return Err(vec![failure("", false)]),
         }
         // One that was never finalized makes room when the source was read.
-        let before = self.volume.find(block).filter(|info| info.state == ReplicaState::Finalized);
-        let before = before.map(|info| info.identity.generation);
+        let before = here.filter(|held| held.state == ReplicaState::Finalized).map(|held| held.generation);
         let deleted_count = self.deleted_count.get();
+        let mut failures = Vec::new();
         for source in &order.sources {
-            let copied = self.copy_from(order, *source).await;
+            let copied = self.copy_from(order, &source.addr).await;
             // What was here goes by an order to delete it, or for something newer, and by nothing else.
             if before.is_some() && self.volume.find(block).is_none() && self.deleted_count.get() == deleted_count {
                 self.world.fail(|| format!("node {} lost {block:?} at {before:?} to a copy that failed", self.number));
             }
             match copied {
-                Ok(()) => return true,
-                Err(Fault::Source { corrupt }) => self.copier.failed(self.sim.now(), block, Some(*source), corrupt),
+                Ok(()) => return Ok(()),
+                Err(Fault::Source { corrupt }) => failures.push(failure(&source.node, corrupt)),
                 Err(Fault::Own) => {
-                    self.copier.failed(self.sim.now(), block, None, false);
-                    return false;
+                    failures.push(failure("", false));
+                    break;
                 }
             }
         }
-        if order.sources.is_empty() {
-            self.copier.failed(self.sim.now(), block, None, false);
-        }
-        false
+        Err(failures)
     }
 
-    fn is_here(&self, order: &PlannedCopy) -> bool {
-        self.volume.find(order.block).is_some_and(|info| {
-            info.state == ReplicaState::Finalized
-                && info.identity.generation >= order.generation
-                && info.len as u64 >= order.len
-                && !order.unfit
-        })
-    }
-
-    async fn copy_from(self: &Rc<Self>, order: &PlannedCopy, source: NodeId) -> Result<(), Fault> {
-        let blame = |corrupt| Fault::Source { corrupt };
-        let PlannedCopy { block, generation, file, home, .. } = *order;
+    async fn copy_from(self: &Rc<Self>, order: &CopyOrder, addr: &str) -> Result<(), Fault> {
+        let (block, generation) = (BlockId(order.block), Generation(order.generation));
         if mutation::is(Mutation::CopyInPlace) {
             self.volume.remove_older(block, generation).await;
         }
-        let (host, number) = (World::node_host(self.number), World::node_number(source));
+        let (host, number) = (World::node_host(self.number), World::node_number(World::node_of_addr(addr)));
         let ask = Ask { block, generation, from: 0, end: order.len, extent: Extent::WholeChunks };
-        let read = self.world.read_replica(host, number, ask, (CONNECT, SILENT)).await;
+        // As `datad` is set up.
+        let (connect, silent) = (Limits::DEFAULT.connect, Limits::DEFAULT.setup);
+        let read = self.world.read_replica(host, number, ask, (connect, silent)).await;
         let bytes = read.map_err(|fault| {
             self.sim.say(|| format!("node {} gets no {block:?} of node {number}: {fault}", self.number));
-            blame(matches!(fault, fault::Fault::Corrupt { .. }))
+            Fault::Source { corrupt: matches!(fault, fault::Fault::Corrupt { .. }) }
         })?;
-        let identity = Identity { block, generation, file: Some(file), home: Some(home) };
-        self.volume.put_copy(identity, &bytes, order.unfit).await.map_err(|error| {
+        let (file, home) = (Some(InodeId(order.file)), Some(ContainerId(order.home)));
+        let identity = Identity { block, generation, file, home };
+        self.volume.put_copy(identity, &bytes, order.replaces).await.map_err(|error| {
             self.sim.say(|| format!("node {} cannot put a copy of {block:?}: {error:?}", self.number));
             Fault::Own
         })?;
@@ -177,41 +106,27 @@ impl Datanode {
             let _gone = self.volume.delete(block, generation).await;
             return Err(Fault::Own);
         }
+        self.with(|node| node.reads_well(block));
         self.world.was_copied(self.number, block);
         Ok(())
     }
 
     // ── questions ──
 
-    pub(crate) fn fitness(&self, wanted: &BlockView) -> Fitness {
-        let Some(info) = self.volume.find(wanted.block) else { return Fitness::Absent };
-        let have = info.identity.generation;
-        let is_whole = match info.state {
-            ReplicaState::Finalized => info.len as u64 >= wanted.len,
-            ReplicaState::Open if info.has_writer || have > wanted.generation => return Fitness::Busy,
-            ReplicaState::Open | ReplicaState::WaitingForRecovery => false,
-            ReplicaState::Copying => return Fitness::Absent,
-        };
-        match () {
-            () if have < wanted.generation => Fitness::Absent,
-            () if self.is_to_delete(wanted.block, have) => Fitness::Absent,
-            () if is_whole => Fitness::Fit,
-            () => Fitness::Unfit,
-        }
-    }
-
     pub(crate) async fn verify(&self, block: BlockId, generation: Generation) -> Fitness {
         match self.volume.find(block) {
             Some(info) if info.identity.generation >= generation => match self.volume.verify(block).await {
-                Ok(true) => Fitness::Fit,
+                Ok(true) => {
+                    self.with(|node| node.reads_well(block));
+                    Fitness::Fit
+                }
                 Ok(false) => {
                     let fell = self.world.falls(self.number) > 0 || self.world.is_spoiled(self.number, block);
                     if info.state == ReplicaState::Open && !fell {
                         self.world
                             .fail(|| format!("node {} calls its open {block:?} damaged, which it is not", self.number));
                     }
-                    self.copier.bad.borrow_mut().push_back((self.sim.now(), block, info.identity.generation));
-                    self.tell_soon();
+                    self.with(|node| node.found_damaged(self.sim.now(), &held(&info)));
                     Fitness::Unfit
                 }
                 Err(VolumeError::NotFound) => Fitness::Absent,

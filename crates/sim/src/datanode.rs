@@ -1,95 +1,41 @@
-//! A datanode: sessions with the metadata servers, reads, recoveries, deletions. Streams are in [`crate::stream`].
+//! A datanode: the shipped [`datanode::Datanode`] with sessions, deletions and calls around it, as `datad` has them.
+//! Streams are in [`crate::stream`], copies in [`crate::copier`].
 
-use crate::copier::{COPY_COUNT_MAX, Copier, CopyFailure};
 use crate::executor::{Notify, Sim};
-use crate::metad::{Metad, Refused, told};
+use crate::metad::{Metad, Refused};
 use crate::platter::Identity;
 use crate::scrubber::Scrubber;
 use crate::small::Small;
 use crate::volume::{Info, Volume, VolumeError};
 use crate::world::{Process, World};
-use lead::{NodeUsage, ReportedReplica, ScrubReport};
+use datanode::catalogue::{self, PAGE_COUNT};
+use datanode::session::{BATCH_WAIT, CALL_WAIT_OF_SEVERAL, HEARTBEAT_EACH, IN_USE_MAX, LEFT_OPEN};
+use datanode::{Attempts, Due, Held, Rest, Session, Standing, Step};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::time::Duration;
-use types::mutation::{self, Mutation};
-use types::{BlockId, ContainerId, FileId, Generation, NodeId, ReplicaState, StorageUsage};
+use types::{BlockId, ContainerId, Generation, InodeId, NodeId, StorageUsage};
+use wire::node::{CatalogueRequest, Deletion, HeartbeatRequest, Orders, RegisterResponse};
 
-// As in `datad`, but for the catalogue, which comes every ten minutes there.
-const HEARTBEAT_EACH: Duration = Duration::from_secs(1);
-const BATCH_WAIT: Duration = Duration::from_millis(50);
+/// More often than in production, so that a run of some minutes has several.
 const CATALOGUE_EACH: Duration = Duration::from_secs(120);
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-const RETRY_LAST: Duration = Duration::from_secs(5);
+/// As `rpc` waits for a server that is alone.
 const CALL_MAX: Duration = Duration::from_secs(60);
-const LEFT_OPEN: Duration = Duration::from_secs(10);
-pub(crate) const IN_USE_MAX: Duration = Duration::from_secs(30);
+/// A node has one disk.
+const DISK: usize = 0;
 
-#[derive(Clone, Debug)]
-pub(crate) struct Heartbeat {
-    pub(crate) process: Process,
-    pub(crate) node: NodeId,
-    pub(crate) usage: NodeUsage,
-    pub(crate) put: Vec<ReportedReplica>,
-    pub(crate) deleted: Vec<BlockId>,
-    pub(crate) stale: Vec<ReportedReplica>,
-    pub(crate) copying: BTreeSet<BlockId>,
-    pub(crate) copy_failures: Vec<CopyFailure>,
-    pub(crate) bad: Vec<(BlockId, Generation)>,
-    pub(crate) scrub: Option<(u64, ScrubReport)>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Orders {
-    pub(crate) delete: Vec<(BlockId, Generation)>,
-    pub(crate) owners: Vec<(BlockId, FileId, ContainerId)>,
-    pub(crate) copy: Vec<lead::PlannedCopy>,
-    /// All that is here, soon.
-    pub(crate) tell_all: bool,
-    pub(crate) scrub: Option<u64>,
-    /// The server stands by: what it was told besides that the node lives is to be told again, to the leader.
-    pub(crate) standby: bool,
-    /// In which the leader leads.
-    pub(crate) term: u64,
-}
-
-impl Orders {
-    pub(crate) fn deletions(&self) -> BTreeSet<BlockId> {
-        self.delete.iter().map(|(block, _)| *block).collect()
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Change {
-    Put(ReportedReplica),
-    Deleted,
-}
-
-/// What a heartbeat was answered.
-#[derive(Clone, Copy, Debug)]
-enum Beat {
-    StandsBy,
-    /// `tell_all`: it wants to be told all that is here.
-    Leads {
-        term: u64,
-        tell_all: bool,
-    },
-}
-
-/// What one metadata server has not heard yet.
-#[derive(Default)]
-struct Changes {
-    by_block: RefCell<BTreeMap<BlockId, Change>>,
-    left: RefCell<BTreeMap<BlockId, Duration>>,
-    came: Notify,
-}
-
-impl Changes {
-    fn add(&self, block: BlockId, change: Change) {
-        self.left.borrow_mut().remove(&block);
-        self.by_block.borrow_mut().insert(block, change);
-    }
+/// Why a session has ended.
+enum Broken {
+    /// No answer, or one that leaves the node where it is.
+    Call,
+    /// The server does not know this node.
+    Unknown,
+    /// Another process with this node's id is alive.
+    InUse,
+    /// Another process has taken this one's place.
+    Superseded,
 }
 
 pub(crate) struct Datanode {
@@ -97,24 +43,18 @@ pub(crate) struct Datanode {
     pub(crate) sim: Sim,
     pub(crate) number: usize,
     pub(crate) process: Process,
-    /// Since when its registration is refused.
-    refused_since: Cell<Option<Duration>>,
     pub(crate) id: NodeId,
     pub(crate) volume: Volume,
     writing: RefCell<BTreeMap<BlockId, usize>>,
-    changes: Vec<Changes>,
-    to_delete: RefCell<BTreeMap<BlockId, Generation>>,
-    /// Being deleted at this moment.
-    deleting: Cell<Option<(BlockId, Generation)>>,
-    delete_came: Notify,
+    /// What it has to report and to carry out.
+    node: RefCell<datanode::Datanode>,
+    report_due: Notify,
+    deletions_due: Notify,
     /// Orders to delete that were carried out.
     pub(crate) deleted_count: Cell<u64>,
-    pub(crate) copier: Copier,
     pub(crate) scrubber: Scrubber,
     pub(crate) small: Small,
     transfers: Cell<u32>,
-    /// The latest leader's.
-    term: Cell<u64>,
 }
 
 /// A stream is at the block for as long as this is there.
@@ -144,44 +84,61 @@ pub(crate) enum ReadFault {
 impl Datanode {
     pub(crate) fn new(world: Rc<World>, number: usize, volume: Volume) -> Rc<Self> {
         let sim = world.sim.clone();
-        let changes = (0..world.plan.metad_count).map(|_| Changes::default()).collect();
+        let node = RefCell::new(datanode::Datanode::new(DISK + 1, world.plan.metad_count));
         let process = world.process(number, false);
         Rc::new(Self {
             world,
             sim,
             number,
             process,
-            refused_since: Cell::default(),
             id: World::node_id(number),
             volume,
             writing: RefCell::default(),
-            changes,
-            to_delete: RefCell::default(),
-            deleting: Cell::default(),
-            delete_came: Notify::default(),
+            node,
+            report_due: Notify::default(),
+            deletions_due: Notify::default(),
             deleted_count: Cell::default(),
-            copier: Copier::default(),
             scrubber: Scrubber::default(),
             small: Small::default(),
             transfers: Cell::default(),
-            term: Cell::default(),
         })
     }
 
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.sim.spawn(World::node_host(self.number), task);
+    }
+
     pub(crate) fn start(self: &Rc<Self>) {
-        let host = World::node_host(self.number);
-        for member in 0..self.changes.len() {
+        for member in 0..self.world.plan.metad_count {
             let node = Rc::clone(self);
-            self.sim.spawn(host, async move { node.session(member).await });
+            self.spawn(async move { node.session(member).await });
         }
         let node = Rc::clone(self);
-        self.sim.spawn(host, async move { node.delete_always().await });
-        let node = Rc::clone(self);
-        self.sim.spawn(host, async move { node.scrub_always().await });
-        for _ in 0..COPY_COUNT_MAX {
-            let node = Rc::clone(self);
-            self.sim.spawn(host, async move { node.copy_always().await });
+        self.spawn(async move { node.delete_always().await });
+    }
+
+    /// As `datad::node_lock`.
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut datanode::Datanode) -> T) -> T {
+        let mut node = self.node.borrow_mut();
+        let outcome = change(&mut node);
+        node.check();
+        let Due { report, deleters } = node.take_due();
+        drop(node);
+        if report {
+            self.report_soon();
         }
+        if !deleters.is_empty() {
+            self.deletions_due.notify();
+        }
+        outcome
+    }
+
+    pub(crate) fn report_soon(&self) {
+        self.report_due.notify();
+    }
+
+    pub(crate) fn held(&self, block: BlockId) -> Option<Held> {
+        self.volume.find(block).as_ref().map(held)
     }
 
     pub(crate) fn writing(self: &Rc<Self>, block: BlockId) -> Writing {
@@ -191,32 +148,18 @@ impl Datanode {
     }
 
     pub(crate) fn was_put(&self, block: BlockId) {
-        if let Some(info) = self.volume.find(block) {
-            for changes in &self.changes {
-                changes.add(block, Change::Put(told(&info)));
-                changes.came.notify();
-            }
+        if let Some(held) = self.held(block) {
+            self.with(|node| node.was_put(&held));
         }
     }
 
     pub(crate) fn was_left(&self, block: BlockId) {
-        for changes in &self.changes {
-            changes.left.borrow_mut().insert(block, self.sim.now());
-        }
+        self.with(|node| node.was_left(self.sim.now(), block));
     }
 
-    fn left_open(&self, block: BlockId) -> Option<ReportedReplica> {
-        let info = self.volume.find(block)?;
-        let left = info.state == ReplicaState::Open && !info.has_writer && !self.writing.borrow().contains_key(&block);
-        left.then(|| told(&info))
-    }
-
-    fn usage(&self) -> NodeUsage {
+    fn usage(&self) -> StorageUsage {
         let (used_len, free_len) = (self.volume.used_len() as u64, self.volume.free_len() as u64);
-        NodeUsage {
-            storage: StorageUsage { capacity_len: used_len + free_len, used_len, free_len },
-            transfer_count: self.transfers.get(),
-        }
+        StorageUsage { capacity_len: used_len + free_len, used_len, free_len }
     }
 
     // ── sessions ──
@@ -225,177 +168,171 @@ impl Datanode {
         &self,
         member: usize,
         call: impl FnOnce(Rc<Metad>) -> crate::executor::Boxed<Result<T, Refused>> + 'static,
-    ) -> Option<T> {
+    ) -> Result<T, Broken> {
         let host = World::node_host(self.number);
-        let answer = self.world.call_metad(host, member, CALL_MAX, call).await.ok()?;
-        match &answer {
-            Err(Refused::Superseded) => self.world.node_ends(self.number, "another process took its place"),
-            Err(Refused::InUse) => {
-                let now = self.sim.now();
-                let since = self.refused_since.get().unwrap_or(now);
-                self.refused_since.set(Some(since));
-                if now >= since + IN_USE_MAX {
-                    self.world.node_ends(self.number, "another process has its id");
-                }
-            }
-            Err(_) => {}
-            Ok(_) => self.refused_since.set(None),
-        }
-        answer.ok()
+        let wait = if self.with(|node| node.servers.count()) > 1 { CALL_WAIT_OF_SEVERAL } else { CALL_MAX };
+        let answer = self.world.call_metad(host, member, wait, call).await.map_err(|_| Broken::Call)?;
+        answer.map_err(|refused| match refused {
+            Refused::Superseded => Broken::Superseded,
+            Refused::InUse => Broken::InUse,
+            _ => Broken::Call,
+        })
     }
 
     async fn session(self: Rc<Self>, member: usize) {
-        let mut retry = RETRY_FIRST;
+        let mut attempts = Attempts::default();
         loop {
-            let _broken = self.serve(member, &mut retry).await;
-            self.sim.sleep(retry).await;
-            retry = (retry * 2).min(RETRY_LAST);
+            let Err(broken) = self.serve(member, &mut attempts).await;
+            self.with(|node| node.servers.note(member, false));
+            match broken {
+                Broken::InUse => {
+                    if !attempts.may_try_again(self.sim.now(), IN_USE_MAX) {
+                        self.world.node_ends(self.number, "another process has its id");
+                    }
+                }
+                Broken::Superseded => self.world.node_ends(self.number, "another process took its place"),
+                Broken::Call | Broken::Unknown => attempts.failed(),
+            }
+            let server_count = self.with(|node| node.servers.count());
+            self.sim.sleep(attempts.wait(server_count)).await;
         }
     }
 
     /// From registration to the first failure.
-    async fn serve(&self, member: usize, retry: &mut Duration) -> Option<()> {
-        let (process, usage) = (self.process, self.usage());
-        self.ask(member, move |metad| Box::pin(metad.register(process, usage))).await?;
-        *retry = RETRY_FIRST;
-        // When this server was told all last, as the leader of which term.
-        let mut told = None;
-        let changes = &self.changes[member];
+    async fn serve(self: &Rc<Self>, member: usize, attempts: &mut Attempts) -> Result<Infallible, Broken> {
+        let mut session = Session::new(member, self.register(member).await?, CATALOGUE_EACH);
+        self.tell_all_due(&mut session).await?;
+        attempts.succeeded();
         loop {
-            match self.heartbeat(member).await? {
-                Beat::StandsBy => self.sim.sleep(HEARTBEAT_EACH).await,
-                Beat::Leads { term, tell_all } => {
-                    let is_due = |(of, at): (u64, Duration)| of != term || self.sim.now() >= at + CATALOGUE_EACH;
-                    if tell_all || told.is_none_or(is_due) {
-                        self.catalogue(member).await?;
-                        told = Some((term, self.sim.now()));
-                    }
-                    if self.sim.timeout(HEARTBEAT_EACH, changes.came.notified()).await.is_some() {
-                        self.sim.sleep(BATCH_WAIT).await;
-                    }
-                }
+            let now = self.heartbeat(member, session.standing(), true).await?;
+            session.is_still(now);
+            if !self.tell_all_due(&mut session).await? {
+                self.sim.sleep(HEARTBEAT_EACH).await;
+            } else if self.sim.timeout(HEARTBEAT_EACH, self.report_due.notified()).await.is_some() {
+                self.sim.sleep(BATCH_WAIT).await;
             }
         }
     }
 
-    async fn heartbeat(&self, member: usize) -> Option<Beat> {
-        let changes = &self.changes[member];
-        let taken = std::mem::take(&mut *changes.by_block.borrow_mut());
-        let until = self.sim.now().saturating_sub(LEFT_OPEN);
-        let due: Vec<BlockId> =
-            changes.left.borrow().iter().filter(|(_, since)| **since <= until).map(|(block, _)| *block).collect();
-        for block in &due {
-            changes.left.borrow_mut().remove(block);
-        }
-        let mut told = Heartbeat {
-            process: self.process,
-            node: self.id,
-            usage: self.usage(),
-            put: Vec::new(),
-            deleted: Vec::new(),
-            stale: due.iter().filter_map(|block| self.left_open(*block)).collect(),
-            copying: self.copier.copying(),
-            copy_failures: self.copier.failures(self.sim.now()),
-            bad: self.copier.bad(self.sim.now()),
-            scrub: self.scrubber.report(),
-        };
-        for (block, change) in &taken {
-            match change {
-                Change::Put(replica) => told.put.push(*replica),
-                Change::Deleted => told.deleted.push(*block),
-            }
-        }
-        match self.ask(member, move |metad| Box::pin(metad.heartbeat(told))).await {
-            Some(Some(orders)) if !orders.standby => {
-                let beat = Beat::Leads { term: orders.term, tell_all: orders.tell_all };
-                self.obey(orders).await;
-                Some(beat)
-            }
-            answer => {
-                for (block, change) in taken {
-                    changes.by_block.borrow_mut().entry(block).or_insert(change);
+    /// Tells all that is here, if that is due. Answers whether the server leads.
+    async fn tell_all_due(self: &Rc<Self>, session: &mut Session) -> Result<bool, Broken> {
+        loop {
+            match self.with(|node| node.next(session, self.sim.now())) {
+                Step::Greet { .. } => {}
+                Step::Catalogue => {
+                    self.catalogue(session.number()).await?;
+                    session.told_all(self.sim.now());
                 }
-                for block in due {
-                    changes.left.borrow_mut().entry(block).or_insert(Duration::ZERO);
-                }
-                answer.flatten().map(|_| Beat::StandsBy)
+                Step::Rest { leads } => return Ok(leads),
             }
         }
     }
 
-    async fn catalogue(&self, member: usize) -> Option<()> {
-        let all = self.volume.replicas().into_iter().filter(|info| {
-            let writing = info.has_writer || self.writing.borrow().contains_key(&info.identity.block);
-            info.state == ReplicaState::Finalized || !writing
+    async fn register(self: &Rc<Self>, member: usize) -> Result<Standing, Broken> {
+        let (process, usage) = (self.process, self.usage());
+        let registered = self.ask(member, move |metad| Box::pin(metad.register(process, usage))).await?;
+        let RegisterResponse { standby, term, new, .. } = registered;
+        let standing = Standing::of(standby, term);
+        if new { self.heartbeat(member, standing, false).await } else { Ok(standing) }
+    }
+
+    /// Tells that the node lives, and to who leads what changed, if that is to be told now; answers what the server is
+    /// now.
+    async fn heartbeat(
+        self: &Rc<Self>,
+        member: usize,
+        standing: Standing,
+        sends_changes: bool,
+    ) -> Result<Standing, Broken> {
+        let (process, now) = (self.process, self.sim.now());
+        let (usage, transfer_count) = (Some(self.usage().into()), self.transfers.get());
+        if !standing.leads() {
+            let request = HeartbeatRequest { usage, transfer_count, ..HeartbeatRequest::default() };
+            let orders = self.ask(member, move |metad| Box::pin(metad.heartbeat(process, request))).await?;
+            return self.answered(member, orders).await;
+        }
+        let mut told = self.with(|node| node.begin_heartbeat(now, sends_changes, LEFT_OPEN));
+        let left = told.left().iter().filter_map(|block| self.held(*block));
+        let left: Vec<Held> = left.filter(|held| held.is_left_open(self.is_writing(held.block))).collect();
+        let (changes, copy_count) =
+            self.with(|node| (node.heartbeat(now, &mut told, &left), node.copies.running_count() as u32));
+        let transfer_count = transfer_count + copy_count;
+        let request = HeartbeatRequest { usage, transfer_count, scrub: self.scrubber.report(), ..changes };
+        match self.ask(member, move |metad| Box::pin(metad.heartbeat(process, request))).await {
+            Ok(orders) if orders.known => {
+                self.with(|node| node.answered(told, !orders.standby));
+                self.answered(member, orders).await
+            }
+            refused => {
+                self.with(|node| node.unanswered(told));
+                Err(refused.err().unwrap_or(Broken::Unknown))
+            }
+        }
+    }
+
+    /// Reports all replicas, in pages.
+    async fn catalogue(self: &Rc<Self>, member: usize) -> Result<(), Broken> {
+        let mut from = BlockId(0);
+        loop {
+            let here = self.volume.replicas().into_iter().filter(|info| info.identity.block >= from);
+            let here: Vec<Held> = here.take(PAGE_COUNT).map(|info| held(&info)).collect();
+            let page: CatalogueRequest = catalogue::page(from, &here, PAGE_COUNT, |block| self.is_writing(block));
+            let (process, through) = (self.process, page.through);
+            let orders = self.ask(member, move |metad| Box::pin(metad.catalogue(process, page))).await?;
+            self.answered(member, orders).await?;
+            match through.checked_add(1) {
+                Some(next) => from = BlockId(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// What the server is, after its orders were taken.
+    async fn answered(self: &Rc<Self>, member: usize, orders: Orders) -> Result<Standing, Broken> {
+        if !orders.known {
+            return Err(Broken::Unknown);
+        }
+        let standing = Standing::of_answer(&orders);
+        let places: Vec<(usize, Deletion)> = orders.delete.iter().map(|delete| (DISK, *delete)).collect();
+        let Rest { owners, scrub, disk_balance: _ } = self.with(|node| {
+            node.servers.hear(member, &orders);
+            node.obey(self.sim.now(), orders, places)
         });
-        let (process, replicas): (Process, Vec<ReportedReplica>) =
-            (self.process, all.map(|info| told(&info)).collect());
-        let orders = self.ask(member, move |metad| Box::pin(metad.catalogue(process, replicas))).await??;
-        self.obey(orders).await;
-        Some(())
-    }
-
-    async fn obey(&self, orders: Orders) {
-        if orders.term < self.term.get() {
-            return; // a leader of before has no say any more
+        self.begin_copies();
+        if let Some(scrub) = scrub {
+            self.order_scrub(scrub);
         }
-        self.term.set(orders.term);
-        for (block, generation) in orders.delete {
-            let mut waiting = self.to_delete.borrow_mut();
-            let known = waiting.entry(block).or_insert(generation);
-            *known = generation.max(*known);
-            self.delete_came.notify();
+        for owner in owners {
+            self.volume.set_owner(BlockId(owner.block), InodeId(owner.file), ContainerId(owner.home)).await;
         }
-        if let Some(number) = orders.scrub {
-            self.scrubber.order(number);
-        }
-        for order in orders.copy {
-            // The metadata server gives no order to delete together with one to copy the same, so these are from
-            // before.
-            self.to_delete.borrow_mut().remove(&order.block);
-            self.copier.order(order);
-        }
-        for (block, file, home) in orders.owners {
-            self.volume.set_owner(block, file, home).await;
-        }
+        Ok(standing)
     }
 
     async fn delete_always(self: Rc<Self>) {
         loop {
-            let next = self.to_delete.borrow_mut().pop_first();
-            let Some((block, generation)) = next else {
-                self.delete_came.notified().await;
-                continue;
-            };
-            if mutation::is(Mutation::ForgetDeletions) {
+            let batch = self.with(|node| node.deletions.take(DISK));
+            if batch.is_empty() {
+                self.deletions_due.notified().await;
                 continue;
             }
-            self.deleting.set(Some((block, generation)));
-            let deleted = self.volume.delete(block, generation).await == Ok(true);
-            self.deleting.set(None);
-            if deleted {
-                self.deleted_count.set(self.deleted_count.get() + 1);
-                self.sim.say(|| format!("node {} deleted {block:?} up to {generation}", self.number));
-                self.world.was_deleted(self.number, block);
-                self.copier.forget_bad(block);
-                for changes in &self.changes {
-                    changes.add(block, Change::Deleted);
+            for (block, generation) in batch {
+                if self.volume.delete(block, generation).await == Ok(true) {
+                    self.deleted_count.set(self.deleted_count.get() + 1);
+                    self.sim.say(|| format!("node {} deleted {block:?} up to {generation}", self.number));
+                    self.world.was_deleted(self.number, block);
+                    self.with(|node| node.was_deleted(block));
                 }
             }
+            self.with(|node| node.deletions.done(DISK));
         }
     }
 
     pub(crate) fn is_to_delete(&self, block: BlockId, generation: Generation) -> bool {
-        let waiting = self.to_delete.borrow().get(&block).is_some_and(|at| *at >= generation);
-        waiting || self.deleting.get().is_some_and(|(known, at)| known == block && at >= generation)
+        self.with(|node| node.deletions.is_ordered(block, generation))
     }
 
     pub(crate) fn is_writing(&self, block: BlockId) -> bool {
         self.writing.borrow().contains_key(&block)
-    }
-
-    pub(crate) fn tell_soon(&self) {
-        self.changes.iter().for_each(|changes| changes.came.notify());
     }
 
     // ── calls ──
@@ -406,8 +343,15 @@ impl Datanode {
             Info { identity: Identity { generation, .. }, .. } if generation < wanted => {
                 Err(ReadFault::Refused(VolumeError::Stale))
             }
-            Info { state: ReplicaState::WaitingForRecovery, .. } => Err(ReadFault::Refused(VolumeError::State)),
+            Info { state: types::ReplicaState::WaitingForRecovery, .. } => Err(ReadFault::Refused(VolumeError::State)),
             info => Ok(info.visible),
         }
     }
+}
+
+/// A replica as [`datanode::Datanode`] knows it.
+pub(crate) fn held(info: &Info) -> Held {
+    let Identity { block, generation, file, home } = info.identity;
+    let (file, home) = (file.unwrap_or(InodeId(0)), home.unwrap_or(ContainerId(0)));
+    Held { block, generation, len: info.len as u64, file, home, state: info.state, has_writer: info.has_writer }
 }

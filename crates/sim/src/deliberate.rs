@@ -35,56 +35,56 @@ const fn groups(mutation: Mutation, first: u64, by: &'static [&'static str]) -> 
     Deliberate { groups: true, ..whole(mutation, first, by) }
 }
 
-const LOST: &[&str] = &["cannot be read", "bytes, but Promise", "gave up the last copy"];
+const LOST: &[&str] = &["cannot be read", "but Promise", "gave up the last copy"];
 /// A scripted peer of data transfer says so.
 const PEERS: &[&str] = &["peers: "];
-const LOST_OR_PEERS: &[&str] = &["cannot be read", "bytes, but Promise", "gave up the last copy", "peers: "];
+const LOST_OR_PEERS: &[&str] = &["cannot be read", "but Promise", "gave up the last copy", "peers: "];
 const RESTLESS: &[&str] = &["it does not come to rest"];
 /// A recovery counts on a replica that it should not count on.
-const MISLED: &[&str] = &["a recovery believed", "cannot be read", "bytes, but Promise", "gave up the last copy"];
+const MISLED: &[&str] = &["a recovery believed", "cannot be read", "but Promise", "gave up the last copy"];
 const UNSURE: &[&str] = &["is sure to lead and has entry"];
 
 pub const DELIBERATE: &[Deliberate] = &[
     // ── metadata server: who leads, what is acknowledged ──
-    whole(Mutation::StaleReads, 27, &["no order explains"]),
+    whole(Mutation::StaleReads, 4, &["no order explains"]),
     whole(
         Mutation::LogWithoutSync,
         0,
         &["is damaged", "does not belong to this store", "no order explains", "is gone, and nobody deleted it"],
     ),
-    whole(Mutation::ForgetRetries, 0, &["no order explains"]),
+    whole(Mutation::ForgetRetries, 7, &["no order explains"]),
     // ── who may write ──
-    whole(Mutation::AnyWriter, 0, &["which another client writes", "is not the lease owner"]),
-    whole(Mutation::StaleUpdate, 2, &["was believed that"]),
-    whole(Mutation::ShrinkingUpdate, 2, &["was believed that"]),
-    whole(Mutation::LeaseIndexesAgain, 2, &["was given out twice"]),
-    whole(Mutation::BelieveLengths, 6, &["was believed that"]),
+    whole(Mutation::AnyWriter, 2, &["which another client writes", "is not the lease owner"]),
+    whole(Mutation::StaleUpdate, 5, &["was believed that"]),
+    whole(Mutation::ShrinkingUpdate, 5, &["was believed that"]),
+    whole(Mutation::LeaseIndexesAgain, 0, &["was given out twice"]),
+    whole(Mutation::BelieveLengths, 0, &["was believed that"]),
     // ── recovery of blocks ──
     whole(Mutation::BelieveUnread, 1, &["a recovery believed"]),
-    rolling(Mutation::ForgetChains, 3, LOST),
+    rolling(Mutation::ForgetChains, 1, LOST),
     whole(Mutation::RecoverWithoutWaiting, 1, MISLED),
-    whole(Mutation::FinishUnanswered, 14, LOST),
+    whole(Mutation::FinishUnanswered, 2, LOST),
     // ── deletions ──
-    whole(Mutation::DeleteInSafeMode, 1, &["in safe mode"]),
+    whole(Mutation::DeleteInSafeMode, 0, &["in safe mode"]),
     whole(Mutation::ForgetSafeMode, 0, &["in safe mode"]),
-    whole(Mutation::DeleteLeased, 2, LOST),
-    whole(Mutation::DeleteSurplusUnasked, 76, LOST),
-    whole(Mutation::TrustDamagedOthers, 2, &["the only sound copy"]),
-    rolling(Mutation::SkipSecondLook, 40, &["which it should have"]),
+    whole(Mutation::DeleteLeased, 8, LOST),
+    whole(Mutation::DeleteSurplusUnasked, 28, LOST),
+    whole(Mutation::TrustDamagedOthers, 9, &["the only sound copy"]),
+    rolling(Mutation::SkipSecondLook, 35, &["which it should have"]),
     whole(Mutation::KeepElsewhere, 0, RESTLESS),
-    whole(Mutation::KeepRemoved, 7, RESTLESS),
+    whole(Mutation::KeepRemoved, 1, RESTLESS),
     whole(Mutation::RemoveUnemptied, 1, RESTLESS),
     // ── copies ──
-    whole(Mutation::ForgetShortPuts, 32, RESTLESS),
-    whole(Mutation::ForgetDamage, 9, &["it does not come to rest", "the only sound copy"]),
-    whole(Mutation::WholeUnanswered, 8, RESTLESS),
-    whole(Mutation::WaitForMissing, 49, RESTLESS),
-    rolling(Mutation::JoinUncopied, 51, LOST),
-    whole(Mutation::WholePipelinesOnly, 2, &["has room for it"]),
-    whole(Mutation::HastyDrain, 152, LOST),
+    whole(Mutation::ForgetShortPuts, 168, RESTLESS),
+    whole(Mutation::ForgetDamage, 4, &["it does not come to rest", "the only sound copy"]),
+    whole(Mutation::WholeUnanswered, 33, RESTLESS),
+    whole(Mutation::WaitForMissing, 15, RESTLESS),
+    rolling(Mutation::JoinUncopied, 20, LOST),
+    whole(Mutation::WholePipelinesOnly, 15, &["has room for it"]),
+    whole(Mutation::HastyDrain, 40, LOST),
     // ── the rest of the metadata server ──
     whole(Mutation::UncountedRenames, 1, &["has counted", "levels below it"]),
-    whole(Mutation::BelieveCopies, 13, &["two processes are node"]),
+    whole(Mutation::BelieveCopies, 11, &["two processes are node"]),
     // ── Raft ──
     groups(Mutation::HandToAll, 3, &["was to lead in term"]),
     groups(Mutation::LeaseAfterHandOver, 26, UNSURE),
@@ -94,59 +94,59 @@ pub const DELIBERATE: &[Deliberate] = &[
     // ── datanodes ──
     whole(Mutation::AckBeforeStore, 0, &["peers: ", "cannot be read", "but Promise", "it does not come to rest"]),
     whole(Mutation::PutWithoutSync, 0, LOST_OR_PEERS),
-    whole(Mutation::TrustFullDisk, 20, &["durable after a sync of it has failed"]),
-    whole(Mutation::UnfencedWriters, 69, &["in its recovery"]),
+    whole(Mutation::TrustFullDisk, 46, &["durable after a sync of it has failed"]),
+    whole(Mutation::UnfencedWriters, 75, &["in its recovery"]),
     whole(Mutation::ForgetDeletions, 0, RESTLESS),
-    whole(Mutation::CopyUnverified, 14, &["peers: ", "contradict each other", "read a wrong byte", "has a wrong byte"]),
-    whole(Mutation::CopyInPlace, 33, &["to a copy that failed"]),
+    whole(Mutation::CopyUnverified, 2, &["peers: ", "contradict each other", "read a wrong byte", "has a wrong byte"]),
+    whole(Mutation::CopyInPlace, 12, &["to a copy that failed"]),
     // ── streams of writes ──
-    whole(Mutation::NoKeepalives, 15, PEERS),
-    whole(Mutation::NeverStalled, 16, PEERS),
-    whole(Mutation::JoinRefused, 8, PEERS),
+    whole(Mutation::NoKeepalives, 35, PEERS),
+    whole(Mutation::NeverStalled, 37, PEERS),
+    whole(Mutation::JoinRefused, 10, PEERS),
     whole(
         Mutation::AckUnstored,
         2,
-        &["cannot be read", "bytes, but Promise", "gave up the last copy", "it does not come to rest"],
+        &["cannot be read", "but Promise", "gave up the last copy", "it does not come to rest"],
     ),
     whole(
         Mutation::ForwardUnverified,
-        0,
+        5,
         &["peers: ", "contradict each other", "read a wrong byte", "has a wrong byte"],
     ),
     whole(Mutation::ForgetSync, 7, LOST),
     whole(Mutation::AckBeforeBelow, 0, LOST_OR_PEERS),
-    whole(Mutation::ShowUnacked, 3, PEERS),
-    whole(Mutation::PutBroken, 9, PEERS),
-    whole(Mutation::LostIsWell, 0, LOST_OR_PEERS),
-    whole(Mutation::BlameFinder, 6, PEERS),
-    whole(Mutation::BlameSelf, 0, PEERS),
+    whole(Mutation::ShowUnacked, 8, PEERS),
+    whole(Mutation::PutBroken, 57, PEERS),
+    whole(Mutation::LostIsWell, 1, LOST_OR_PEERS),
+    whole(Mutation::BlameFinder, 2, PEERS),
+    whole(Mutation::BlameSelf, 1, PEERS),
     whole(Mutation::StoreFirst, 0, LOST_OR_PEERS),
     // ── writers: the stream of a block and its recovery ──
-    whole(Mutation::ForgetGivenUp, 6, PEERS),
-    whole(Mutation::TakeBadReplies, 12, LOST_OR_PEERS),
-    whole(Mutation::BlameNodeAbove, 12, PEERS),
-    whole(Mutation::TrustWritten, 6, LOST_OR_PEERS),
-    whole(Mutation::ForgetPartWrites, 2, PEERS),
-    whole(Mutation::WaitForever, 15, PEERS),
-    whole(Mutation::ForgetUnacked, 0, &["peers: ", "a panic", "but Promise"]),
-    whole(Mutation::CloseTooSoon, 0, LOST_OR_PEERS),
+    whole(Mutation::ForgetGivenUp, 2, PEERS),
+    whole(Mutation::TakeBadReplies, 21, LOST_OR_PEERS),
+    whole(Mutation::BlameNodeAbove, 21, PEERS),
+    whole(Mutation::TrustWritten, 5, LOST_OR_PEERS),
+    whole(Mutation::ForgetPartWrites, 9, PEERS),
+    whole(Mutation::WaitForever, 8, PEERS),
+    whole(Mutation::ForgetUnacked, 2, &["peers: ", "a panic", "but Promise"]),
+    whole(Mutation::CloseTooSoon, 2, LOST_OR_PEERS),
     // ── reads, and copies by reading ──
-    whole(Mutation::ReadUnverified, 0, &["peers: ", "read a wrong byte"]),
-    whole(Mutation::MisplacedPackets, 26, PEERS),
-    whole(Mutation::EndShort, 6, PEERS),
-    whole(Mutation::LeaveEnd, 28, PEERS),
-    whole(Mutation::ServeStale, 5, PEERS),
-    whole(Mutation::ServeShort, 6, PEERS),
+    whole(Mutation::ReadUnverified, 6, &["peers: ", "read a wrong byte"]),
+    whole(Mutation::MisplacedPackets, 23, PEERS),
+    whole(Mutation::EndShort, 0, PEERS),
+    whole(Mutation::LeaveEnd, 7, PEERS),
+    whole(Mutation::ServeStale, 0, PEERS),
+    whole(Mutation::ServeShort, 4, PEERS),
     whole(Mutation::UnroundedEnds, 2, PEERS),
     whole(Mutation::CopyUnanswered, 0, PEERS),
     // ── small writes ──
-    whole(Mutation::AnswerToAnother, 1, PEERS),
-    whole(Mutation::NameLate, 6, LOST_OR_PEERS),
-    whole(Mutation::CountRefused, 1, LOST_OR_PEERS),
-    whole(Mutation::EarlyMajority, 1, PEERS),
-    whole(Mutation::PutUnverified, 0, &["peers: ", "contradict each other"]),
-    whole(Mutation::BelieveRefused, 1, PEERS),
-    whole(Mutation::SyncForFirst, 1, PEERS),
+    whole(Mutation::AnswerToAnother, 2, PEERS),
+    whole(Mutation::NameLate, 2, LOST_OR_PEERS),
+    whole(Mutation::CountRefused, 3, LOST_OR_PEERS),
+    whole(Mutation::EarlyMajority, 0, PEERS),
+    whole(Mutation::PutUnverified, 1, &["peers: ", "contradict each other"]),
+    whole(Mutation::BelieveRefused, 2, PEERS),
+    whole(Mutation::SyncForFirst, 0, PEERS),
 ];
 
 impl Deliberate {

@@ -3,23 +3,19 @@
 //! It registers, sends heartbeats and confirms orders to delete, which it carries out on replicas of its own. Nobody
 //! reaches it.
 
-use crate::datanode::{Heartbeat, IN_USE_MAX};
 use crate::executor::{Boxed, HostId};
 use crate::metad::{Metad, Refused};
 use crate::world::{Process, World};
-use lead::NodeUsage;
-use std::collections::BTreeSet;
+use datanode::Attempts;
+use datanode::session::{HEARTBEAT_EACH, IN_USE_MAX};
 use std::rc::Rc;
 use std::time::Duration;
 use types::random::Seeded;
-use types::{BlockId, Random, StorageUsage};
+use types::{Random, StorageUsage};
+use wire::node::HeartbeatRequest;
 
-const HEARTBEAT_EACH: Duration = Duration::from_secs(1);
 const CALL_MAX: Duration = Duration::from_secs(60);
-const USAGE: NodeUsage = NodeUsage {
-    storage: StorageUsage { capacity_len: 1 << 41, used_len: 1 << 30, free_len: 1 << 40 },
-    transfer_count: 0,
-};
+const USAGE: StorageUsage = StorageUsage { capacity_len: 1 << 41, used_len: 1 << 30, free_len: 1 << 40 };
 
 /// One copy: from when on, of which node, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -69,16 +65,15 @@ impl MachineCopy {
 
 /// Until it is told that it is not the node.
 async fn session(world: Rc<World>, process: Process, member: usize) {
-    let (mut refused_since, mut deleted) = (None, BTreeSet::new());
+    let (mut attempts, mut deleted) = (Attempts::default(), Vec::new());
     loop {
         world.sim.sleep(HEARTBEAT_EACH).await;
         let registered = ask(&world, process, member, move |metad| Box::pin(metad.register(process, USAGE))).await;
         world.sim.say(|| format!("the copy of node {} registers at metad {member}: {registered:?}", process.number));
         match registered {
-            Some(Ok(_)) => refused_since = None,
+            Some(Ok(_)) => attempts.succeeded(),
             Some(Err(Refused::InUse)) => {
-                let since = *refused_since.get_or_insert(world.sim.now());
-                if world.sim.now() >= since + IN_USE_MAX {
+                if !attempts.may_try_again(world.sim.now(), IN_USE_MAX) {
                     return;
                 }
                 continue;
@@ -86,30 +81,17 @@ async fn session(world: Rc<World>, process: Process, member: usize) {
             _ => continue,
         }
         loop {
-            let beat = heartbeat(process, std::mem::take(&mut deleted));
-            let answer = ask(&world, process, member, move |metad| Box::pin(metad.heartbeat(beat))).await;
+            let deleted_now = std::mem::take(&mut deleted);
+            let usage = Some(USAGE.into());
+            let told = HeartbeatRequest { usage, deleted: deleted_now, ..HeartbeatRequest::default() };
+            let answer = ask(&world, process, member, move |metad| Box::pin(metad.heartbeat(process, told))).await;
             match answer {
-                Some(Ok(Some(orders))) => deleted = orders.deletions(),
+                Some(Ok(orders)) if orders.known => deleted = orders.delete.iter().map(|delete| delete.block).collect(),
                 Some(Err(Refused::Superseded)) => return,
                 _ => break,
             }
             world.sim.sleep(HEARTBEAT_EACH).await;
         }
-    }
-}
-
-fn heartbeat(process: Process, deleted: BTreeSet<BlockId>) -> Heartbeat {
-    Heartbeat {
-        process,
-        node: World::node_id(process.number),
-        usage: USAGE,
-        put: Vec::new(),
-        deleted: deleted.into_iter().collect(),
-        stale: Vec::new(),
-        copying: BTreeSet::new(),
-        copy_failures: Vec::new(),
-        bad: Vec::new(),
-        scrub: None,
     }
 }
 

@@ -1,13 +1,13 @@
 //! What a datanode answers by RPC: recovery's calls, and what it has of what it should have.
 
-use crate::datanode::Datanode;
+use crate::datanode::{Datanode, held};
 use crate::platter::{Identity, SPEC};
 use crate::volume::{Info, VolumeError};
 use bytes::Bytes;
-use namespace::BlockView;
+use datanode::compare;
 use prost::Message;
 use std::rc::Rc;
-use types::{BlockId, ContainerId, FileId, Generation, ReplicaState};
+use types::{BlockId, ContainerId, Generation, ReplicaState};
 use wire::node::*;
 use wire::tree::{Content, HashTree, Leaf, TREE, TreeRequest, TreeResponse};
 
@@ -33,14 +33,7 @@ impl Datanode {
                 self.world.shows_for_recovery(BlockId(block), Generation(generation), self.number);
                 let begun = self.volume.begin_recovery(BlockId(block), Generation(generation)).await;
                 let replica = match begun {
-                    Ok(info) => Some(Replica {
-                        block,
-                        generation: info.identity.generation.0,
-                        len: info.len as u64,
-                        file: info.identity.file.map_or(0, |file| file.0),
-                        home: info.identity.home.map_or(0, |home| home.0),
-                        state: info.state as i32,
-                    }),
+                    Ok(info) => Some(held(&info).report()),
                     Err(VolumeError::NotFound) => None,
                     Err(_) => return Err(IO),
                 };
@@ -90,30 +83,24 @@ impl Datanode {
     }
 
     fn compare(&self, request: CompareRequest) -> CompareResponse {
-        let mut same = false;
+        let mut answer = CompareResponse::default();
         if let Some(wanted) = request.digest {
             let mut digest = Digest::default();
-            let here = self.volume.replicas().into_iter().filter(|info| {
-                info.state == ReplicaState::Finalized
-                    && (request.from..=request.through).contains(&info.identity.block.0)
-                    && info.identity.home.is_none_or(|home| home == ContainerId(request.home))
-                    && !self.is_to_delete(info.identity.block, info.identity.generation)
-            });
-            here.for_each(|info| digest.add(info.identity.block, info.identity.generation, info.len as u64));
-            same = digest == wanted;
+            for held in self.volume.replicas().iter().map(held) {
+                let leaves = self.is_to_delete(held.block, held.generation);
+                let is_asked = (request.from..=request.through).contains(&held.block.0);
+                if is_asked && compare::counts_in(&held, ContainerId(request.home), leaves) {
+                    digest.add(held.block, held.generation, held.len);
+                }
+            }
+            answer.same = digest == wanted;
+            return answer;
         }
-        let fitness = request.replicas.iter().map(|replica| {
-            let wanted = BlockView {
-                block: replica.block_id(),
-                generation: replica.generation_stamp(),
-                len: replica.len,
-                file: FileId::default(),
-                home: ContainerId(0),
-                complete: true,
-                offset: 0,
-            };
-            self.fitness(&wanted) as i32
-        });
-        CompareResponse { same, fitness: fitness.collect() }
+        for wanted in &request.replicas {
+            let held = self.held(wanted.block_id());
+            let leaves = held.is_some_and(|held| self.is_to_delete(held.block, held.generation));
+            answer.fitness.push(compare::fitness(held.as_ref(), wanted, leaves).into());
+        }
+        answer
     }
 }

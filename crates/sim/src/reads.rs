@@ -21,9 +21,6 @@ use xfer::read::{
     self, CopyTarget, Extent, Given, Limits, Next, Outcome, Plan, Range, Receiver, Sender, Stored, Wanted,
 };
 
-// As in `datad`.
-const LIMITS: Limits = Limits { packet: Duration::from_secs(60), word: Duration::from_secs(60) };
-
 /// What is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
@@ -69,14 +66,14 @@ impl Datanode {
             }
         };
         let plan = plan.in_packets_of(self.sim.below(20 * SPEC.chunk_len as usize) as u64);
-        let sender = Sender::to_reader(plan, sums(&image, plan.sums_window(plan.start)), LIMITS);
+        let sender = Sender::to_reader(plan, sums(&image, plan.sums_window(plan.start)), Limits::READER);
         self.send(socket, sender, &image, came).await.map(|_| ())
     }
 
     /// Copies a finalized replica to another node, as a stock client may order it.
     pub(crate) async fn copy_to(&self, block: BlockId, target: usize) -> Option<Outcome> {
         let host = World::node_host(self.number);
-        let socket = self.world.dial_write(host, target, LIMITS.word).await.ok()?;
+        let socket = self.world.dial_write(host, target, xfer::write::Limits::DEFAULT.connect).await.ok()?;
         let (info, image) = self.volume.read(block, Generation(0)).await.ok()?;
         let Info { identity, len, state, .. } = info;
         let stored = Stored { generation: identity.generation, len: len as u64, checksum: SPEC, state };
@@ -90,7 +87,7 @@ impl Datanode {
             client_name: String::new(),
         };
         let request = read::copy_request(&header, stored, CopyTarget::default()).ok()?;
-        let sender = Sender::to_node(plan, sums(&image, plan.sums_window(plan.start)), LIMITS, request);
+        let sender = Sender::to_node(plan, sums(&image, plan.sums_window(plan.start)), Limits::COPY, request);
         self.send(&socket, sender, &image, Vec::new()).await
     }
 

@@ -20,6 +20,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, FileId, Generation, NodeId};
 use wire::PacketFrame;
+use wire::node::Deletion;
 use wire::packet::Parsed;
 
 /// From the moment that a replica was found to be too many until it is deleted: an answer of its node, a heartbeat.
@@ -438,7 +439,7 @@ impl World {
 
     /// No node is ordered to delete anything in safe mode, which was on `since` before the call. When it does so is
     /// another matter: an answer from before may be on its way until a cut is mended.
-    pub(crate) fn check_orders(&self, node: NodeId, delete: &[(BlockId, Generation)], since: Option<Duration>) {
+    pub(crate) fn check_orders(&self, node: NodeId, delete: &[Deletion], since: Option<Duration>) {
         if since.is_some() && self.frozen_since.get() == since && !delete.is_empty() {
             self.fail(|| format!("node {} is to delete {delete:?} in safe mode", Self::node_number(node)));
         }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use testkit::source::{Source, Token};
 
-const CRATES: &[&str] = &["lead", "blocks", "namespace", "metad", "disks"];
+const CRATES: &[&str] = &["lead", "blocks", "namespace", "metad", "disks", "datanode"];
 const PER_1000_LINES_MIN: usize = 4;
 const ASSERTS: &[&str] = &["assert", "assert_eq", "assert_ne", "debug_assert", "debug_assert_eq", "debug_assert_ne"];
 

@@ -22,6 +22,7 @@ const CRATES: &[&str] = &[
     "container",
     "xfer",
     "security",
+    "datanode",
     "io",
 ];
 

@@ -287,7 +287,7 @@ impl Contents {
                     break 'all;
                 }
                 let is_here = identity.home == home || identity.home == ContainerId(0);
-                let leaves_soon = self.replicas.deletions.is_ordered(identity.block, identity.generation);
+                let leaves_soon = self.replicas.is_ordered_away(identity.block, identity.generation);
                 if info.state != ReplicaState::Finalized || !is_here || leaves_soon {
                     continue;
                 }
@@ -324,8 +324,8 @@ impl Contents {
     fn anew(&self, block: BlockId) -> Option<Leaf> {
         self.forget(block.born_in(), block);
         let info = self.replicas.disks.find(block).ok()??;
-        let counts = info.state == ReplicaState::Finalized
-            && !self.replicas.deletions.is_ordered(block, info.identity.generation);
+        let counts =
+            info.state == ReplicaState::Finalized && !self.replicas.is_ordered_away(block, info.identity.generation);
         if !counts {
             return None;
         }
@@ -387,7 +387,7 @@ mod tests {
     fn containers_that_are_not_here_leave_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let disks = disks::open(&[dir.path().to_owned()], &container::Options::default()).unwrap();
-        let replicas = Arc::new(Replicas::new(disks, io::SystemClock::new()));
+        let replicas = Arc::new(Replicas::new(disks, 1, io::SystemClock::new()));
         let contents = Contents::new(replicas, Arc::new(Stop::new().unwrap()));
         let keep = |number: u64, now: u64| {
             let home = ContainerId(number);

@@ -1,26 +1,20 @@
 //! The catalogue of a session: all replicas that are here, page by page.
 
 use super::broken::Broken;
-use super::session::{HEARTBEAT_EACH, Session};
-use super::standing::Standing;
-use crate::replicas::report;
+use super::session::Session;
+use crate::replicas::held;
 use container::ReplicaInfo;
-use std::time::Duration;
-use types::{BlockId, ReplicaState};
-use wire::node::{CATALOGUE, CatalogueRequest, PAGE_COUNT_MAX};
-
-/// What changed is not told for so long while a disk does not say what it has.
-const HELD_BACK_MAX: Duration = Duration::from_secs(20);
-/// Replicas in a page: small enough that a page is looked up and sent in a blink.
-const PAGE_COUNT: usize = 2000;
-
-const _: () = assert!(PAGE_COUNT <= PAGE_COUNT_MAX);
+use datanode::Held;
+use datanode::catalogue::{self, HELD_BACK_MAX, PAGE_COUNT};
+use datanode::session::HEARTBEAT_EACH;
+use types::BlockId;
+use wire::node::{CATALOGUE, CatalogueRequest};
 
 impl Session {
     /// A page of what is here, from this block on. Heartbeats go on while a disk does not answer: what changed is told
-    /// behind a page that was looked up before it changed, or else the page is looked up again. `Err` inside: the
-    /// server is something else now.
-    async fn page(&self, from: BlockId, standing: Standing) -> Result<Result<Vec<ReplicaInfo>, Standing>, Broken> {
+    /// behind a page that was looked up before it changed, or else the page is looked up again. `None`: the server is
+    /// something else now.
+    async fn page(&self, from: BlockId, session: &mut datanode::Session) -> Result<Option<Vec<ReplicaInfo>>, Broken> {
         let failed_disks = self.replicas.disks.failed_disks();
         loop {
             let lookup = self.replicas.disks.for_all(move |disks| disks.replicas(from, PAGE_COUNT));
@@ -32,52 +26,36 @@ impl Session {
                 }
                 let sends_changes = self.replicas.now() >= began + HELD_BACK_MAX;
                 sent_changes |= sends_changes;
-                let now = self.heartbeat(standing, sends_changes).await?;
+                let now = self.heartbeat(session.standing(), sends_changes).await?;
                 if self.replicas.disks.failed_disks() != failed_disks {
                     return Err(Broken::DiskFailed);
                 }
-                if now != standing {
-                    return Ok(Err(now));
+                if !session.is_still(now) {
+                    return Ok(None);
                 }
             };
             match found {
-                Ok(infos) if !sent_changes => return Ok(Ok(infos?)),
+                Ok(infos) if !sent_changes => return Ok(Some(infos?)),
                 Ok(_outdated) => {}
                 Err(_hangs) => tokio::time::sleep(HEARTBEAT_EACH).await,
             }
         }
     }
 
-    /// Reports all replicas, in pages that together cover all block ids.
-    /// Answers what the server is then: if it is something else than it was, not all has been reported.
-    pub(super) async fn catalogue(&self, standing: Standing) -> Result<Standing, Broken> {
-        let mut from = 0;
+    /// Reports all replicas, in pages. False: the server is something else than it was, and not all has been reported.
+    pub(super) async fn catalogue(&self, session: &mut datanode::Session) -> Result<bool, Broken> {
+        let mut from = BlockId(0);
         loop {
-            let infos = match self.page(BlockId(from), standing).await? {
-                Ok(infos) => infos,
-                Err(now) => return Ok(now),
-            };
-            let through = match infos.last() {
-                Some(last) if infos.len() == PAGE_COUNT => last.identity.block.0,
-                _ => u64::MAX,
-            };
-            let busy = |block| self.replicas.is_writing(block);
-            let (writing, reported): (Vec<_>, Vec<_>) = infos.iter().partition(|info| {
-                info.state != ReplicaState::Finalized && (info.has_writer || busy(info.identity.block))
-            });
-            let request = CatalogueRequest {
-                node: self.replicas.disks.node_id().to_string(),
-                from,
-                through,
-                replicas: reported.into_iter().map(report).collect(),
-                writing: writing.into_iter().map(|info| info.identity.block.0).collect(),
-                sender: self.sender(),
-            };
+            let Some(infos) = self.page(from, session).await? else { return Ok(false) };
+            let held: Vec<Held> = infos.iter().map(held).collect();
+            let page = catalogue::page(from, &held, PAGE_COUNT, |block| self.replicas.is_writing(block));
+            let node = self.replicas.disks.node_id().to_string();
+            let request = CatalogueRequest { node, sender: self.sender(), ..page };
             let orders = self.orders(CATALOGUE, &request).await?;
             self.obey(orders);
-            match through.checked_add(1) {
-                Some(next) => from = next,
-                None => return Ok(standing),
+            match request.through.checked_add(1) {
+                Some(next) => from = BlockId(next),
+                None => return Ok(true),
             }
         }
     }

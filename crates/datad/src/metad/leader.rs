@@ -1,44 +1,36 @@
-//! Which of the metadata servers leads, as far as the sessions with them know.
+//! Which of the metadata servers leads ([`datanode::Servers`]), and those who wait for news of that.
 
-use super::known::Known;
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use crate::node_lock::NodeLock;
+use datanode::Known;
+use std::sync::Arc;
 use tokio::sync::watch;
 use wire::node::Orders;
 
 #[derive(Debug)]
 pub(crate) struct Leader {
-    /// Sessions with numbers below are those with servers that the configuration names.
-    configured_count: usize,
-    /// How many servers there are, as far as is known.
-    server_count: AtomicUsize,
-    /// The session with the one that leads and knows this node.
-    number: watch::Sender<Option<usize>>,
-    /// The highest that any server named.
-    term: AtomicU64,
+    node: Arc<NodeLock>,
+    /// True while there is a session with one that leads and knows this node.
+    registered: watch::Sender<bool>,
     /// What they said of each other.
     known: watch::Sender<Known>,
-    /// Sessions with servers of another block pool, until they are of this node's.
-    foreign: Mutex<BTreeSet<usize>>,
     /// Why this node can belong to no server it knows.
     failed: watch::Sender<Option<String>>,
 }
 
 impl Leader {
-    pub(crate) fn new(configured_count: usize) -> Self {
-        let (server_count, term) = (AtomicUsize::new(configured_count), AtomicU64::new(0));
-        let (number, known, failed) = (watch::Sender::default(), watch::Sender::default(), watch::Sender::default());
-        Self { configured_count, server_count, number, term, known, foreign: Mutex::default(), failed }
+    pub(crate) fn new(node: Arc<NodeLock>) -> Self {
+        let (registered, known, failed) =
+            (watch::Sender::default(), watch::Sender::default(), watch::Sender::default());
+        Self { node, registered, known, failed }
     }
 
-    /// There is a number while a server that leads knows this node.
-    pub(crate) fn number(&self) -> watch::Receiver<Option<usize>> {
-        self.number.subscribe()
+    /// Becomes true when a server that leads knows this node.
+    pub(crate) fn registered(&self) -> watch::Receiver<bool> {
+        self.registered.subscribe()
     }
 
     pub(crate) fn server_count(&self) -> usize {
-        self.server_count.load(Ordering::Relaxed)
+        self.node.with(|node| node.servers.count())
     }
 
     /// Becomes the reason when this node turns out to be another cluster's.
@@ -52,11 +44,12 @@ impl Leader {
     }
 
     pub(super) fn note_servers(&self, number: usize, orders: &Orders) {
-        let is_news = self.known.send_if_modified(|known| known.take(number, orders));
-        if is_news {
-            let count = self.known.borrow().member_count();
-            self.server_count.fetch_max(count, Ordering::Relaxed);
-        }
+        self.known.send_if_modified(|known| {
+            let news = self.node.with(|node| node.servers.hear(number, orders).then(|| node.servers.known().clone()));
+            let is_news = news.is_some();
+            *known = news.unwrap_or_else(|| std::mem::take(known));
+            is_news
+        });
     }
 
     /// This node can belong to no server it knows.
@@ -64,45 +57,27 @@ impl Leader {
         self.failed.send_replace(Some(reason));
     }
 
-    /// Notes whether the server of session `number` is of another block pool. True if it was so before.
-    pub(super) fn note_foreign(&self, number: usize, is_foreign: bool) -> bool {
-        let mut foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_foreign { !foreign.insert(number) } else { foreign.remove(&number) }
-    }
-
-    /// True if no server is left that may be of this node's block pool: all that the configuration names are of
-    /// another, and there is no session with one that joined them. A server among several may have lost its data and
-    /// begun a store anew.
-    pub(super) fn is_all_foreign(&self) -> bool {
-        let foreign = self.foreign.lock().unwrap_or_else(PoisonError::into_inner);
-        (0..self.configured_count).all(|number| foreign.contains(&number))
-            && self.known.borrow().sessions().all(|number| foreign.contains(&number))
-    }
-
     /// A session ended for good.
-    pub(crate) fn ended(&self, number: usize, forget: impl FnOnce(&mut Known)) {
-        self.note(number, false);
-        self.note_foreign(number, false);
+    pub(super) fn ended(&self, number: usize) {
         self.known.send_if_modified(|known| {
-            forget(known);
+            *known = self.node.with(|node| {
+                node.servers.end(number);
+                node.servers.known().clone()
+            });
             false
         });
+        self.note_registered();
     }
 
-    /// Notes whether the server of session `number` leads. True if it was so before.
-    pub(super) fn note(&self, number: usize, leads: bool) -> bool {
-        let mut before = false;
-        self.number.send_if_modified(|known| {
-            before = *known == Some(number);
-            *known = if leads { Some(number) } else { known.filter(|known| *known != number) };
-            before != leads
-        });
+    /// The server of session `number` cannot be reached, or does not know this node. True if it led before.
+    pub(super) fn lost(&self, number: usize) -> bool {
+        let before = self.node.with(|node| node.servers.note(number, false));
+        self.note_registered();
         before
     }
 
-    /// False for a server that does not know that another one was elected after it. One that is alone is always
-    /// believed: its log may have been put back from a copy.
-    pub(super) fn is_believed(&self, term: u64) -> bool {
-        self.server_count() == 1 || self.term.fetch_max(term, Ordering::Relaxed) <= term
+    /// Has those hear who wait for a server that leads.
+    pub(super) fn note_registered(&self) {
+        self.registered.send_modify(|registered| *registered = self.node.with(|node| node.servers.has_leader()));
     }
 }

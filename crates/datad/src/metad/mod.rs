@@ -4,14 +4,11 @@
 mod broken;
 mod catalogue;
 mod heartbeat;
-mod known;
 mod leader;
 mod registration;
 mod servers;
 mod session;
-mod standing;
 
-pub(crate) use known::Known;
 pub(crate) use leader::Leader;
 pub(crate) use registration::Registration;
 pub(crate) use servers::run;

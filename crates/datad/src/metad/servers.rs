@@ -4,8 +4,8 @@
 //! Promise: every member of the group hears this node, whether its configuration knows the member or not, so that any
 //! of them can lead from its first moment on. Who left is called no more, unless the configuration names it.
 
-use super::known::Known;
 use super::leader::Leader;
+use datanode::Known;
 use io::task::Owned;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) async fn run(
         for (id, (addr, number, session)) in gone {
             tracing::info!(id, addr, "the session with a metadata server ends: it left, or is reached otherwise");
             drop(session);
-            leader.ended(number, |known| known.forget(number));
+            leader.ended(number);
         }
         for (id, addr) in wanted {
             joined.entry(id).or_insert_with(|| {

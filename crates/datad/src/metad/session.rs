@@ -1,41 +1,22 @@
-//! The session with a metadata server: register, tell what is here, then a heartbeat about each second.
-//!
-//! ```text
-//!        ┌────────────── unknown, or no answer ──────────────┐
-//!        ▼                                                   │
-//!   register ──▶ catalogue, page by page ──▶ heartbeats ─────┘     a catalogue again every ten minutes
-//! ```
-//!
-//! Where there are several servers the node has a session with each, so that all know that it lives. What is here is
-//! told to the one that leads, all of it to one that leads anew; orders count from the leader alone, and from none that
-//! another one has followed.
+//! The session with a metadata server: register, tell what is here, then a heartbeat about each second. What comes next
+//! is decided by [`datanode::Session`].
 //!
 //! The node serves reads and writes all the while, whether the metadata server is there or not.
 
 use super::broken::Broken;
 use super::leader::Leader;
 use super::registration::Registration;
-use super::standing::Standing;
 use crate::admission::Admission;
 use crate::maintenance::Maintenance;
 use crate::replicas::Replicas;
+use datanode::session::{BATCH_WAIT, CALL_WAIT_OF_SEVERAL, CATALOGUE_EACH, HEARTBEAT_EACH};
+use datanode::{Attempts, Standing, Step};
 use rpc::CallError;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use types::{BlockId, Generation};
+use types::BlockId;
 use wire::node::{Deletion, Orders, REGISTER, RegisterResponse, Sender, Usage};
-
-/// Between heartbeats when nothing happens.
-pub(super) const HEARTBEAT_EACH: Duration = Duration::from_secs(1);
-/// What was put is told after so long, together with what is put meanwhile.
-const BATCH_WAIT: Duration = Duration::from_millis(50);
-const CATALOGUE_EACH: Duration = Duration::from_secs(600);
-/// After a failure: doubling from the first to the second.
-const RETRY_FIRST: Duration = Duration::from_millis(100);
-const RETRY_LAST: Duration = Duration::from_secs(5);
-/// One that comes back may lead within two seconds, and should know by then who lives.
-const RETRY_LAST_OF_SEVERAL: Duration = Duration::from_millis(800);
 
 pub(crate) struct Session {
     pub(crate) registration: Arc<Registration>,
@@ -52,11 +33,10 @@ pub(crate) struct Session {
     pub(crate) registered_addr: Mutex<String>,
 }
 
+/// Until a server of another block pool is tried again: its data may be put back.
+const FOREIGN_RETRY: Duration = Duration::from_secs(5);
 /// Between two errors about a server of another block pool.
 const COMPLAIN_EACH: Duration = Duration::from_secs(60);
-
-/// Where another server may lead, one that does not answer is not waited for as long.
-const CALL_WAIT_OF_SEVERAL: Duration = Duration::from_secs(15);
 
 /// `answers`: of all servers.
 pub(crate) fn call_options(server_count: usize, answers: rpc::AnswerRoom) -> rpc::ClientOptions {
@@ -76,19 +56,14 @@ impl Session {
 
     /// Runs until the task is dropped.
     pub(crate) async fn run(self) {
-        let mut retry = RETRY_FIRST;
-        let mut refused_since = None;
+        let mut attempts = Attempts::default();
         let mut complained = Duration::ZERO;
         loop {
-            let Err(broken) = self.serve(&mut retry).await else { continue };
-            let known = self.leader.note(self.number, false);
-            let since = match &broken {
-                Broken::InUse(_) => *refused_since.get_or_insert(self.replicas.now()),
-                _ => {
-                    refused_since = None;
-                    self.replicas.now()
-                }
-            };
+            let Err(broken) = self.serve(&mut attempts).await else { continue };
+            let known = self.leader.lost(self.number);
+            if !matches!(broken, Broken::InUse(_)) {
+                attempts.failed();
+            }
             match broken {
                 Broken::DiskFailed => {
                     tracing::info!("registering again, so that the replicas of a failed disk are replaced")
@@ -100,8 +75,11 @@ impl Session {
                 // Before the first election there is nothing to register with.
                 Broken::Call(CallError::Remote { class, .. }) if class == hdfs::exception::STANDBY => {}
                 Broken::Volume(foreign @ container::VolumeError::ForeignPool { .. }) => {
-                    let was_foreign = self.leader.note_foreign(self.number, true);
-                    if !self.leader.is_all_foreign() {
+                    let (was_foreign, is_all_foreign) = self
+                        .replicas
+                        .node
+                        .with(|node| (node.servers.note_foreign(self.number, true), node.servers.is_all_foreign()));
+                    if !is_all_foreign {
                         let now = self.replicas.now();
                         if !was_foreign || now >= complained + COMPLAIN_EACH {
                             complained = now;
@@ -112,13 +90,13 @@ impl Session {
                                  others, its data was lost. Stop it, and see its log. This node goes on with the others"
                             );
                         }
-                        tokio::time::sleep(RETRY_LAST).await;
+                        tokio::time::sleep(FOREIGN_RETRY).await;
                         continue;
                     }
                     tracing::error!(%foreign, metad = self.metad.addr(), "this datanode is another cluster's");
                     self.leader.fail(foreign.to_string());
                 }
-                Broken::InUse(reason) if self.replicas.now() < since + self.in_use_wait() => {
+                Broken::InUse(reason) if attempts.may_try_again(self.replicas.now(), self.in_use_wait()) => {
                     tracing::warn!(
                         reason = rpc::log_text(&reason),
                         metad = self.metad.addr(),
@@ -135,57 +113,42 @@ impl Session {
                 }
                 broken => tracing::warn!(reason = rpc::log_text(&broken), "the session with the metadata server broke"),
             }
-            tokio::time::sleep(retry).await;
-            retry = (retry * 2).min(if self.leader.server_count() > 1 { RETRY_LAST_OF_SEVERAL } else { RETRY_LAST });
+            tokio::time::sleep(attempts.wait(self.leader.server_count())).await;
         }
     }
 
     /// From registration to the first failure.
-    async fn serve(&self, retry: &mut Duration) -> Result<(), Broken> {
+    async fn serve(&self, attempts: &mut Attempts) -> Result<(), Broken> {
         let failed_disks = self.replicas.disks.failed_disks();
-        let mut standing = self.register().await?;
-        let mut catalogue_sent_at = self.greet(&mut standing).await?;
-        *retry = RETRY_FIRST;
+        let mut session = datanode::Session::new(self.number, self.register().await?, CATALOGUE_EACH);
+        self.tell_all_due(&mut session).await?;
+        attempts.succeeded();
         loop {
-            let now = self.heartbeat(standing, true).await?;
+            let now = self.heartbeat(session.standing(), true).await?;
             if self.replicas.disks.failed_disks() != failed_disks {
                 // Whoever leads compares what a node that registers has with what it should have.
                 return Err(Broken::DiskFailed);
             }
-            if now != standing {
-                standing = now;
-                catalogue_sent_at = self.greet(&mut standing).await?;
-            }
-            let leads = standing != Standing::Standby;
-            if leads
-                && (self.replicas.changes.overflowed() || self.replicas.now() >= catalogue_sent_at + CATALOGUE_EACH)
-            {
-                let now = self.catalogue(standing).await?;
-                catalogue_sent_at = self.replicas.now();
-                if now != standing {
-                    standing = now;
-                    catalogue_sent_at = self.greet(&mut standing).await?;
-                }
-            }
+            session.is_still(now);
+            let leads = self.tell_all_due(&mut session).await?;
             tokio::select! {
                 () = tokio::time::sleep(HEARTBEAT_EACH) => {}
-                () = self.replicas.changes.came(), if leads => tokio::time::sleep(BATCH_WAIT).await,
+                () = self.replicas.node.report_due(), if leads => tokio::time::sleep(BATCH_WAIT).await,
             }
         }
     }
 
-    /// The server knows the node. One that leads anew hears all that is here; tells when it did.
-    async fn greet(&self, standing: &mut Standing) -> Result<Duration, Broken> {
+    /// Tells all that is here, if that is due. Answers whether the server leads.
+    async fn tell_all_due(&self, session: &mut datanode::Session) -> Result<bool, Broken> {
         loop {
-            let leads = *standing != Standing::Standby;
-            // Before the catalogue: a large node must not wait minutes until it may be used.
-            self.leader.note(self.number, leads);
-            if leads {
-                self.replicas.damage.report_again(self.replicas.now());
-            }
-            let now = if leads { self.catalogue(*standing).await? } else { *standing };
-            if now == std::mem::replace(standing, now) {
-                return Ok(self.replicas.now());
+            match self.replicas.node.with(|node| node.next(session, self.replicas.now())) {
+                Step::Greet { .. } => self.leader.note_registered(),
+                Step::Catalogue => {
+                    if self.catalogue(session).await? {
+                        session.told_all(self.replicas.now());
+                    }
+                }
+                Step::Rest { leads } => return Ok(leads),
             }
         }
     }
@@ -203,7 +166,7 @@ impl Session {
             let disks = self.replicas.disks.clone();
             io::task::blocking(move || disks.join_pool(&block_pool)).await?;
         }
-        self.leader.note_foreign(self.number, false);
+        self.replicas.node.with(|node| node.servers.note_foreign(self.number, false));
         tracing::info!(%node, metad = self.metad.addr(), standby, "registered with the metadata server");
         let standing = Standing::of(standby, term);
         // Whoever waits for this node may use it from then on.
@@ -221,18 +184,15 @@ impl Session {
     }
 
     pub(super) fn obey(&self, orders: Orders) {
-        if orders.standby || !self.leader.is_believed(orders.term) {
-            return;
-        }
-        for Deletion { block, generation_at_most } in orders.delete {
-            self.replicas.order_away(BlockId(block), Generation(generation_at_most));
-        }
-        if orders.tell_all {
-            self.replicas.changes.overflow();
-            self.replicas.damage.report_again(self.replicas.now());
-        }
-        let Orders { copy, scrub, disk_balance, owners, .. } = orders;
-        self.maintenance.order(copy, scrub, disk_balance, owners);
+        // Replicas are deleted beside the heartbeats, from each disk that may have them.
+        let places = |delete: &Deletion| {
+            let disks = self.replicas.disks.to_delete_from(BlockId(delete.block));
+            let delete = *delete;
+            disks.into_iter().map(move |disk| (disk, delete))
+        };
+        let places: Vec<(usize, Deletion)> = orders.delete.iter().flat_map(places).collect();
+        let rest = self.replicas.node.with(|node| node.obey(self.replicas.now(), orders, places));
+        self.maintenance.order(rest);
     }
 
     pub(super) fn usage(&self) -> Usage {

@@ -123,7 +123,7 @@ impl Background {
     }
 
     async fn look(&mut self, info: &ReplicaInfo) -> Result<(), ReplicaError> {
-        while self.scrubber.is_running() || self.replicas.damage.is_full() {
+        while self.scrubber.is_running() || self.replicas.node.with(|node| node.damage.is_full()) {
             tokio::time::sleep(PAUSE_MAX).await;
         }
         let (block, mut len) = (info.identity.block, 0);
@@ -181,7 +181,7 @@ mod tests {
             disks::open(&[dir.to_owned()], &options).ok()
         });
         let disks = disks.expect("nobody has the directory for long");
-        Arc::new(Replicas::new(disks, io::SystemClock::new()))
+        Arc::new(Replicas::new(disks, 1, io::SystemClock::new()))
     }
 
     fn identity(index: u64) -> Identity {
@@ -218,7 +218,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(300));
             scrub.abort();
             assert!(runtime.block_on(scrub).is_err_and(|ended| ended.is_cancelled()), "it goes on for ever");
-            let bad = replicas.damage.report(replicas.now());
+            let bad = replicas.node.with(|node| node.damage.report(replicas.now()));
             if let [bad] = &bad[..] {
                 assert_eq!(bad.block, COUNT - 1);
                 assert!(life > 0, "in one life");

@@ -88,7 +88,7 @@ impl Scrubber {
 
     /// Reads one replica; true if it is damaged. `None`: the order does not stand any more.
     async fn look(&self, info: &ReplicaInfo, number: u64) -> Option<bool> {
-        while self.job.standing(number).is_some() && self.replicas.damage.is_full() {
+        while self.job.standing(number).is_some() && self.replicas.node.with(|node| node.damage.is_full()) {
             tokio::time::sleep(REPORT_WAIT).await;
         }
         self.job.rest(number, self.replicas.now(), info.len).await?;

@@ -4,8 +4,8 @@
 //! replica, as it is full or fails, is followed by another one; so is one that hangs, once it is given up. A panic
 //! refuses the replicas of its batch, and the thread goes on with those that wait.
 
-use crate::changes::Changes;
-use crate::replicas::report;
+use crate::node_lock::NodeLock;
+use crate::replicas::held;
 use bytes::Bytes;
 use container::{Advice, Identity, ReplicaError, ReplicaInfo, SmallPut};
 use disks::Disks;
@@ -78,7 +78,7 @@ pub(crate) struct Committer {
     disks: Disks,
     /// One for each disk.
     queues: Vec<Arc<Queue>>,
-    changes: Arc<Changes>,
+    node: Arc<NodeLock>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -98,14 +98,14 @@ struct Waiting {
 }
 
 impl Committer {
-    pub(crate) fn start(disks: &Disks, changes: &Arc<Changes>) -> std::io::Result<Self> {
+    pub(crate) fn start(disks: &Disks, node: &Arc<NodeLock>) -> std::io::Result<Self> {
         let queues = disks.disks().iter().map(|_| Arc::default()).collect();
-        let (disks, changes) = (disks.clone(), Arc::clone(changes));
-        let mut committer = Self { disks, queues, changes, threads: Vec::new() };
+        let (disks, node) = (disks.clone(), Arc::clone(node));
+        let mut committer = Self { disks, queues, node, threads: Vec::new() };
         for (disk, queue) in committer.disks.disks().iter().zip(&committer.queues) {
-            let (queue, volume, changes) = (Arc::clone(queue), disk.volume().clone(), Arc::clone(&committer.changes));
+            let (queue, volume, node) = (Arc::clone(queue), disk.volume().clone(), Arc::clone(&committer.node));
             let thread = io::task::thread("small writes", move || {
-                serve(&queue, &changes, |puts, synced| volume.put_batch(puts, synced));
+                serve(&queue, &node, |puts, synced| volume.put_batch(puts, synced));
             })?;
             committer.threads.push(thread);
         }
@@ -133,10 +133,10 @@ impl Committer {
         let volume = disk.volume();
         if !volume.is_small(job.data.len() as u64) {
             // It gets files of its own, and takes the disk for longer: nobody waits behind it.
-            let (volume, changes) = (volume.clone(), Arc::clone(&self.changes));
+            let (volume, node) = (volume.clone(), Arc::clone(&self.node));
             let put = move |_: &Disks| {
                 let outcome = volume.put_whole(&job.put(), job.synced).map_err(Refused::from);
-                note_outcome(&changes, &job, &outcome);
+                note_outcome(&node, &job, &outcome);
                 outcome
             };
             return self.disks.for_disk(at, put).await.unwrap_or_else(|hangs| Err(Refused::hangs(&hangs)));
@@ -200,14 +200,14 @@ impl Queue {
 }
 
 /// Puts what comes, batch by batch, until there will be no more.
-fn serve(queue: &Queue, changes: &Changes, put: impl Fn(&[SmallPut<'_>], bool) -> Vec<Result<(), ReplicaError>>) {
+fn serve(queue: &Queue, node: &NodeLock, put: impl Fn(&[SmallPut<'_>], bool) -> Vec<Result<(), ReplicaError>>) {
     while let Some(batch) = queue.take() {
-        commit(changes, batch, &queue.log_limit, &put);
+        commit(node, batch, &queue.log_limit, &put);
     }
 }
 
 fn commit(
-    changes: &Changes,
+    node: &NodeLock,
     batch: Vec<(Job, oneshot::Sender<Outcome>)>,
     limit: &LogLimit,
     put: impl Fn(&[SmallPut<'_>], bool) -> Vec<Result<(), ReplicaError>>,
@@ -224,17 +224,18 @@ fn commit(
         {
             tracing::info!(block = %job.identity.block, reason, passed_over, "a small replica was not put");
         }
-        note_outcome(changes, &job, &outcome);
+        note_outcome(node, &job, &outcome);
         let _nobody_waits = sender.send(outcome);
     }
 }
 
 /// The metadata server is to hear of it soon.
-fn note_outcome(changes: &Changes, job: &Job, outcome: &Outcome) {
+fn note_outcome(node: &NodeLock, job: &Job, outcome: &Outcome) {
     if outcome.is_ok() {
         let len = job.data.len() as u64;
         let state = ReplicaState::Finalized;
-        changes.put(report(&ReplicaInfo { identity: job.identity, len, visible_len: len, state, has_writer: false }));
+        let info = ReplicaInfo { identity: job.identity, len, visible_len: len, state, has_writer: false };
+        node.with(|node| node.was_put(&held(&info)));
     }
 }
 
@@ -256,11 +257,11 @@ mod tests {
 
     #[test]
     fn a_panic_refuses_its_batch_and_those_that_come_later_are_put() {
-        let (queue, changes) = (Arc::new(Queue::default()), Arc::new(Changes::default()));
+        let (queue, node) = (Arc::new(Queue::default()), Arc::new(NodeLock::new(1, 1)));
         let thread = {
-            let (queue, changes) = (Arc::clone(&queue), Arc::clone(&changes));
+            let (queue, node) = (Arc::clone(&queue), Arc::clone(&node));
             io::task::thread("small writes", move || {
-                serve(&queue, &changes, |puts, _| {
+                serve(&queue, &node, |puts, _| {
                     assert!(puts.iter().all(|put| put.identity.block != BlockId(13)), "on purpose");
                     puts.iter().map(|_| Ok(())).collect()
                 });

@@ -21,7 +21,7 @@ pub(crate) struct SmallWrites {
 impl SmallWrites {
     /// Starts the threads that put replicas.
     pub(crate) fn start(service: Arc<DataService>) -> Result<Self> {
-        let committer = Committer::start(&service.replicas.disks, &service.replicas.changes)?;
+        let committer = Committer::start(&service.replicas.disks, &service.replicas.node)?;
         let connect_time_max = Duration::from_millis(service.limits.connect_ms);
         let connection_count_max = service.limits.connection_count_max;
         let options =

@@ -221,7 +221,7 @@ fn open(
     let opened = service.patiently(begin, ReplicaError::is_momentary);
     if opened.as_ref().is_err_and(ReplicaError::is_disk_full) {
         // Who is refused now asks the metadata server for another node, and if there is none, it is to know why.
-        if !service.replicas.changes.report_within(TELL_WAIT) {
+        if !service.replicas.node.report_within(TELL_WAIT) {
             tracing::debug!("the metadata server has not acknowledged yet that there is no space");
         }
     }

@@ -80,7 +80,8 @@ impl Client {
         let (sim, host) = (world.sim.clone(), World::client_host(number));
         let name = format!("client{number}_{life}");
         let calls = Cell::new((life << 16) as i32);
-        let (leader, loses_answers, stock, connections) = Default::default();
+        let (leader, loses_answers, stock) = Default::default();
+        let connections = RequestConnections::of_client();
         Rc::new(Self { world, sim, host, name, number, leader, calls, loses_answers, stock, connections })
     }
 

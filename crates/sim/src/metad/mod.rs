@@ -13,7 +13,7 @@ mod writing;
 use crate::executor::Sim;
 use crate::world::World;
 use calls::Answered;
-use lead::{Cluster, ReportedReplica, Shortage};
+use lead::{Cluster, Shortage};
 use metad::{Inspection, RowsNow, Server};
 use namespace::BlockView;
 use std::cell::RefCell;
@@ -133,10 +133,4 @@ impl Metad {
             joined.for_each(|(id, pipeline)| self.sim.say(|| format!("{id}: {pipeline:?}")));
         });
     }
-}
-
-pub(crate) fn told(info: &crate::volume::Info) -> ReportedReplica {
-    let crate::platter::Identity { block, generation, file, home } = info.identity;
-    let finalized = info.state == types::ReplicaState::Finalized;
-    ReportedReplica { block, generation, len: info.len as u64, file, home, finalized }
 }

@@ -238,7 +238,7 @@ pub(super) async fn called(stage: Rc<Stage>) -> Told {
     let ways = [stage.chance(FIRSTS), stage.chance(FIRSTS)];
     stage.sim.say(|| format!("the first node: {ways:?}"));
     stage.stand_in(SCRIPTED, move |line| first(line, ways));
-    let connections = RequestConnections::default();
+    let connections = RequestConnections::of_client();
     let (one, two) = (outgoing(&stage, &[1, 2], false).0, outgoing(&stage, &[1, 2], true).0);
     let ask = |outgoing| connections.call(&stage.world, (host(), SCRIPTED), outgoing);
     // The first comes first, on one connection.

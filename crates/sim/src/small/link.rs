@@ -13,8 +13,8 @@ use types::endpoint::{Endpoint, Loss, RequestEndpoint};
 use wire::small::SmallAnswer;
 use xfer::small::{Caller, CallerLimits, OutgoingRequest};
 
-/// As the client and the datanode are set up.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// As the client is set up.
+const CLIENT_CONNECT_MAX: Duration = Duration::from_secs(10);
 
 type Waiter = OnceSender<Result<SmallAnswer, Loss>>;
 
@@ -128,8 +128,8 @@ impl<E: Endpoint> Driven<E> {
 }
 
 /// The connections of one process to all datanodes.
-#[derive(Default)]
 pub(crate) struct RequestConnections {
+    connect_max: Duration,
     limits: CallerLimits,
     places: RefCell<BTreeMap<usize, Rc<Driven<Caller<Waiter>>>>>,
 }
@@ -137,7 +137,12 @@ pub(crate) struct RequestConnections {
 impl RequestConnections {
     /// Those of a datanode to the others.
     pub(super) fn of_targets() -> Self {
-        Self { limits: CallerLimits::of_targets(), ..Self::default() }
+        let connect_max = xfer::write::Limits::DEFAULT.connect;
+        Self { connect_max, limits: CallerLimits::of_targets(), places: RefCell::default() }
+    }
+
+    pub(crate) fn of_client() -> Self {
+        Self { connect_max: CLIENT_CONNECT_MAX, limits: CallerLimits::default(), places: RefCell::default() }
     }
 
     /// Sends a request to a datanode, as `io::request_connections` does it.
@@ -166,7 +171,7 @@ impl RequestConnections {
         from: HostId,
         number: usize,
     ) -> Result<Rc<Driven<Caller<Waiter>>>, Loss> {
-        let dialed = world.dial(from, number, CONNECT_MAX, Datanode::serve_small).await;
+        let dialed = world.dial(from, number, self.connect_max, Datanode::serve_small).await;
         let socket = dialed.map_err(|error| Loss::Unsent(format!("{error:?}")))?;
         // Somebody else may have connected meanwhile: their connection ends when it is idle.
         let link = Driven::new(&world.sim, |now| Caller::new(now, &self.limits));

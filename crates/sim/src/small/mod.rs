@@ -20,6 +20,7 @@ use types::{BlockId, FileId, FsPath, Generation, NodeId};
 use wire::BlockScope;
 use wire::small::{SmallAnswer, SmallWrite};
 use xfer::memory::{Held, Memory};
+use xfer::read::Limits;
 use xfer::small::stock::{Leased, Wish, sure_until};
 use xfer::small::{
     ATTEMPT_COUNT_MAX, Checked, Fanout, LATE_MAX, OutgoingRequest, Request, Server, ServerLimits, Verdict, batch,
@@ -28,8 +29,6 @@ use xfer::writer::{Packer, Plan};
 
 pub(crate) use link::RequestConnections;
 
-/// As a datanode is set up.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// All that the requests of a datanode may take: more than they ever do.
 const MEMORY_LEN: u64 = 16 << 20;
 
@@ -107,7 +106,8 @@ impl Datanode {
     /// Serves one connection.
     pub(super) fn serve_small(self: Rc<Self>, socket: Socket) {
         let memory = self.small.memory.clone();
-        let driven = Driven::new(&self.sim, |now| Server::new(now, memory, ServerLimits::new(PATIENCE), &[]));
+        let driven =
+            Driven::new(&self.sim, |now| Server::new(now, memory, ServerLimits::new(Limits::READER.word), &[]));
         let (sim, host) = (self.sim.clone(), World::node_host(self.number));
         sim.clone().spawn(host, async move {
             let begin = |request: Request<Taken>| {

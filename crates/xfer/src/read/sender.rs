@@ -15,6 +15,7 @@ use super::verdict;
 use crate::answer::{self, Awaiting, Refusal, success};
 use crate::fault::Fault;
 use crate::request::encode;
+use crate::write;
 use hdfs::proto::{self, BlockConstructionStage as Stage};
 use std::ops::Range;
 use std::time::Duration;
@@ -29,6 +30,13 @@ pub struct Limits {
     pub packet: Duration,
     /// Over its last word, from the last packet on.
     pub word: Duration,
+}
+
+impl Limits {
+    /// Of a reader. Hadoop: `dfs.datanode.socket.write.timeout`, and a minute to say how it went.
+    pub const READER: Self = Self { packet: Duration::from_secs(480), word: Duration::from_secs(60) };
+    /// Of a node that gets a copy: as the next one of a chain.
+    pub const COPY: Self = Self { packet: write::Limits::DEFAULT.below_silent, word: write::Limits::DEFAULT.setup };
 }
 
 /// What is to be done next.

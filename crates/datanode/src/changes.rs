@@ -1,14 +1,11 @@
-//! What changed on this node since metad last heard: put, deleted, left behind by a broken chain.
+//! What changed on this node since the metadata server last heard: put, deleted, left behind by a broken chain.
 
-use crate::heartbeat_progress::HeartbeatProgress;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
 use types::BlockId;
 use wire::node::{PAGE_COUNT_MAX, Replica};
 
-/// Changes kept while metad cannot be reached. With more, a full catalogue is as short.
+/// Changes kept while no metadata server can be reached. With more, a full catalogue is as short.
 const CHANGE_COUNT_MAX: usize = 10 * PAGE_COUNT_MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,13 +17,6 @@ enum Change {
 /// At most one change a block: the last one counts.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    waiting: Mutex<Waiting>,
-    came: Notify,
-    heartbeats: HeartbeatProgress,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
     by_block: BTreeMap<BlockId, Change>,
     /// Left open by a broken chain, and when.
     left: BTreeMap<BlockId, Duration>,
@@ -43,91 +33,63 @@ pub(crate) struct Batch {
 }
 
 impl Changes {
-    /// Has the next heartbeat begin soon.
-    pub(crate) fn report_soon(&self) {
-        self.came.notify_one();
-    }
-
-    /// Returns when there is something that should be told soon.
-    pub(crate) async fn came(&self) {
-        self.came.notified().await;
-    }
-
-    /// How far the metadata server has heard of this node.
-    pub(crate) fn heartbeats(&self) -> &HeartbeatProgress {
-        &self.heartbeats
-    }
-
-    /// Has the metadata server hear now what is so now, but waits no longer than `most`; true if it has. Blocks.
-    pub(crate) fn report_within(&self, most: Duration) -> bool {
-        let before = self.heartbeats.begun(); // the one that is called for now may be over before this thread goes on
-        self.report_soon();
-        self.heartbeats.wait(before, most)
-    }
-
-    pub(crate) fn put(&self, replica: Replica) {
+    pub(crate) fn put(&mut self, replica: Replica) {
         self.add(replica.block_id(), Change::Put(replica), true);
-        self.report_soon();
     }
 
-    pub(crate) fn deleted(&self, block: BlockId) {
+    pub(crate) fn deleted(&mut self, block: BlockId) {
         self.add(block, Change::Deleted, true);
     }
 
     /// A chain broke off at the time `now` and left the block open.
-    pub(crate) fn left(&self, block: BlockId, now: Duration) {
-        let mut waiting = self.lock();
-        if waiting.left.len() >= CHANGE_COUNT_MAX {
-            waiting.overflowed = true;
-            waiting.left.clear();
+    pub(crate) fn left(&mut self, block: BlockId, now: Duration) {
+        if self.left.len() >= CHANGE_COUNT_MAX {
+            self.overflowed = true;
+            self.left.clear();
         }
-        waiting.left.insert(block, now);
+        self.left.insert(block, now);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, block: BlockId, change: Change, newer: bool) {
-        let mut waiting = self.lock();
-        if waiting.by_block.len() >= CHANGE_COUNT_MAX {
-            waiting.overflowed = true;
-            waiting.by_block.clear();
+    fn add(&mut self, block: BlockId, change: Change, newer: bool) {
+        if self.by_block.len() >= CHANGE_COUNT_MAX {
+            self.overflowed = true;
+            self.by_block.clear();
         }
-        waiting.left.remove(&block);
+        self.left.remove(&block);
         if newer {
-            waiting.by_block.insert(block, change);
+            self.by_block.insert(block, change);
         } else {
-            waiting.by_block.entry(block).or_insert(change);
+            self.by_block.entry(block).or_insert(change);
         }
     }
 
     /// Takes what waits, as much as one message may carry, and what was left open at `left_until` or before.
-    pub(crate) fn take(&self, left_until: Option<Duration>) -> Batch {
-        let mut waiting = self.lock();
+    pub(crate) fn take(&mut self, left_until: Option<Duration>) -> Batch {
         let mut batch = Batch::default();
         if let Some(until) = left_until {
-            let due = waiting.left.iter().filter(|(_, since)| **since <= until).map(|(block, _)| *block);
+            let due = self.left.iter().filter(|(_, since)| **since <= until).map(|(block, _)| *block);
             batch.left = due.take(PAGE_COUNT_MAX).collect();
             for block in &batch.left {
-                waiting.left.remove(block);
+                self.left.remove(block);
             }
         }
         for _ in 0..PAGE_COUNT_MAX {
-            match waiting.by_block.pop_first() {
+            match self.by_block.pop_first() {
                 Some((_, Change::Put(replica))) => batch.put.push(replica),
                 Some((block, Change::Deleted)) => batch.deleted.push(block.0),
                 None => break,
             }
         }
-        if !waiting.by_block.is_empty() {
-            self.came.notify_one();
-        }
         batch
     }
 
-    /// Metad did not answer: what it was told waits again, unless something newer is known of the block.
-    pub(crate) fn give_back(&self, batch: Batch) {
+    /// A heartbeat is to carry the rest.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.by_block.is_empty()
+    }
+
+    /// The metadata server did not answer: what it was told waits again, unless something newer is known of the block.
+    pub(crate) fn give_back(&mut self, batch: Batch) {
         let put = batch.put.into_iter().map(|replica| (replica.block_id(), Change::Put(replica)));
         let deleted = batch.deleted.into_iter().map(|block| (BlockId(block), Change::Deleted));
         for (block, change) in put.chain(deleted) {
@@ -138,15 +100,19 @@ impl Changes {
         }
     }
 
-    /// Only a catalogue tells all: it is to be sent soon.
-    pub(crate) fn overflow(&self) {
-        self.lock().overflowed = true;
-        self.came.notify_one();
+    /// Only a catalogue tells all.
+    pub(crate) fn overflow(&mut self) {
+        self.overflowed = true;
     }
 
     /// Whether changes were dropped, so that only a catalogue tells all; asked once.
-    pub(crate) fn overflowed(&self) -> bool {
-        std::mem::take(&mut self.lock().overflowed)
+    pub(crate) fn take_overflowed(&mut self) -> bool {
+        std::mem::take(&mut self.overflowed)
+    }
+
+    pub(crate) fn check(&self) {
+        assert!(self.by_block.len() <= CHANGE_COUNT_MAX, "changes beyond the limit are left to a catalogue");
+        assert!(self.left.len() <= CHANGE_COUNT_MAX, "what was left open beyond the limit is left to a catalogue");
     }
 }
 
@@ -160,7 +126,7 @@ mod tests {
 
     #[test]
     fn an_unanswered_heartbeat_does_not_undo_what_came_since() {
-        let changes = Changes::default();
+        let mut changes = Changes::default();
         changes.put(replica(1, 1));
         changes.put(replica(2, 1));
         changes.left(BlockId(3), Duration::from_secs(5));
@@ -179,11 +145,12 @@ mod tests {
 
     #[test]
     fn a_long_silence_ends_with_a_catalogue() {
-        let changes = Changes::default();
+        let mut changes = Changes::default();
         for block in 0..=CHANGE_COUNT_MAX as u64 {
             changes.put(replica(block, 1));
         }
+        changes.check();
         assert_eq!(changes.take(None).put.len(), 1);
-        assert!(changes.overflowed() && !changes.overflowed());
+        assert!(changes.take_overflowed() && !changes.take_overflowed());
     }
 }

@@ -3,8 +3,7 @@
 //! Promise: each is told until the metadata server that leads has answered, and for some seconds more; to one that
 //! leads anew, again.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use types::BlockId;
 use wire::node::Replica;
@@ -15,8 +14,8 @@ const REPORTED_FOR: Duration = Duration::from_secs(5);
 const REPORT_COUNT_MAX: usize = 1000;
 
 #[derive(Debug, Default)]
-pub(crate) struct Damage {
-    known: Mutex<VecDeque<Bad>>,
+pub struct Damage {
+    known: VecDeque<Bad>,
 }
 
 /// A damaged replica: since when it is known, and whether the metadata server has acknowledged the report.
@@ -29,51 +28,52 @@ struct Bad {
 
 impl Damage {
     /// For the heartbeat.
-    pub(crate) fn report(&self, now: Duration) -> Vec<Replica> {
+    pub fn report(&self, now: Duration) -> Vec<Replica> {
         let old = |at: Duration| now.saturating_sub(at) > REPORTED_FOR;
-        self.lock().iter().filter(|bad| !bad.is_acknowledged || !old(bad.at)).map(|bad| bad.replica).collect()
+        self.known.iter().filter(|bad| !bad.is_acknowledged || !old(bad.at)).map(|bad| bad.replica).collect()
+    }
+
+    /// So many damaged replicas are to be reported that others should be found later.
+    pub fn is_full(&self) -> bool {
+        self.known.iter().filter(|bad| !bad.is_acknowledged).count() >= REPORT_COUNT_MAX / 2
     }
 
     /// The metadata server that leads has heard a report.
-    pub(crate) fn acknowledge(&self, bad: &[Replica]) {
-        for known in &mut *self.lock() {
+    pub(crate) fn acknowledge(&mut self, bad: &[Replica]) {
+        for known in &mut self.known {
             known.is_acknowledged |= bad.contains(&known.replica);
         }
     }
 
     /// Another metadata server leads, or this one has lost what it knew: it is to hear of all damage that is known.
-    pub(crate) fn report_again(&self, now: Duration) {
-        for known in &mut *self.lock() {
+    pub(crate) fn report_again(&mut self, now: Duration) {
+        for known in &mut self.known {
             (known.is_acknowledged, known.at) = (false, now);
         }
     }
 
-    /// So many damaged replicas are to be reported that others should be found later.
-    pub(crate) fn is_full(&self) -> bool {
-        self.lock().iter().filter(|bad| !bad.is_acknowledged).count() >= REPORT_COUNT_MAX / 2
-    }
-
     /// A replica of this node was found damaged: the metadata server is to hear of it.
-    pub(crate) fn found(&self, now: Duration, replica: Replica) {
-        let mut known = self.lock();
-        known.retain(|known| known.replica.block != replica.block);
-        if known.len() >= REPORT_COUNT_MAX {
+    pub(crate) fn found(&mut self, now: Duration, replica: Replica) {
+        self.forget(replica.block_id());
+        if self.known.len() >= REPORT_COUNT_MAX {
             // One that was reported already, if there is one.
-            let at = known.iter().position(|bad| bad.is_acknowledged).unwrap_or(0);
-            known.remove(at);
+            let at = self.known.iter().position(|bad| bad.is_acknowledged).unwrap_or(0);
+            self.known.remove(at);
         }
-        known.push_back(Bad { at: now, replica, is_acknowledged: false });
-        assert!(known.len() <= REPORT_COUNT_MAX, "no more damage is known than can be reported");
+        self.known.push_back(Bad { at: now, replica, is_acknowledged: false });
+        assert!(self.known.len() <= REPORT_COUNT_MAX, "no more damage is known than can be reported");
     }
 
     /// A damaged replica is no more: it was deleted, a good copy has its place, or it reads well again. A metadata
     /// server that had a report of it once more would believe that.
-    pub(crate) fn forget(&self, block: BlockId) {
-        self.lock().retain(|known| known.replica.block != block.0);
+    pub(crate) fn forget(&mut self, block: BlockId) {
+        self.known.retain(|known| known.replica.block != block.0);
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Bad>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn check(&self) {
+        let blocks: BTreeSet<u64> = self.known.iter().map(|bad| bad.replica.block).collect();
+        assert_eq!(blocks.len(), self.known.len(), "a block has one report of damage");
+        assert!(self.known.len() <= REPORT_COUNT_MAX, "no more damage is known than can be reported");
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
     /// A leader forgets with its memory, and a scrub that the next one takes up would call the damage repaired.
     #[test]
     fn the_next_leader_hears_of_damage_too() {
-        let damage = Damage::default();
+        let mut damage = Damage::default();
         let (at, replica) = (Duration::from_secs(100), Replica { block: 7, ..Replica::default() });
         damage.found(at, replica);
         assert_eq!(damage.report(at + REPORTED_FOR * 2), [replica], "nobody has heard of it");
@@ -96,5 +96,18 @@ mod tests {
         damage.forget(BlockId(7));
         damage.report_again(at + REPORTED_FOR * 10);
         assert_eq!(damage.report(at + REPORTED_FOR * 10), []);
+    }
+
+    #[test]
+    fn what_nobody_has_heard_of_is_kept_before_what_was_acknowledged() {
+        let mut damage = Damage::default();
+        let replica = |block: u64| Replica { block, ..Replica::default() };
+        (0..REPORT_COUNT_MAX as u64).for_each(|block| damage.found(Duration::ZERO, replica(block)));
+        assert!(damage.is_full());
+        damage.acknowledge(&[replica(500)]);
+        damage.found(Duration::from_secs(1), replica(5000));
+        damage.check();
+        let told = damage.report(Duration::from_secs(1));
+        assert!(told.contains(&replica(0)) && told.contains(&replica(5000)) && !told.contains(&replica(500)));
     }
 }

@@ -7,7 +7,7 @@ use wire::node::Orders;
 const MEMBER_COUNT_MAX: usize = 32;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Known {
+pub struct Known {
     /// Which member is at the other end of a session.
     ids: BTreeMap<usize, u64>,
     /// Where each member is.
@@ -34,13 +34,13 @@ impl Known {
     }
 
     /// Members that none of the configured sessions reaches.
-    pub(super) fn others(&self, configured: &[String]) -> BTreeMap<u64, String> {
+    pub fn others(&self, configured: &[String]) -> BTreeMap<u64, String> {
         let reached: BTreeSet<u64> = self.ids.range(..configured.len()).map(|(_, id)| *id).collect();
         let others = self.members.iter().filter(|(id, addr)| !reached.contains(id) && !configured.contains(addr));
         others.map(|(id, addr)| (*id, addr.clone())).collect()
     }
 
-    pub(crate) fn addrs(&self) -> impl Iterator<Item = String> {
+    pub fn addrs(&self) -> impl Iterator<Item = String> {
         self.members.values().cloned()
     }
 
@@ -53,7 +53,7 @@ impl Known {
         self.ids.keys().copied()
     }
 
-    pub(super) fn forget(&mut self, number: usize) {
+    pub(crate) fn forget(&mut self, number: usize) {
         self.ids.remove(&number);
     }
 }
