@@ -115,6 +115,8 @@ pub(crate) struct Stored {
     /// As it is after a loss of power, if no change made it; `None`: the names themselves were never synced.
     durable: Option<Image>,
     changes: Vec<Change>,
+    /// So many of them were synced before the names were: they are there if the names are.
+    synced_count: usize,
     /// A sync of it failed: what was not on disk then may never come there, though every process sees it.
     doubtful: bool,
     /// A sync was believed all the same.
@@ -128,6 +130,7 @@ impl Stored {
             now,
             durable: None,
             changes: vec![Change::Header(identity, stage, (0, 0))],
+            synced_count: 0,
             doubtful: false,
             falsely_durable: false,
         }
@@ -196,11 +199,12 @@ impl Stored {
             }
             None => {
                 // Bytes without a name: they count once the name is synced, so they stay in the list.
+                self.synced_count = self.changes.len();
                 self.changes.extend(rest);
                 return;
             }
         }
-        self.changes = rest;
+        (self.changes, self.synced_count) = (rest, 0);
     }
 
     /// As [`Self::synced`], for the data file alone.
@@ -241,7 +245,12 @@ impl Stored {
         });
         // Sometimes nearly all was written back, sometimes nearly nothing.
         let luck = 1 + random.below(4);
-        for change in std::mem::take(&mut self.changes) {
+        let synced_count = std::mem::take(&mut self.synced_count);
+        for (place, change) in std::mem::take(&mut self.changes).into_iter().enumerate() {
+            if place < synced_count {
+                image.apply(&change);
+                continue;
+            }
             if random.below(luck + 1) == 0 {
                 continue;
             }
