@@ -280,6 +280,12 @@ impl Sim {
         self.inner.ready.pop(&mut self.inner.random.borrow_mut())
     }
 
+    /// Fails a run that goes on without time.
+    fn count_step(&self) {
+        self.inner.polls.set(self.inner.polls.get() + 1);
+        assert!(self.inner.polls.get() < POLLS_MAX, "the run goes round in a circle at {:?}", self.now());
+    }
+
     fn poll(&self, id: u64) {
         let owner = self.inner.tasks.borrow().get(&id).map(|task| task.owner);
         if let Some(owner) = owner
@@ -293,8 +299,7 @@ impl Sim {
         });
         let Some((mut future, waker, owner)) = taken else { return };
         self.inner.running.set(owner);
-        self.inner.polls.set(self.inner.polls.get() + 1);
-        assert!(self.inner.polls.get() < POLLS_MAX, "the run goes round in a circle at {:?}", self.now());
+        self.count_step();
         self.note(self.now().as_nanos() as u64);
         self.note(id);
         let waker = Waker::from(waker);
@@ -384,6 +389,8 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         if self.sim.now() >= self.time {
+            // Whoever finds time passed again and again never comes to wait.
+            self.sim.count_step();
             return Poll::Ready(());
         }
         let key = match self.key {

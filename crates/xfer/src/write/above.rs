@@ -26,6 +26,7 @@ pub struct Above {
     answered: bool,
     /// When something last left.
     last_sent: Duration,
+    is_closed: bool,
 }
 
 impl Above {
@@ -33,7 +34,7 @@ impl Above {
     pub const ACKS_LEN_MAX: usize = 64 << 10;
 
     pub fn new(takes_keepalives: bool, now: Duration) -> Self {
-        Self { takes_keepalives, out: Vec::new(), answered: false, last_sent: now }
+        Self { takes_keepalives, out: Vec::new(), answered: false, last_sent: now, is_closed: false }
     }
 
     pub fn takes_keepalives(&self) -> bool {
@@ -72,11 +73,13 @@ impl Above {
     /// Nobody is there any more.
     pub fn on_closed(&mut self) {
         self.out.clear();
+        self.is_closed = true;
     }
 
     /// When a keepalive is due for those who wait for this node.
     pub(super) fn keepalive_due(&self, limits: &Limits) -> Option<Duration> {
-        let may = self.takes_keepalives && self.out.is_empty() && !mutation::is(Mutation::NoKeepalives);
+        let is_read = self.takes_keepalives && !self.is_closed && !mutation::is(Mutation::NoKeepalives);
+        let may = is_read && self.out.is_empty();
         may.then(|| self.last_sent + limits.keepalive_interval)
     }
 
@@ -112,6 +115,18 @@ impl Above {
 mod tests {
     use super::*;
     use crate::answer::{LEN_MAX, TEXT_LEN_MAX};
+
+    /// A stream goes on for a while without those above. A keepalive that nobody takes would be due at once again.
+    #[test]
+    fn nobody_who_has_gone_is_to_hear_that_this_node_lives() {
+        let limits = Limits { keepalive_interval: Duration::from_millis(500), ..Limits::default() };
+        let mut above = Above::new(true, Duration::ZERO);
+        assert_eq!(above.keepalive_due(&limits), Some(limits.keepalive_interval));
+        above.on_closed();
+        assert_eq!(above.keepalive_due(&limits), None);
+        above.put_keepalive(Duration::from_secs(9), &limits);
+        assert!(above.out().is_empty());
+    }
 
     /// A client may name a node with a megabyte, and take no byte of the answer that repeats it.
     #[test]
