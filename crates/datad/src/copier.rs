@@ -203,7 +203,11 @@ impl Copier {
         if let Err(error) = disks.verify(block) {
             // What says nothing of the copy, such as too many open files, must not cost it.
             if error.is_damage() {
-                let _gone = disks.delete(block, identity.generation);
+                let is_gone = disks.delete(block, identity.generation);
+                if is_gone.is_ok_and(|is_gone| is_gone) {
+                    // Also that what it was to replace is damaged is no news any more.
+                    self.replicas.node.with(|node| node.was_deleted(block));
+                }
             }
             return Err(CopyError::Own(format!("the copy does not read back as it was written: {error}")));
         }

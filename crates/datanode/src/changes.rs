@@ -21,6 +21,8 @@ pub(crate) struct Changes {
     /// Left open by a broken chain, and when.
     left: BTreeMap<BlockId, Duration>,
     overflowed: bool,
+    /// Counts what was taken to be told.
+    taken_count: u64,
 }
 
 /// What one heartbeat carries.
@@ -30,6 +32,14 @@ pub(crate) struct Batch {
     pub(crate) deleted: Vec<u64>,
     /// Left open long enough ago; somebody may have taken one up since.
     pub(crate) left: Vec<BlockId>,
+    /// Which it is, of those that carry changes.
+    pub(crate) number: u64,
+}
+
+impl Batch {
+    fn has_changes(&self) -> bool {
+        !self.put.is_empty() || !self.deleted.is_empty()
+    }
 }
 
 impl Changes {
@@ -55,8 +65,8 @@ impl Changes {
             self.overflowed = true;
             self.by_block.clear();
         }
-        self.left.remove(&block);
         if newer {
+            self.left.remove(&block);
             self.by_block.insert(block, change);
         } else {
             self.by_block.entry(block).or_insert(change);
@@ -80,6 +90,8 @@ impl Changes {
                 None => break,
             }
         }
+        self.taken_count += u64::from(batch.has_changes());
+        batch.number = self.taken_count;
         batch
     }
 
@@ -89,7 +101,13 @@ impl Changes {
     }
 
     /// The metadata server did not answer: what it was told waits again, unless something newer is known of the block.
-    pub(crate) fn give_back(&mut self, batch: Batch) {
+    /// If other changes were told meanwhile, in another session, these may be older than what was told there: only a
+    /// catalogue says how things are.
+    pub(crate) fn give_back(&mut self, mut batch: Batch) {
+        if batch.has_changes() && batch.number < self.taken_count {
+            (batch.put, batch.deleted) = Default::default();
+            self.overflow();
+        }
         let put = batch.put.into_iter().map(|replica| (replica.block_id(), Change::Put(replica)));
         let deleted = batch.deleted.into_iter().map(|block| (BlockId(block), Change::Deleted));
         for (block, change) in put.chain(deleted) {
@@ -139,8 +157,30 @@ mod tests {
         changes.put(replica(4, 2));
         let again = changes.take(Some(Duration::from_secs(9)));
         let put = vec![replica(2, 1), replica(3, 2), replica(4, 2)];
-        assert_eq!(again, Batch { put, deleted: vec![1], left: vec![BlockId(3)] });
-        assert_eq!(changes.take(None), Batch::default());
+        assert_eq!((again.put, again.deleted, again.left), (put, vec![1], vec![BlockId(3)]));
+        assert!(!changes.is_waiting());
+    }
+
+    /// The first session's server hangs; the second one's leads meanwhile, and heard that the block is gone.
+    #[test]
+    fn old_news_are_not_told_after_newer_ones() {
+        let mut changes = Changes::default();
+        changes.put(replica(1, 1));
+        let first = changes.take(None);
+        changes.deleted(BlockId(1));
+        assert_eq!(changes.take(None).deleted, [1]);
+        changes.give_back(first);
+        assert!(!changes.is_waiting() && changes.take_overflowed());
+    }
+
+    #[test]
+    fn what_was_left_open_since_is_not_forgotten_for_old_news() {
+        let mut changes = Changes::default();
+        changes.put(replica(3, 1));
+        let sent = changes.take(None);
+        changes.left(BlockId(3), Duration::ZERO);
+        changes.give_back(sent);
+        assert_eq!(changes.take(Some(Duration::ZERO)).left, [BlockId(3)]);
     }
 
     #[test]

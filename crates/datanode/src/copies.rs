@@ -74,8 +74,8 @@ impl Copies {
 
     /// Another worker is to begin for what waits, beside `held_up_count` that wait themselves: its number.
     pub fn begin(&mut self, count_max: usize, held_up_count: usize) -> Option<u64> {
-        let count = self.workers.len();
-        if count >= count_max.max(1) + held_up_count || count >= self.waiting.len() + held_up_count {
+        let free_count = self.workers.values().filter(|work| work.is_none()).count();
+        if self.workers.len() >= count_max.max(1) + held_up_count || free_count >= self.waiting.len() {
             return None;
         }
         self.begun_count += 1;
@@ -215,6 +215,15 @@ mod tests {
         assert!(copies.take(first, false).is_some() && copies.finish(first) && copies.take(first, false).is_none());
         copies.check();
         assert_eq!(copies.under_way().count() + copies.known_count(), 0);
+    }
+
+    #[test]
+    fn an_order_does_not_wait_for_a_slow_copy_while_there_is_a_place() {
+        let mut copies = copies(&[1]);
+        let first = copies.begin(4, 0).unwrap();
+        copies.take(first, false);
+        copies.order(order(2));
+        assert!(copies.begin(4, 0).is_some() && copies.begin(4, 0).is_none());
     }
 
     /// Its disk was given up: what it says when it comes back counts for nothing, as another has its order.

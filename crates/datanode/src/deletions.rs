@@ -29,6 +29,8 @@ struct Queue {
     waiting: BTreeMap<BlockId, Generation>,
     /// Being deleted at this moment.
     in_hand: BTreeMap<BlockId, Generation>,
+    /// What is in hand was ordered by a leader of before: it does not wait again.
+    is_void: bool,
 }
 
 impl Deletions {
@@ -54,6 +56,15 @@ impl Deletions {
         self.queues.iter_mut().for_each(|queue| _ = queue.waiting.remove(&block));
     }
 
+    /// Another server leads. Whom the one before asked about other replicas may be gone by now, so that what waits could
+    /// be the last copy: the new leader knows by the catalogue what is here, and orders for itself.
+    pub(crate) fn withdraw_all(&mut self) {
+        for queue in &mut self.queues {
+            queue.waiting.clear();
+            queue.is_void = true;
+        }
+    }
+
     /// Whether a replica of this generation is to go, or just goes.
     pub fn is_ordered(&self, block: BlockId, generation: Generation) -> bool {
         let mut orders = self.queues.iter().flat_map(|queue| [&queue.waiting, &queue.in_hand]);
@@ -67,8 +78,9 @@ impl Deletions {
 
     /// Some that wait for this disk, which are in hand from then on. It is to be said what became of them.
     pub fn take(&mut self, disk: usize) -> Vec<(BlockId, Generation)> {
-        let Queue { waiting, in_hand } = &mut self.queues[disk];
+        let Queue { waiting, in_hand, is_void } = &mut self.queues[disk];
         assert!(in_hand.is_empty(), "one task deletes from a disk");
+        *is_void = false;
         in_hand.extend((0..BATCH_COUNT).map_while(|_| waiting.pop_first()));
         in_hand.iter().map(|(block, generation)| (*block, *generation)).collect()
     }
@@ -81,6 +93,9 @@ impl Deletions {
     /// The disk does not answer: what was taken waits again.
     pub fn give_back(&mut self, disk: usize) {
         let in_hand = std::mem::take(&mut self.queues[disk].in_hand);
+        if self.queues[disk].is_void {
+            return;
+        }
         in_hand.into_iter().for_each(|(block, generation)| self.order(disk, block, generation));
     }
 
@@ -94,7 +109,7 @@ impl Deletions {
     }
 
     pub(crate) fn check(&self) {
-        for Queue { waiting, in_hand } in &self.queues {
+        for Queue { waiting, in_hand, is_void: _ } in &self.queues {
             assert!(waiting.len() <= WAITING_COUNT_MAX, "orders beyond the limit are dropped");
             assert!(in_hand.len() <= BATCH_COUNT, "no more is in hand than a batch");
         }

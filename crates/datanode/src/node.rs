@@ -131,9 +131,13 @@ impl Datanode {
         }
     }
 
-    /// The server answered, as the one that leads or as one that stands by.
-    pub fn answered(&mut self, told: Told, leads: bool) {
+    /// The server of session `number` answered, as the one that leads or as one that stands by.
+    pub fn answered(&mut self, number: usize, told: Told, leads: bool) {
         if leads {
+            // Two sessions may be with one server, and the one that was greeted last have ended.
+            if !self.servers.has_leader() {
+                self.servers.note(number, true);
+            }
             self.damage.acknowledge(&told.bad);
         } else {
             self.unanswered(told);
@@ -159,13 +163,24 @@ impl Datanode {
         step
     }
 
+    /// A session ended for good. What its last heartbeat told may not have been heard.
+    pub fn session_ended(&mut self, number: usize) {
+        self.servers.end(number);
+        self.changes.overflow();
+        self.is_report_due = true;
+    }
+
     // ── orders ──
 
     /// Takes orders, which count from the server that leads alone, and from none that another one has followed.
     /// `places`: what is to be deleted, by the disks that may have it.
     pub fn obey(&mut self, now: Duration, orders: Orders, places: impl IntoIterator<Item = (usize, Deletion)>) -> Rest {
+        let term_before = self.servers.term();
         if orders.standby || !self.servers.is_believed(orders.term) {
             return Rest::default();
+        }
+        if orders.term > term_before {
+            self.deletions.withdraw_all();
         }
         for (disk, Deletion { block, generation_at_most }) in places {
             self.deletions.order(disk, BlockId(block), Generation(generation_at_most));
@@ -270,11 +285,11 @@ mod tests {
         node.found_damaged(NOW, &held(2));
         assert_eq!(node.take_due(), Due { report: true, ..Due::default() });
         let (told, first) = heartbeat(&mut node);
-        node.answered(told, false);
+        node.answered(0, told, false);
         let (told, second) = heartbeat(&mut node);
         assert_eq!((first.put.len(), first.bad.len()), (1, 1));
         assert_eq!(first, second);
-        node.answered(told, true);
+        node.answered(0, told, true);
         let (_, third) = heartbeat(&mut node);
         assert_eq!((third.put, third.bad), (vec![], vec![held(2).report()]), "for some seconds more");
     }
@@ -332,7 +347,7 @@ mod tests {
         let mut node = Datanode::new(1, 3);
         node.found_damaged(NOW, &held(1));
         let (told, _) = heartbeat(&mut node);
-        node.answered(told, true);
+        node.answered(0, told, true);
         let later = NOW + LEFT_FOR;
         assert_eq!(node.damage.report(later), []);
         node.obey(later, Orders { tell_all: true, ..Orders::default() }, []);
@@ -357,13 +372,58 @@ mod tests {
         assert_eq!((node.deletions.count(), node.copies.known_count()), (1, 1));
     }
 
+    /// Of the replicas that the former leader had asked for before, none may be left.
+    #[test]
+    fn what_a_former_leader_ordered_away_stays_until_the_next_one_says_so() {
+        let mut node = Datanode::new(1, 3);
+        let delete = |block| (0, Deletion { block, generation_at_most: 1001 });
+        let orders = |term| Orders { term, ..Orders::default() };
+        node.obey(NOW, orders(5), (1..=200).map(delete));
+        assert_eq!(node.deletions.take(0).len(), 100);
+        node.obey(NOW, orders(6), []);
+        node.deletions.give_back(0);
+        node.check();
+        assert_eq!(node.deletions.count(), 0);
+        node.obey(NOW, orders(6), [delete(7)]);
+        assert_eq!(node.deletions.take(0), [(BlockId(7), Generation(1001))]);
+        node.deletions.give_back(0);
+        assert_eq!(node.deletions.count(), 1, "a disk that does not answer costs no order of this leader");
+    }
+
+    #[test]
+    fn what_a_session_told_as_it_ended_is_told_again() {
+        let mut node = Datanode::new(1, 1);
+        let mut session = Session::new(0, Standing::Leads { term: 1 }, NOW);
+        (0..2).for_each(|_| _ = next(&mut node, &mut session, NOW));
+        assert_eq!(next(&mut node, &mut session, NOW), Step::Rest { leads: true });
+        node.was_put(&held(1));
+        let (told, _) = heartbeat(&mut node);
+        drop(told); // with the task of a session
+        node.session_ended(3);
+        assert_eq!(next(&mut node, &mut session, NOW), Step::Catalogue);
+    }
+
+    #[test]
+    fn one_of_two_sessions_with_a_leader_is_enough() {
+        let mut node = Datanode::new(1, 2);
+        for number in [1, 3] {
+            let mut session = Session::new(number, Standing::Leads { term: 1 }, NOW);
+            next(&mut node, &mut session, NOW);
+        }
+        node.session_ended(3);
+        assert!(!node.servers.has_leader());
+        let (told, _) = heartbeat(&mut node);
+        node.answered(1, told, true);
+        assert!(node.servers.has_leader());
+    }
+
     #[test]
     fn a_server_that_leads_anew_hears_of_damage() {
         let mut node = Datanode::new(1, 3);
         let mut session = Session::new(2, Standing::Leads { term: 1 }, LEFT_FOR);
         node.found_damaged(NOW, &held(1));
         let (told, _) = heartbeat(&mut node);
-        node.answered(told, true);
+        node.answered(0, told, true);
         let later = NOW + LEFT_FOR;
         assert_eq!(node.damage.report(later), []);
         assert_eq!(node.next(&mut session, later), Step::Greet { leads: true });

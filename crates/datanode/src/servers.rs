@@ -59,6 +59,11 @@ impl Servers {
         before
     }
 
+    /// The highest term that any server named.
+    pub(crate) fn term(&self) -> u64 {
+        self.term
+    }
+
     /// False for a server that does not know that another one was elected after it. One that is alone is always
     /// believed: its log may have been put back from a copy.
     pub(crate) fn is_believed(&mut self, term: u64) -> bool {

@@ -203,4 +203,19 @@ mod tests {
         drop((hangs, next));
         disks.check_at_rest();
     }
+
+    /// It leaves its place in the index. Whoever asks for the block must not be told that no disk can have it.
+    #[test]
+    fn a_copy_that_broke_off_hides_no_disk_that_is_not_here() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["a", "b", "c"].map(|name| dir.path().join(name));
+        std::fs::write(&dirs[2], "no directory").unwrap();
+        let disks = crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
+        let block = BlockId(5);
+        assert!(disks.may_be_missed(block));
+        let copy = disks.create_copy(identity(1001)).unwrap();
+        assert!(!disks.may_be_missed(block));
+        drop(copy);
+        assert!(disks.may_be_missed(block));
+    }
 }

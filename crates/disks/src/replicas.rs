@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use types::{BlockId, ContainerId, FileId, Generation};
 
 impl Disks {
-    /// Nothing is known of the block, and it may be on a disk that was not there at the start.
+    /// The block is on no disk that is here, and may be on one that was not there at the start. The index may name a
+    /// disk all the same: a copy that broke off leaves its place.
     pub fn may_be_missed(&self, block: BlockId) -> bool {
-        let is_unknown = self.block_locations().indexed(block).is_none();
-        !self.unopened().is_empty() && is_unknown && matches!(self.find(block), Ok(None))
+        let was_on_failed = self.block_locations().indexed(block).is_some_and(|at| self.is_failed(at));
+        !self.unopened().is_empty() && !was_on_failed && matches!(self.find(block), Ok(None))
     }
 
     pub fn find(&self, block: BlockId) -> Result<Option<ReplicaInfo>> {

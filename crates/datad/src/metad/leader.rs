@@ -61,7 +61,7 @@ impl Leader {
     pub(super) fn ended(&self, number: usize) {
         self.known.send_if_modified(|known| {
             *known = self.node.with(|node| {
-                node.servers.end(number);
+                node.session_ended(number);
                 node.servers.known().clone()
             });
             false

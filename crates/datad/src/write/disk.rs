@@ -49,9 +49,14 @@ impl Disk {
     /// Makes the replica whole, and tells metad.
     fn put(&mut self, replicas: &Replicas, len: u64, synced: bool) -> Result<(), ReplicaError> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
-        if synced { writer.put_synced(len) } else { writer.put(len) }?;
-        replicas.was_put(self.block);
-        Ok(())
+        let put = if synced { writer.put_synced(len) } else { writer.put(len) };
+        match put {
+            Ok(()) => replicas.was_put(self.block),
+            // It stays open: on a full disk nobody else would free its room for minutes.
+            Err(_) if self.mode == Mode::Chain => replicas.was_left(self.block),
+            Err(_) => {}
+        }
+        put
     }
 
     pub(super) fn show(&self, len: u64) {
