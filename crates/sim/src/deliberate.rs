@@ -75,7 +75,7 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::KeepRemoved, 1, RESTLESS),
     whole(Mutation::RemoveUnemptied, 1, RESTLESS),
     // ── copies ──
-    whole(Mutation::ForgetShortPuts, 168, RESTLESS),
+    whole(Mutation::ForgetShortPuts, 219, RESTLESS),
     whole(Mutation::ForgetDamage, 4, &["it does not come to rest", "the only sound copy"]),
     whole(Mutation::WholeUnanswered, 33, RESTLESS),
     whole(Mutation::WaitForMissing, 15, RESTLESS),
