@@ -29,7 +29,8 @@ fn ring() -> KeyRing {
 }
 
 fn token() -> (Vec<u8>, Password) {
-    let grant = Grant { user: "ada", file: InodeId(16_386), modes: Modes::of(&[Mode::Read, Mode::Write]), block: None };
+    let modes = Modes::of(&[Mode::Read, Mode::Copy]);
+    let grant = Grant { user: "ada", file: InodeId(16_386), modes, block: None };
     let token = Signer::new(0).sign(Millis(0), &ring(), grant).expect("a live key");
     (token.identifier(Some(ContainerId(7))), *token.password())
 }
