@@ -1,6 +1,7 @@
 //! Tokens, SASL from both ends, names and rules: what anybody may send before it is known who it is.
 
 use bytes::Bytes;
+use hdfs::exception::{self, Exception};
 use hdfs::proto::rpc_sasl_proto::SaslAuth;
 use hdfs::proto::{RpcSaslProto, SaslState};
 use prost::Message;
@@ -17,7 +18,6 @@ use security::secret::{Password, SECRET_LEN, Secret};
 use types::{BlockId, ContainerId, InodeId, Millis};
 use wire::delimited;
 
-const PASSWORD: [u8; 32] = [3; 32];
 const NONCE: [u8; NONCE_LEN] = [7; NONCE_LEN];
 const POOL: &str = "BP-1";
 /// Longest message of a stream that is tried.
@@ -33,6 +33,24 @@ fn token() -> (Vec<u8>, Password) {
     let grant = Grant { user: "ada", file: InodeId(16_386), modes, block: None };
     let token = Signer::new(0).sign(Millis(0), &ring(), grant).expect("a live key");
     (token.identifier(Some(ContainerId(7))), *token.password())
+}
+
+fn delegation_ring() -> KeyRing {
+    let secrets = [1, 2].map(|byte| Secret::new([byte; SECRET_LEN]));
+    KeyRing::new(Millis(0), Lifetimes::DELEGATION_TOKENS, KeyId(1), secrets)
+}
+
+fn delegated() -> delegation::Issued {
+    let request = delegation::Request { owner: "ada@X", real_user: "", renewer: "yarn", sequence: 5 };
+    delegation::Rules::default().issue(Millis(0), &delegation_ring(), request).expect("a live key")
+}
+
+/// Whom a server finds by an identifier.
+fn claim(bytes: &[u8]) -> Result<rpc::Claim, Exception> {
+    let kept = delegated().kept;
+    let claim = delegation::authenticate(Millis(1), delegation_ring().keys(), bytes, |_| Some(kept));
+    let refused = |refusal: delegation::Refusal| Exception::unauthorized(exception::INVALID_TOKEN, refusal.to_string());
+    claim.map(rpc::Claim::Delegation).map_err(refused)
 }
 
 /// Identifiers of tokens, and names of encryption keys. Nobody but who knows the secret gets in.
@@ -62,6 +80,11 @@ pub(crate) fn tokens(bytes: &[u8]) {
         && [identifier.issued, identifier.max].iter().all(|time| time.0 > 0)
     {
         assert_eq!(identifier.encode(), bytes);
+    }
+    if let Ok(claim) = claim(bytes) {
+        let rpc::Claim::Delegation(claim) = claim else { panic!("a block token") };
+        assert_eq!(*claim.password(), delegated().password);
+        assert_eq!(bytes, delegated().identifier.encode());
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = encryption_key::authenticate(ring.keys(), POOL, text);
@@ -113,7 +136,7 @@ pub(crate) fn rpc(bytes: &[u8]) {
         bytes = &bytes[len..];
         let Ok(said) = delimited::decode::<RpcSaslProto>(message, "a message") else { return };
         if server_goes_on {
-            let step = server.on_message(&said, |_| Ok(Password::new(PASSWORD)));
+            let step = server.on_message(&said, claim);
             server_goes_on = match step {
                 Ok(rpc::Step::Gss { token }) => {
                     let outcome = rpc::GssOutcome::Continue(token.to_vec());
@@ -151,7 +174,7 @@ fn server(first: u8) -> rpc::Server {
 
 fn client(first: u8) -> rpc::Client {
     let token = rpc::TokenCredentials {
-        identifier: Bytes::from_static(b"id"),
+        identifier: delegated().identifier.encode().into(),
         password: Bytes::from_static(b"another one"),
         protection: Protection::of(&Qop::ALL),
     };
@@ -176,7 +199,7 @@ pub(crate) fn transfer(bytes: &[u8]) {
     let mut pieces = bytes.chunks(usize::from(*cut) + 1);
     for piece in pieces.by_ref() {
         pending.extend_from_slice(piece);
-        match server.on_bytes(&pending, |user| secrets.password(user)) {
+        match server.on_bytes(&pending, |user| secrets.claim(user)) {
             Ok(progress) => {
                 pending.drain(..progress.used_len);
                 let Some(established) = progress.done else { continue };
@@ -260,9 +283,9 @@ pub(crate) fn seeds(name: &str) -> Vec<Vec<u8>> {
                 let secrets = transfer::Secrets { now: Millis(1), keys: ring.keys(), pool: POOL };
                 let mut server = transfer::Server::new(settings(first), &[7; transfer::RANDOM_LEN]);
                 let (mut client, hello) = dialled(first);
-                let answer = server.on_bytes(&hello, |user| secrets.password(user)).expect("a client of ours").send;
+                let answer = server.on_bytes(&hello, |user| secrets.claim(user)).expect("a client of ours").send;
                 let response = client.on_bytes(&answer).expect("a server of ours").send;
-                let last = server.on_bytes(&response, |user| secrets.password(user)).expect("a client of ours").send;
+                let last = server.on_bytes(&response, |user| secrets.claim(user)).expect("a client of ours").send;
                 let channel = client.on_bytes(&last).expect("a server of ours").done.expect("the end");
                 let mut sealed = Vec::new();
                 channel.split().0.send(b"an operation", &mut sealed).expect("numbers are left");
@@ -285,7 +308,7 @@ pub(crate) fn seeds(name: &str) -> Vec<Vec<u8>> {
 fn rpc_messages(first: u8) -> Vec<u8> {
     let plain = |state: SaslState| RpcSaslProto { state: state.into(), ..RpcSaslProto::default() };
     let mut messages = vec![plain(SaslState::Negotiate)];
-    let offered = server(first).on_message(&messages[0], |_| Ok(Password::new(PASSWORD)));
+    let offered = server(first).on_message(&messages[0], claim);
     if let Ok(rpc::Step::Answer(offered)) = offered {
         for auth in &offered.auths {
             let auth = SaslAuth { challenge: None, ..auth.clone() };

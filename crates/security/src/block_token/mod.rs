@@ -12,7 +12,7 @@ mod verify;
 pub use identifier::{Identifier, IdentifierError, USER_LEN_MAX};
 pub use modes::{Mode, Modes};
 pub use signer::{Grant, GrantError, SignedToken, Signer};
-pub use verify::{Admission, Refusal, authenticate};
+pub use verify::{Admission, Claim, Proven, ProvenToken, Refusal, authenticate};
 
 /// The kind of every block token. Java parses no identifier of another kind.
 pub const KIND: &str = wire::token::KIND;

@@ -4,6 +4,7 @@ use super::identifier::{Identifier, IdentifierError};
 use super::modes::{Mode, Modes};
 use crate::keys::{KeyId, KeySet};
 use crate::secret::{Password, Purpose};
+use std::fmt;
 use types::{BlockId, FileId, Millis};
 
 /// Why a block token does not admit an operation. A client gets the status on which it asks for a new token, whichever
@@ -45,18 +46,20 @@ pub struct Admission<'a> {
 
 impl Admission<'_> {
     /// Whether `identifier` and `password`, as a client sent them, admit the operation.
-    pub fn check<'t>(&self, keys: &KeySet, identifier: &'t [u8], password: &[u8]) -> Result<Identifier<'t>, Refusal> {
+    pub fn check<'t>(&self, keys: &KeySet, identifier: &'t [u8], password: &[u8]) -> Result<Proven<'t>, Refusal> {
         let (token, want) = claimed(keys, identifier)?;
         if !want.is(password) {
             return Err(Refusal::Forged);
         }
-        self.allows(&token)?;
-        Ok(token)
+        let proven = Proven { token, bytes: identifier };
+        self.allows(&proven)?;
+        Ok(proven)
     }
 
     /// Whether a token admits the operation whose password was compared before: in a handshake, or by
     /// [`Admission::check`] for the first operation of a connection.
-    pub fn allows(&self, token: &Identifier<'_>) -> Result<(), Refusal> {
+    pub fn allows(&self, proven: &Proven<'_>) -> Result<(), Refusal> {
+        let token = &proven.token;
         if token.expires <= self.now {
             return Err(Refusal::Expired { expired: token.expires, now: self.now });
         }
@@ -79,18 +82,69 @@ impl Admission<'_> {
     }
 }
 
+/// A token whose password was compared. Only this module makes one, so that nobody can take parsed bytes for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proven<'t> {
+    token: Identifier<'t>,
+    bytes: &'t [u8],
+}
+
+impl<'t> Proven<'t> {
+    pub fn identifier(&self) -> &Identifier<'t> {
+        &self.token
+    }
+
+    /// For a connection, whose handshake or first operation brought the token.
+    pub fn to_owned(&self) -> ProvenToken {
+        ProvenToken { bytes: self.bytes.to_vec() }
+    }
+}
+
+/// A [`Proven`] that outlives the bytes in which it came.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProvenToken {
+    bytes: Vec<u8>,
+}
+
+impl ProvenToken {
+    pub fn proven(&self) -> Proven<'_> {
+        let (token, _) = Identifier::parse(&self.bytes).expect("it was parsed before");
+        Proven { token, bytes: &self.bytes }
+    }
+}
+
+impl fmt::Debug for ProvenToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProvenToken({:?})", self.proven().token)
+    }
+}
+
+/// A token that a client of a SASL handshake says it has, and the password that it still has to prove to know.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    bytes: Vec<u8>,
+    password: Password,
+}
+
+impl Claim {
+    pub fn password(&self) -> &Password {
+        &self.password
+    }
+
+    /// Only for SASL, once the client has proven that it knows the password.
+    pub(crate) fn proven(self) -> ProvenToken {
+        ProvenToken { bytes: self.bytes }
+    }
+}
+
 /// Whom a SASL handshake is with, and the password that the client proves to know. An expired token gets none: its
 /// operations would all be refused.
-pub fn authenticate<'t>(
-    now: Millis,
-    keys: &KeySet,
-    identifier: &'t [u8],
-) -> Result<(Identifier<'t>, Password), Refusal> {
+pub fn authenticate(now: Millis, keys: &KeySet, identifier: &[u8]) -> Result<Claim, Refusal> {
     let (token, password) = claimed(keys, identifier)?;
     if token.expires <= now {
         return Err(Refusal::Expired { expired: token.expires, now });
     }
-    Ok((token, password))
+    Ok(Claim { bytes: identifier.to_vec(), password })
 }
 
 fn claimed<'t>(keys: &KeySet, identifier: &'t [u8]) -> Result<(Identifier<'t>, Password), Refusal> {
@@ -136,13 +190,18 @@ mod tests {
     fn a_token_admits_what_it_was_made_for() {
         let (identifier, password) = token();
         let keys = ring(1).keys().clone();
-        let token = admission().check(&keys, &identifier, &password).unwrap();
-        assert_eq!((token.user, token.home), ("ada", Some(ContainerId(3))));
+        let proven = admission().check(&keys, &identifier, &password).unwrap();
+        assert_eq!((proven.identifier().user, proven.identifier().home), ("ada", Some(ContainerId(3))));
+        let kept = proven.to_owned();
+        assert_eq!(kept.proven(), proven);
+        let late = Admission { now: proven.identifier().expires, ..admission() };
+        assert!(matches!(late.allows(&kept.proven()), Err(Refusal::Expired { .. })), "also on a connection that lasts");
         assert!(
             Admission { user: None, mode: Mode::Write, ..admission() }.check(&keys, &identifier, &password).is_ok()
         );
-        let (_, want) = authenticate(Millis(5), &keys, &identifier).unwrap();
-        assert!(want.is(&password), "a handshake proves the same password");
+        let claim = authenticate(Millis(5), &keys, &identifier).unwrap();
+        assert!(claim.password().is(&password), "a handshake proves the same password");
+        assert_eq!(claim.proven(), kept);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use super::identifier::{Identifier, IdentifierError, NAME_LEN_MAX};
 use crate::keys::{KeyRing, KeySet};
 use crate::secret::{Password, Purpose};
+use sha2::{Digest, Sha256};
 use std::time::Duration;
 use types::Millis;
 
@@ -38,8 +39,62 @@ pub struct Request<'a> {
 pub struct Issued {
     pub identifier: Identifier,
     pub password: Password,
+    pub kept: Kept,
+}
+
+/// What is kept of a token, by its sequence number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
     /// Until when it counts if nobody renews it.
     pub expires: Millis,
+    /// Of the whole identifier. Hadoop looks a token up by the whole of it, too: a sequence number alone could be that
+    /// of another one, as after rows were restored.
+    pub hash: IdentifierHash,
+}
+
+impl Kept {
+    /// Of the token with these bytes, and no other: until when it counts.
+    fn of(self, hash: &IdentifierHash) -> Option<Millis> {
+        (self.hash == *hash).then_some(self.expires)
+    }
+}
+
+/// The SHA-256 of an identifier.
+pub type IdentifierHash = [u8; 32];
+
+fn hash(bytes: &[u8]) -> IdentifierHash {
+    Sha256::digest(bytes).into()
+}
+
+/// A token whose password was compared. Only this module makes one, so that nobody can take parsed bytes for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proven {
+    identifier: Identifier,
+    hash: IdentifierHash,
+}
+
+impl Proven {
+    pub fn identifier(&self) -> &Identifier {
+        &self.identifier
+    }
+}
+
+/// A token that a client of a SASL exchange says it has, and the password that it still has to prove to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    token: Proven,
+    password: Password,
+}
+
+impl Claim {
+    pub fn password(&self) -> &Password {
+        &self.password
+    }
+
+    /// Only for SASL, once the client has proven that it knows the password.
+    pub(crate) fn proven(self) -> Proven {
+        self.token
+    }
 }
 
 /// Who renews or cancels.
@@ -102,19 +157,21 @@ impl Rules {
         }
         let [owner, real_user, renewer] = [owner, real_user, renewer].map(str::to_owned);
         let identifier = Identifier { owner, renewer, real_user, issued: now, max, sequence, key: key.id };
-        let password = key.password(Purpose::DelegationToken, &identifier.encode());
-        Ok(Issued { identifier, password, expires: max.min(now.plus(self.renew_interval)) })
+        let bytes = identifier.encode();
+        let password = key.password(Purpose::DelegationToken, &bytes);
+        let kept = Kept { expires: max.min(now.plus(self.renew_interval)), hash: hash(&bytes) };
+        Ok(Issued { identifier, password, kept })
     }
 
-    /// Until when a token counts from now on. `expires` is what is kept of it; `None`: nothing, it was cancelled.
-    /// Whether its password is right was asked before, by [`check`].
+    /// Until when a token counts from now on. `kept` is what is kept of it; `None`: nothing, it was cancelled.
     pub fn renew(
         &self,
         now: Millis,
-        token: &Identifier,
-        expires: Option<Millis>,
+        proven: &Proven,
+        kept: Option<Kept>,
         caller: Caller<'_>,
     ) -> Result<Millis, Refusal> {
+        let token = &proven.identifier;
         let (owner, sequence) = (token.owner.clone(), token.sequence);
         // Hadoop renews what expired for want of a renewal, as long as the last day has not come.
         if token.max < now {
@@ -127,7 +184,7 @@ impl Rules {
             let renewer = token.renewer.clone();
             return Err(Refusal::Renewer { caller: caller.name.to_owned(), owner, sequence, renewer });
         }
-        match expires {
+        match kept.and_then(|kept| kept.of(&proven.hash)) {
             Some(_) => Ok(token.max.min(now.plus(self.renew_interval))),
             None => Err(Refusal::Unknown { owner, sequence }),
         }
@@ -135,45 +192,56 @@ impl Rules {
 }
 
 /// Whether `caller` may cancel a token: its owner, by the whole name, or its renewer, by the short one.
-pub fn cancel(token: &Identifier, expires: Option<Millis>, caller: Caller<'_>) -> Result<(), Refusal> {
+pub fn cancel(proven: &Proven, kept: Option<Kept>, caller: Caller<'_>) -> Result<(), Refusal> {
+    let token = &proven.identifier;
     let (owner, sequence) = (token.owner.clone(), token.sequence);
     let is_renewer = !token.renewer.is_empty() && token.renewer == caller.short_name;
     if caller.name != token.owner && !is_renewer {
         return Err(Refusal::Cancel { caller: caller.name.to_owned(), owner, sequence });
     }
-    if expires.is_none() {
+    if kept.and_then(|kept| kept.of(&proven.hash)).is_none() {
         return Err(Refusal::Unknown { owner, sequence });
     }
     Ok(())
 }
 
-/// The password of a token that counts. `expires` looks up what is kept of it.
+/// Whom a SASL exchange is with, and the password that the client proves to know. `kept` looks up what is kept of a
+/// token; what was cancelled or has expired gets no password.
 pub fn authenticate(
     now: Millis,
     keys: &KeySet,
     bytes: &[u8],
-    expires: impl FnOnce(&Identifier) -> Option<Millis>,
-) -> Result<(Identifier, Password), Refusal> {
-    let token = Identifier::parse(bytes)?;
-    let (owner, sequence) = (token.owner.clone(), token.sequence);
-    let Some(expired) = expires(&token) else { return Err(Refusal::Unknown { owner, sequence }) };
+    kept: impl FnOnce(&Identifier) -> Option<Kept>,
+) -> Result<Claim, Refusal> {
+    let token = Proven { identifier: Identifier::parse(bytes)?, hash: hash(bytes) };
+    let (owner, sequence) = (token.identifier.owner.clone(), token.identifier.sequence);
+    let expires = kept(&token.identifier).and_then(|kept| kept.of(&token.hash));
+    let Some(expired) = expires else { return Err(Refusal::Unknown { owner, sequence }) };
     if expired <= now {
         return Err(Refusal::Expired { owner, sequence, expired, now });
     }
-    match token.password(keys, bytes) {
-        Some(password) => Ok((token, password)),
+    match token.identifier.password(keys, bytes) {
+        Some(password) => Ok(Claim { token, password }),
         None => Err(Refusal::Unknown { owner, sequence }),
     }
 }
 
 /// A token whose password is its own, as a renewer or canceller sent both. Nothing is said of its expiry.
-pub fn check(keys: &KeySet, bytes: &[u8], password: &[u8], caller: Caller<'_>) -> Result<Identifier, Refusal> {
-    let token = Identifier::parse(bytes)?;
-    let (owner, sequence) = (token.owner.clone(), token.sequence);
-    match token.password(keys, bytes) {
-        Some(own) if own.is(password) => Ok(token),
+pub fn check(keys: &KeySet, bytes: &[u8], password: &[u8], caller: Caller<'_>) -> Result<Proven, Refusal> {
+    let identifier = Identifier::parse(bytes)?;
+    let (owner, sequence) = (identifier.owner.clone(), identifier.sequence);
+    match identifier.password(keys, bytes) {
+        Some(own) if own.is(password) => Ok(Proven { identifier, hash: hash(bytes) }),
         Some(_) => Err(Refusal::Password { caller: caller.name.to_owned(), owner, sequence }),
         None => Err(Refusal::Unknown { owner, sequence }),
+    }
+}
+
+#[cfg(test)]
+impl Claim {
+    /// Of a token that somebody else made.
+    pub(crate) fn recorded(bytes: &[u8], password: Password) -> Self {
+        Self { token: Proven { identifier: Identifier::parse(bytes).unwrap(), hash: hash(bytes) }, password }
     }
 }
 
@@ -206,12 +274,19 @@ mod tests {
         Rules::default().issue(Millis(0), &ring(), request()).unwrap()
     }
 
+    /// A token whose password was shown, and what is kept of it.
+    fn proven(request: Request<'_>) -> (Proven, Kept) {
+        let Issued { identifier, password, kept } = Rules::default().issue(Millis(0), &ring(), request).unwrap();
+        (check(ring().keys(), &identifier.encode(), password.bytes(), yarn()).unwrap(), kept)
+    }
+
     #[test]
     fn a_job_authenticates_until_its_token_expires() {
-        let Issued { identifier, password, expires } = issued();
+        let Issued { identifier, password, kept } = issued();
         let (bytes, ring) = (identifier.encode(), ring());
-        let at = |now| authenticate(Millis(now), ring.keys(), &bytes, |_| Some(expires));
-        assert_eq!(at(DAY_MS - 1), Ok((identifier.clone(), password)));
+        let at = |now| authenticate(Millis(now), ring.keys(), &bytes, |_| Some(kept));
+        let claim = at(DAY_MS - 1).unwrap();
+        assert!(*claim.password() == password && *claim.proven().identifier() == identifier);
         assert!(at(DAY_MS).unwrap_err().is_invalid_token());
         let cancelled = authenticate(Millis(1), ring.keys(), &bytes, |_| None).unwrap_err();
         assert_eq!(cancelled.to_string(), "token (5 for ada@EXAMPLE.COM) can't be found in cache");
@@ -221,41 +296,56 @@ mod tests {
     #[test]
     fn renewals_end_on_the_last_day() {
         let rules = Rules::default();
-        let Issued { identifier, expires, .. } = issued();
-        let renew = |now| rules.renew(Millis(now), &identifier, Some(expires), yarn());
+        let (token, kept) = proven(request());
+        let renew = |now| rules.renew(Millis(now), &token, Some(kept), yarn());
         assert_eq!(renew(DAY_MS / 2), Ok(Millis(DAY_MS * 3 / 2)));
         assert_eq!(renew(3 * DAY_MS), Ok(Millis(4 * DAY_MS)), "also when nobody renewed in time");
         assert_eq!(renew(7 * DAY_MS - 1), Ok(Millis(7 * DAY_MS)));
         assert!(renew(7 * DAY_MS + 1).unwrap_err().is_invalid_token());
-        assert!(rules.renew(Millis(1), &identifier, None, yarn()).unwrap_err().is_invalid_token());
+        assert!(rules.renew(Millis(1), &token, None, yarn()).unwrap_err().is_invalid_token());
     }
 
     #[test]
     fn only_the_renewer_renews() {
         let rules = Rules::default();
-        let Issued { identifier, expires, .. } = issued();
+        let (token, kept) = proven(request());
         let ada = caller("ada@EXAMPLE.COM", "ada");
-        let refused = rules.renew(Millis(1), &identifier, Some(expires), ada).unwrap_err();
+        let refused = rules.renew(Millis(1), &token, Some(kept), ada).unwrap_err();
         let text = "ada@EXAMPLE.COM tries to renew a token (5 for ada@EXAMPLE.COM) with non-matching renewer yarn";
         assert_eq!((refused.to_string().as_str(), refused.is_invalid_token()), (text, false));
-        let nobody = Identifier { renewer: String::new(), ..identifier };
-        let refused = rules.renew(Millis(1), &nobody, Some(expires), caller("x", "")).unwrap_err();
+        let (nobody, kept) = proven(Request { renewer: "", ..request() });
+        let refused = rules.renew(Millis(1), &nobody, Some(kept), caller("x", "")).unwrap_err();
         assert!(matches!(refused, Refusal::NoRenewer { .. }));
     }
 
     #[test]
     fn owner_and_renewer_cancel() {
-        let Issued { identifier, expires, .. } = issued();
-        let kept = Some(expires);
-        assert_eq!(cancel(&identifier, kept, caller("ada@EXAMPLE.COM", "ada")), Ok(()));
-        assert_eq!(cancel(&identifier, kept, yarn()), Ok(()));
-        assert!(cancel(&identifier, None, yarn()).unwrap_err().is_invalid_token());
-        let eve = cancel(&identifier, kept, caller("eve@EXAMPLE.COM", "eve")).unwrap_err();
+        let (token, kept) = proven(request());
+        let kept = Some(kept);
+        assert_eq!(cancel(&token, kept, caller("ada@EXAMPLE.COM", "ada")), Ok(()));
+        assert_eq!(cancel(&token, kept, yarn()), Ok(()));
+        assert!(cancel(&token, None, yarn()).unwrap_err().is_invalid_token());
+        let eve = cancel(&token, kept, caller("eve@EXAMPLE.COM", "eve")).unwrap_err();
         assert!(!eve.is_invalid_token());
-        let short = cancel(&identifier, kept, caller("ada", "ada")).unwrap_err();
+        let short = cancel(&token, kept, caller("ada", "ada")).unwrap_err();
         assert!(matches!(short, Refusal::Cancel { .. }), "the owner is known by the whole name");
-        let nobody = Identifier { renewer: String::new(), ..identifier };
-        assert!(cancel(&nobody, kept, caller("x", "")).is_err());
+        let (nobody, kept) = proven(Request { renewer: "", ..request() });
+        assert!(cancel(&nobody, Some(kept), caller("x", "")).is_err());
+    }
+
+    /// A sequence number is no secret, and may come twice after rows were restored: the whole identifier counts.
+    #[test]
+    fn a_token_of_the_same_number_is_another() {
+        let (_, kept) = proven(request());
+        let other = Request { owner: "eve@EXAMPLE.COM", ..request() };
+        let (eve, _) = proven(other);
+        assert_eq!(eve.identifier().sequence, request().sequence);
+        assert!(matches!(cancel(&eve, Some(kept), yarn()), Err(Refusal::Unknown { .. })));
+        let renewed = Rules::default().renew(Millis(1), &eve, Some(kept), yarn());
+        assert!(matches!(renewed, Err(Refusal::Unknown { .. })));
+        let bytes = eve.identifier().encode();
+        let claimed = authenticate(Millis(1), ring().keys(), &bytes, |_| Some(kept));
+        assert!(matches!(claimed, Err(Refusal::Unknown { .. })));
     }
 
     #[test]
@@ -263,7 +353,8 @@ mod tests {
         let Issued { identifier, password, .. } = issued();
         let ring = ring();
         let bytes = identifier.encode();
-        assert_eq!(check(ring.keys(), &bytes, password.bytes(), yarn()), Ok(identifier.clone()));
+        let proven = check(ring.keys(), &bytes, password.bytes(), yarn()).unwrap();
+        assert_eq!(*proven.identifier(), identifier);
         let forged = Identifier { owner: "root".into(), ..identifier.clone() }.encode();
         let refused = check(ring.keys(), &forged, password.bytes(), yarn()).unwrap_err();
         assert!(matches!(refused, Refusal::Password { .. }));

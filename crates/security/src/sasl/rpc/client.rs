@@ -211,9 +211,10 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
-    use super::super::server::{Caller, GssOutcome, Offers, Server, Step};
+    use super::super::server::{Caller, Claim, GssOutcome, Offers, Server, Step};
     use super::super::{unwrap, wrap};
     use super::*;
+    use crate::delegation;
     use crate::sasl::digest::Qop;
     use crate::secret::Password;
     use proptest::prelude::*;
@@ -225,7 +226,8 @@ mod tests {
 
     fn token() -> TokenCredentials {
         let protection = Protection::of(&[Qop::Privacy]);
-        TokenCredentials { identifier: Bytes::from_static(b"id"), password: Bytes::from_static(&[3; 32]), protection }
+        let identifier = Bytes::from_static(b"\0\x03ada\0\0\0\x09\x01\x01");
+        TokenCredentials { identifier, password: Bytes::from_static(&[3; 32]), protection }
     }
 
     fn none() -> Credentials {
@@ -241,7 +243,9 @@ mod tests {
     }
 
     fn answer(server: &mut Server, said: &RpcSaslProto) -> Step {
-        server.on_message(said, |_| Ok(Password::new([3; 32]))).unwrap()
+        server
+            .on_message(said, |bytes| Ok(Claim::Delegation(delegation::Claim::recorded(bytes, Password::new([3; 32])))))
+            .unwrap()
     }
 
     fn offered(server: &mut Server, said: &RpcSaslProto) -> RpcSaslProto {

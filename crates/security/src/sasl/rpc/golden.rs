@@ -1,7 +1,7 @@
 //! Whole RPC connections of Hadoop's client with Hadoop's server, with each end replaced by ours in turn.
 
 use super::client::{Asking, Client, Credentials, TokenCredentials};
-use super::server::{Caller, Offers, Server, Step};
+use super::server::{Caller, Claim, Offers, Proven, Server, Step};
 use super::wrap::{unwrap, wrap};
 use crate::delegation;
 use crate::golden::Golden;
@@ -73,11 +73,12 @@ fn replayed(name: &str, qop: Qop) {
     answer.auths[0].challenge = offered.auths[0].challenge.clone();
     assert_eq!(answer.auths, offered.auths);
     assert_eq!(answer.state, offered.state);
-    let password = |_: &[u8]| Ok(Password::new(PASSWORD));
-    let Ok(Step::Accepted { answer, caller, layer }) = server.on_message(initiate, password) else { panic!() };
+    let claim = |bytes: &[u8]| Ok(Claim::Delegation(delegation::Claim::recorded(bytes, Password::new(PASSWORD))));
+    let Ok(Step::Accepted { answer, caller, layer }) = server.on_message(initiate, claim) else { panic!() };
     assert_eq!(answer, *success);
-    let Caller::Token { identifier } = caller else { panic!() };
-    assert_eq!(delegation::Identifier::parse(&identifier).unwrap().owner, "ada");
+    let Caller::Token(Proven::Delegation(proven)) = caller else { panic!() };
+    assert_eq!(proven.identifier().owner, "ada");
+    let identifier = proven.identifier().encode();
 
     // Our client before Hadoop's server.
     let token = TokenCredentials { identifier: identifier.into(), password: PASSWORD.to_vec().into(), protection };

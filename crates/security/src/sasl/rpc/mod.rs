@@ -25,5 +25,5 @@ mod wrap;
 pub use client::{Asking, Client, ClientError, Credentials, TokenCredentials};
 pub use gss::{GssLayerChoice, GssLayerError, GssLayerOffer};
 pub use method::Method;
-pub use server::{Caller, GssOutcome, Offers, Server, Step};
+pub use server::{Caller, Claim, GssOutcome, Offers, Proven, Server, Step};
 pub use wrap::{Protector, WrapError, unwrap, wrap};

@@ -1,6 +1,8 @@
 //! The server's end.
 
 use super::method::{Method, message};
+use crate::block_token::{self, ProvenToken};
+use crate::delegation;
 use crate::sasl::digest::{Challenge, Layer, NONCE_LEN, Protection, Service};
 use crate::secret::Password;
 use base64ct::{Base64, Encoding};
@@ -46,13 +48,44 @@ impl Offers {
     }
 }
 
+/// A token that a client says it has: of either kind, as a datanode takes block tokens over RPC as well.
+#[derive(Clone, Debug)]
+pub enum Claim {
+    Delegation(delegation::Claim),
+    Block(block_token::Claim),
+}
+
+impl Claim {
+    fn password(&self) -> &Password {
+        match self {
+            Self::Delegation(claim) => claim.password(),
+            Self::Block(claim) => claim.password(),
+        }
+    }
+
+    fn proven(self) -> Proven {
+        match self {
+            Self::Delegation(claim) => Proven::Delegation(claim.proven()),
+            Self::Block(claim) => Proven::Block(claim.proven()),
+        }
+    }
+}
+
+/// A token whose password the client has proven to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proven {
+    Delegation(delegation::Proven),
+    Block(ProvenToken),
+}
+
 /// Who calls, as the exchange has proven.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// The bytes of the token's identifier.
-    Token { identifier: Vec<u8> },
+    Token(Proven),
     /// The whole name.
-    Kerberos { name: String },
+    Kerberos {
+        name: String,
+    },
 }
 
 /// What Kerberos' library made of a token.
@@ -118,12 +151,12 @@ impl Server {
         Self { offers, state: State::Fresh { challenge } }
     }
 
-    /// Carries one message to its end. An error is answered, and ends the connection. `password` looks up that of a
-    /// token by its identifier; who gets none says why.
+    /// Carries one message to its end. An error is answered, and ends the connection. `claim` looks up a token by its
+    /// identifier, as [`delegation::authenticate`] does; who gets none says why.
     pub fn on_message(
         &mut self,
         message: &RpcSaslProto,
-        password: impl FnOnce(&[u8]) -> Result<Password, Exception>,
+        claim: impl FnOnce(&[u8]) -> Result<Claim, Exception>,
     ) -> Result<Step, Exception> {
         let state = std::mem::replace(&mut self.state, State::Over);
         let Ok(said) = SaslState::try_from(message.state) else {
@@ -136,7 +169,7 @@ impl Server {
                 Err(Exception::unauthorized(exception::ACCESS_CONTROL, text))
             }
             (State::Fresh { challenge }, SaslState::Initiate) => self.initiate_unasked(message, challenge),
-            (State::Offered { challenge }, SaslState::Initiate) => self.initiate(message, challenge, password),
+            (State::Offered { challenge }, SaslState::Initiate) => self.initiate(message, challenge, claim),
             (State::Gss { round_count, is_asked: false }, SaslState::Response) => self.gss(message, round_count),
             (State::Simple, SaslState::Initiate) if self.chosen(message)? == Some(Method::Simple) => {
                 Ok(self.believe(None))
@@ -227,12 +260,12 @@ impl Server {
         &mut self,
         message: &RpcSaslProto,
         challenge: Option<Challenge>,
-        password: impl FnOnce(&[u8]) -> Result<Password, Exception>,
+        claim: impl FnOnce(&[u8]) -> Result<Claim, Exception>,
     ) -> Result<Step, Exception> {
         match (self.chosen(message)?, challenge) {
             (Some(Method::Simple), _) => Ok(self.believe(None)),
             (Some(Method::Kerberos), _) => self.gss(message, 0),
-            (Some(Method::Token), Some(challenge)) => verify(message, challenge, password),
+            (Some(Method::Token), Some(challenge)) => verify(message, challenge, claim),
             (Some(Method::Token), None) | (None, _) => Err(not_enabled(&message.auths[0].method, &self.offers)),
         }
     }
@@ -250,16 +283,17 @@ impl Server {
 fn verify(
     message: &RpcSaslProto,
     challenge: Challenge,
-    password: impl FnOnce(&[u8]) -> Result<Password, Exception>,
+    claim: impl FnOnce(&[u8]) -> Result<Claim, Exception>,
 ) -> Result<Step, Exception> {
     let response =
         challenge.read(message.token.as_deref().ok_or_else(no_token)?).map_err(|error| sasl(error.to_string()))?;
     let identifier = Base64::decode_vec(response.user()).map_err(|_| sasl("DIGEST-MD5: the user is no token"))?;
-    let password = Base64::encode_string(password(&identifier)?.bytes());
+    let claim = claim(&identifier)?;
+    let password = Base64::encode_string(claim.password().bytes());
     let accepted = response.verify(password.as_bytes()).map_err(|error| sasl(error.to_string()))?;
     let answer = super::method::message(SaslState::Success, Some(accepted.rspauth));
     let layer = accepted.layer.is_sealing().then(|| Box::new(accepted.layer));
-    Ok(Step::Accepted { answer, caller: Caller::Token { identifier }, layer })
+    Ok(Step::Accepted { answer, caller: Caller::Token(claim.proven()), layer })
 }
 
 fn no_token() -> Exception {
@@ -288,7 +322,9 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::KeyId;
     use crate::sasl::digest::{Client, Qop};
+    use types::Millis;
 
     fn secure() -> Offers {
         let kerberos = Some(("nn".to_owned(), "host.example.com".to_owned()));
@@ -307,7 +343,7 @@ mod tests {
         Password::new([3; 32])
     }
 
-    fn nobody(_: &[u8]) -> Result<Password, Exception> {
+    fn nobody(_: &[u8]) -> Result<Claim, Exception> {
         panic!("no password is asked for")
     }
 
@@ -334,10 +370,27 @@ mod tests {
         answer.auths
     }
 
-    /// A client that holds the token `id`, and thinks that this is its password.
+    fn identifier() -> Vec<u8> {
+        let token = delegation::Identifier {
+            owner: "ada".into(),
+            renewer: String::new(),
+            real_user: String::new(),
+            issued: Millis(0),
+            max: Millis(9),
+            sequence: 1,
+            key: KeyId(1),
+        };
+        token.encode()
+    }
+
+    fn claim(identifier: &[u8]) -> Claim {
+        Claim::Delegation(delegation::Claim::recorded(identifier, password()))
+    }
+
+    /// A client that holds a token, and thinks that this is its password.
     fn response(challenge: &[u8], password: &Password) -> RpcSaslProto {
         let password = Base64::encode_string(password.bytes()).into_bytes();
-        let user = Base64::encode_string(b"id");
+        let user = Base64::encode_string(&identifier());
         let client = Client::new(Service::RPC, Protection::of(&Qop::ALL[2..]), user, password).unwrap();
         let (response, _) = client.respond(challenge, &[9; NONCE_LEN]).unwrap();
         chooses("TOKEN", "DIGEST-MD5", "", "default", Some(response))
@@ -350,26 +403,26 @@ mod tests {
         let methods: Vec<&str> = auths.iter().map(|auth| auth.method.as_str()).collect();
         assert_eq!(methods, ["TOKEN", "KERBEROS"]);
         let chosen = response(auths[0].challenge.as_ref().unwrap(), &password());
-        let lookup = |identifier: &[u8]| {
-            assert_eq!(identifier, b"id");
-            Ok(password())
+        let lookup = |bytes: &[u8]| {
+            assert_eq!(bytes, identifier());
+            Ok(claim(bytes))
         };
         let Ok(Step::Accepted { answer, caller, layer }) = server.on_message(&chosen, lookup) else { panic!() };
         assert!(answer.state() == SaslState::Success && answer.token.unwrap().starts_with(b"rspauth="));
-        assert_eq!(caller, Caller::Token { identifier: b"id".to_vec() });
+        assert_eq!(caller, Caller::Token(claim(&identifier()).proven()));
         assert_eq!(layer.unwrap().qop(), Qop::Privacy);
         assert!(server.on_message(&chosen, nobody).is_err(), "a nonce serves once");
     }
 
     #[test]
     fn refusals_of_tokens_keep_their_reason() {
-        let refused = |sent: &Password, lookup: Result<Password, Exception>| {
+        let refused = |sent: &Password, lookup: Result<Claim, Exception>| {
             let mut server = server(secure());
             let auths = negotiated(&mut server);
             let chosen = response(auths[0].challenge.as_ref().unwrap(), sent);
             server.on_message(&chosen, |_| lookup).unwrap_err()
         };
-        let guess = refused(&Password::new([4; 32]), Ok(password()));
+        let guess = refused(&Password::new([4; 32]), Ok(claim(&identifier())));
         assert!(guess.is_fatal() && guess.class == exception::SASL, "{guess}");
         let expired = Exception::unauthorized(exception::INVALID_TOKEN, "token is expired");
         assert_eq!(refused(&password(), Err(expired.clone())), expired);

@@ -4,7 +4,7 @@ use super::client::Client;
 use super::secrets::{Peer, Secrets};
 use super::server::{Established, RANDOM_LEN, Server, Settings};
 use super::{Channel, HandshakeError, KeyBits};
-use crate::block_token::{Grant, Mode, Modes, Signer};
+use crate::block_token::{Grant, Identifier, Mode, Modes, Signer};
 use crate::encryption_key;
 use crate::keys::{KeyId, KeyRing, Lifetimes};
 use crate::sasl::digest::{DigestError, NONCE_LEN, Protection, Qop};
@@ -50,7 +50,7 @@ fn handshake(
         let taken = up.len().min(cut);
         up_whole.extend(up.drain(..taken));
         if established.is_none() {
-            let progress = server.on_bytes(&up_whole, |user| secrets.password(user))?;
+            let progress = server.on_bytes(&up_whole, |user| secrets.claim(user))?;
             up_whole.drain(..progress.used_len);
             down.extend(progress.send);
             established = progress.done;
@@ -85,7 +85,8 @@ fn a_block_token_opens_a_channel() {
     for qop in Qop::ALL {
         for cut in [1, 100, 10_000] {
             let (established, channel) = handshake(&mut server(qop, None), client(&[qop], true), 5, cut).unwrap();
-            assert_eq!(established.peer, Peer::Token { identifier: token().0 });
+            let Peer::Token(peer) = &established.peer else { panic!("{:?}", established.peer) };
+            assert_eq!(*peer.proven().identifier(), Identifier::parse(&token().0).unwrap().0);
             assert_eq!((established.qop, channel.is_plain()), (qop, qop == Qop::Auth));
             talk(established, channel);
         }
@@ -154,11 +155,11 @@ fn bytes_behind_the_handshake_are_left() {
     let mut server = server(Qop::Auth, None);
     let ring = ring();
     let secrets = Secrets { now: Millis(5), keys: ring.keys(), pool: "BP-1" };
-    let first = server.on_bytes(&up, |user| secrets.password(user)).unwrap();
+    let first = server.on_bytes(&up, |user| secrets.claim(user)).unwrap();
     up = asking.on_bytes(&first.send).unwrap().send;
     let len = up.len();
     up.extend_from_slice(b"an operation");
-    let second = server.on_bytes(&up, |user| secrets.password(user)).unwrap();
+    let second = server.on_bytes(&up, |user| secrets.claim(user)).unwrap();
     assert!(second.used_len == len && second.done.is_some());
     let last = asking.on_bytes(&[&second.send[..], b"more"].concat()).unwrap();
     assert!(last.used_len == second.send.len() && last.done.is_some());
@@ -171,11 +172,11 @@ proptest! {
         let secrets = Secrets { now: Millis(5), keys: ring.keys(), pool: "BP-1" };
         let (mut asking, mut up) = client(&[Qop::Privacy], true);
         let mut server = server(Qop::Privacy, Some(KeyBits::B128));
-        let first = server.on_bytes(&up, |user| secrets.password(user)).unwrap();
+        let first = server.on_bytes(&up, |user| secrets.claim(user)).unwrap();
         up = asking.on_bytes(&first.send).unwrap().send;
         up.truncate(keeps);
         up.extend_from_slice(&bytes);
-        let _ = server.on_bytes(&up, |user| secrets.password(user));
+        let _ = server.on_bytes(&up, |user| secrets.claim(user));
         let _ = asking.on_bytes(&bytes);
     }
 }
