@@ -151,7 +151,9 @@ pub(crate) fn rpc(bytes: &[u8]) {
         }
         if client_goes_on {
             client_goes_on = match client.on_message(&said) {
-                Ok(rpc::Asking::Gss { token, .. }) => client.on_gss(token.map(|token| token.to_vec()), false).is_ok(),
+                Ok(rpc::Asking::Gss { token, .. }) => {
+                    client.on_gss(rpc::ClientGss::Continue(token.map(|token| token.to_vec()))).is_ok()
+                }
                 Ok(rpc::Asking::Done { .. }) => panic!("nobody here knows the client's secret"),
                 Ok(rpc::Asking::Send(_)) => true,
                 Ok(rpc::Asking::Simple { .. }) | Err(_) => false,
@@ -167,7 +169,8 @@ pub(crate) fn rpc(bytes: &[u8]) {
 }
 
 fn server(first: u8) -> rpc::Server {
-    let kerberos = (first & 8 != 0).then(|| ("nn".to_owned(), "host".to_owned()));
+    let (service, host) = ("nn".to_owned(), "host".to_owned());
+    let kerberos = (first & 8 != 0).then(|| rpc::KerberosOffer { service, host, qops: vec![qop(first)] });
     let token = (first & 4 != 0).then(|| Protection::of(&[qop(first)]));
     rpc::Server::new(rpc::Offers { token, kerberos, simple: first & 16 != 0 }, NONCE)
 }
@@ -178,7 +181,8 @@ fn client(first: u8) -> rpc::Client {
         password: Bytes::from_static(b"another one"),
         protection: Protection::of(&Qop::ALL),
     };
-    let kerberos = vec![("nn".to_owned(), "host".to_owned())];
+    let servers = vec![("nn".to_owned(), "host".to_owned())];
+    let kerberos = Some(rpc::KerberosCredentials { servers, qops: Qop::ALL.to_vec() });
     let simple = first & 16 != 0;
     rpc::Client::new(rpc::Credentials { token: (first & 4 != 0).then_some(token), kerberos, simple }, NONCE).0
 }

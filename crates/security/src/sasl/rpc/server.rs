@@ -1,9 +1,10 @@
 //! The server's end.
 
 use super::method::{Method, message};
+use super::sealing::Sealing;
 use crate::block_token::{self, ProvenToken};
 use crate::delegation;
-use crate::sasl::digest::{Challenge, Layer, NONCE_LEN, Protection, Service};
+use crate::sasl::digest::{Challenge, NONCE_LEN, Protection, Qop, Service};
 use crate::secret::Password;
 use base64ct::{Base64, Encoding};
 use bytes::Bytes;
@@ -19,10 +20,19 @@ const GSS_ROUND_COUNT_MAX: u32 = 8;
 pub struct Offers {
     /// Tokens, where the protocol has some, and how what follows is protected.
     pub token: Option<Protection>,
-    /// Service and host of the server's Kerberos name: `nn` and `host.example.com`.
-    pub kerberos: Option<(String, String)>,
+    pub kerberos: Option<KerberosOffer>,
     /// Whoever says who he is.
     pub simple: bool,
+}
+
+/// The server's Kerberos name without its realm, and how what follows is protected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KerberosOffer {
+    /// As `nn`.
+    pub service: String,
+    /// As `host.example.com`.
+    pub host: String,
+    pub qops: Vec<Qop>,
 }
 
 impl Offers {
@@ -93,8 +103,9 @@ pub enum Caller {
 pub enum GssOutcome {
     /// It wants to hear more.
     Continue(Vec<u8>),
-    /// The client is `name`, and has chosen how what follows is protected.
-    Done { token: Option<Vec<u8>>, name: String },
+    /// The client is `name`, and has chosen how what follows is protected and as whom it acts
+    /// ([`super::GssLayerChoice`]).
+    Done { token: Option<Vec<u8>>, name: String, qop: Qop, acting_as: String },
 }
 
 /// What to do with a message.
@@ -109,11 +120,11 @@ pub enum Step {
     Gss {
         token: Bytes,
     },
-    /// The exchange is over once the answer is sent. With Kerberos it is the library that seals.
+    /// The exchange is over once the answer is sent.
     Accepted {
         answer: RpcSaslProto,
         caller: Caller,
-        layer: Option<Box<Layer>>,
+        sealing: Sealing,
     },
 }
 
@@ -184,16 +195,25 @@ impl Server {
     /// What Kerberos' library said to the token of [`Step::Gss`]; where it failed, the exception ends the connection.
     pub fn on_gss(&mut self, outcome: Result<GssOutcome, Exception>) -> Result<Step, Exception> {
         let State::Gss { round_count, is_asked: true } = std::mem::replace(&mut self.state, State::Over) else {
-            panic!("an outcome, and nothing was asked")
+            return Err(sasl("an outcome of Kerberos, and nothing was asked"));
         };
         match outcome? {
             GssOutcome::Continue(token) => {
                 self.state = State::Gss { round_count, is_asked: false };
                 Ok(Step::Answer(message(SaslState::Challenge, Some(token))))
             }
-            GssOutcome::Done { token, name } => {
+            GssOutcome::Done { token, name, qop, acting_as } => {
+                // A library may look at neither: what was not offered would be a connection without protection.
+                if !self.offers.kerberos.as_ref().is_some_and(|offer| offer.qops.contains(&qop)) {
+                    return Err(sasl("no common protection layer between client and server"));
+                }
+                // To act as somebody else is for proxy users, and they are told by the context of the connection.
+                if !acting_as.is_empty() && acting_as != name {
+                    let [name, acting_as] = [&name, &acting_as].map(|name| types::excerpt(name));
+                    return Err(sasl(format!("{name} is not authorized to connect as {acting_as}")));
+                }
                 let answer = message(SaslState::Success, token);
-                Ok(Step::Accepted { answer, caller: Caller::Kerberos { name }, layer: None })
+                Ok(Step::Accepted { answer, caller: Caller::Kerberos { name }, sealing: Sealing::of_library(qop) })
             }
         }
     }
@@ -219,7 +239,7 @@ impl Server {
     /// In order of preference; tokens come first.
     fn auths(&self) -> Vec<SaslAuth> {
         let token = self.offers.token.iter().map(|_| Method::Token.auth(Service::RPC.protocol, Service::RPC.server));
-        let kerberos = self.offers.kerberos.iter().map(|(protocol, server)| Method::Kerberos.auth(protocol, server));
+        let kerberos = self.offers.kerberos.iter().map(|offer| Method::Kerberos.auth(&offer.service, &offer.host));
         let simple =
             self.offers.simple.then(|| SaslAuth { protocol: None, server_id: None, ..Method::Simple.auth("", "") });
         token.chain(kerberos).chain(simple).collect()
@@ -292,8 +312,8 @@ fn verify(
     let password = Base64::encode_string(claim.password().bytes());
     let accepted = response.verify(password.as_bytes()).map_err(|error| sasl(error.to_string()))?;
     let answer = super::method::message(SaslState::Success, Some(accepted.rspauth));
-    let layer = accepted.layer.is_sealing().then(|| Box::new(accepted.layer));
-    Ok(Step::Accepted { answer, caller: Caller::Token(claim.proven()), layer })
+    let sealing = Sealing::of_layer(accepted.layer);
+    Ok(Step::Accepted { answer, caller: Caller::Token(claim.proven()), sealing })
 }
 
 fn no_token() -> Exception {
@@ -323,11 +343,12 @@ impl Server {
 mod tests {
     use super::*;
     use crate::keys::KeyId;
-    use crate::sasl::digest::{Client, Qop};
+    use crate::sasl::digest::Client;
     use types::Millis;
 
     fn secure() -> Offers {
-        let kerberos = Some(("nn".to_owned(), "host.example.com".to_owned()));
+        let (service, host) = ("nn".to_owned(), "host.example.com".to_owned());
+        let kerberos = Some(KerberosOffer { service, host, qops: vec![Qop::Privacy] });
         Offers { token: Some(Protection::of(&[Qop::Privacy])), kerberos, simple: false }
     }
 
@@ -407,10 +428,10 @@ mod tests {
             assert_eq!(bytes, identifier());
             Ok(claim(bytes))
         };
-        let Ok(Step::Accepted { answer, caller, layer }) = server.on_message(&chosen, lookup) else { panic!() };
+        let Ok(Step::Accepted { answer, caller, sealing }) = server.on_message(&chosen, lookup) else { panic!() };
         assert!(answer.state() == SaslState::Success && answer.token.unwrap().starts_with(b"rspauth="));
         assert_eq!(caller, Caller::Token(claim(&identifier()).proven()));
-        assert_eq!(layer.unwrap().qop(), Qop::Privacy);
+        assert!(matches!(sealing, Sealing::Digest(_)) && sealing.qop() == Qop::Privacy);
         assert!(server.on_message(&chosen, nobody).is_err(), "a nonce serves once");
     }
 
@@ -439,11 +460,44 @@ mod tests {
         let three = message(SaslState::Response, Some(b"three".to_vec()));
         assert!(matches!(server.on_message(&three, nobody), Ok(Step::Gss { .. })));
         let name = "ada@EXAMPLE.COM".to_owned();
-        let done = GssOutcome::Done { token: None, name: name.clone() };
-        let Ok(Step::Accepted { answer, caller, layer: None }) = server.on_gss(Ok(done)) else { panic!() };
+        let Ok(Step::Accepted { answer, caller, sealing }) = server.on_gss(Ok(done(Qop::Privacy, ""))) else {
+            panic!()
+        };
+        assert!(matches!(sealing, Sealing::Library(Qop::Privacy)));
         assert_eq!((answer.state(), answer.token), (SaslState::Success, None));
         assert_eq!(caller, Caller::Kerberos { name });
         assert!(server.on_message(&three, nobody).is_err());
+    }
+
+    fn done(qop: Qop, acting_as: &str) -> GssOutcome {
+        GssOutcome::Done { token: None, name: "ada@EXAMPLE.COM".into(), qop, acting_as: acting_as.into() }
+    }
+
+    /// Whatever a library lets through.
+    #[test]
+    fn a_ticket_buys_only_what_was_offered() {
+        let outcome = |qops: &[Qop], done: GssOutcome| {
+            let mut offers = secure();
+            offers.kerberos.as_mut().unwrap().qops = qops.to_vec();
+            let mut server = server(offers);
+            negotiated(&mut server);
+            assert!(matches!(server.on_message(&kerberos(b"one"), nobody), Ok(Step::Gss { .. })));
+            match server.on_gss(Ok(done)) {
+                Ok(Step::Accepted { sealing, .. }) => Ok(sealing.qop()),
+                Ok(step) => panic!("{step:?}"),
+                Err(refused) => {
+                    assert!(server.on_gss(Err(refused.clone())).is_err(), "an error is the end");
+                    Err(refused.message)
+                }
+            }
+        };
+        let nothing = Err("no common protection layer between client and server".to_owned());
+        assert_eq!(outcome(&[Qop::Privacy], done(Qop::Auth, "")), nothing);
+        assert_eq!(outcome(&[Qop::Privacy, Qop::Integrity], done(Qop::Integrity, "")), Ok(Qop::Integrity));
+        assert_eq!(outcome(&[Qop::Auth], done(Qop::Auth, "ada@EXAMPLE.COM")), Ok(Qop::Auth));
+        let refused = outcome(&[Qop::Auth], done(Qop::Auth, "root@EXAMPLE.COM"));
+        let text = "\"ada@EXAMPLE.COM\" is not authorized to connect as \"root@EXAMPLE.COM\"";
+        assert_eq!(refused, Err(text.to_owned()));
     }
 
     #[test]

@@ -73,10 +73,16 @@ impl Client {
     pub fn on_bytes(&mut self, bytes: &[u8]) -> Result<Progress<Channel>, HandshakeError> {
         let mut progress = Progress { used_len: 0, send: Vec::new(), done: None };
         loop {
-            let read = read(&bytes[progress.used_len..])?;
-            let Some((message, len)) = read else { return Ok(progress) };
+            let state = std::mem::replace(&mut self.state, State::Over);
+            if matches!(state, State::Over) {
+                return Err(HandshakeError::Over);
+            }
+            let Some((message, len)) = read(&bytes[progress.used_len..])? else {
+                self.state = state;
+                return Ok(progress);
+            };
             progress.used_len += len;
-            match std::mem::replace(&mut self.state, State::Over) {
+            match state {
                 State::Asked { client, cnonce } => {
                     let (response, responded) = client.respond_with(payload(&message)?, &cnonce)?;
                     let mut answer = success(response);
@@ -96,7 +102,7 @@ impl Client {
                     });
                     return Ok(progress);
                 }
-                State::Over => panic!("bytes, and the handshake is over"),
+                State::Over => return Err(HandshakeError::Over),
             }
         }
     }

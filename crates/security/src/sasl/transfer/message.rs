@@ -34,6 +34,8 @@ pub enum HandshakeError {
     /// The encryption key is not known: the client fetches another and tries again.
     #[error("{text}")]
     EncryptionKey { text: String },
+    #[error("the handshake is over")]
+    Over,
     /// The peer gave up for whatever reason.
     #[error("the peer refused the handshake: {text}")]
     Refused { text: String },

@@ -121,7 +121,7 @@ impl Server {
                     progress.done = Some(self.accept(&message, challenge, claim, &mut progress.send)?);
                     return Ok(progress);
                 }
-                State::Over => panic!("bytes, and the handshake is over"),
+                State::Over => return Err(HandshakeError::Over),
             }
         }
     }

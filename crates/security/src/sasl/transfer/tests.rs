@@ -127,12 +127,15 @@ fn refusals_tell_the_client_what_to_do() {
     assert!(matches!(&late, HandshakeError::Token { text } if text.contains("expired")), "{late}");
     let (mut asking, _) = client(&[Qop::Auth], false);
     assert!(matches!(asking.on_bytes(&late.reply()), Err(HandshakeError::Token { .. })));
+    assert_eq!(asking.on_bytes(&late.reply()).unwrap_err(), HandshakeError::Over, "an error is the end");
     let (identifier, _) = token();
     let forged = Client::of_token(&identifier, &[0; 32], Protection::of(&[Qop::Auth]), false, &[9; NONCE_LEN]).unwrap();
     let refused = handshake(&mut server(Qop::Auth, None), forged, 5, 1000).unwrap_err();
     assert_eq!(refused, DigestError::Proof.into());
-    let operation = server(Qop::Auth, None).on_bytes(&[0, 28, 81, 5], |_| panic!()).unwrap_err();
+    let mut server = server(Qop::Auth, None);
+    let operation = server.on_bytes(&[0, 28, 81, 5], |_| panic!()).unwrap_err();
     assert_eq!(operation, HandshakeError::Magic);
+    assert_eq!(server.on_bytes(&super::MAGIC, |_| panic!()).unwrap_err(), HandshakeError::Over, "an error is the end");
 }
 
 #[test]
