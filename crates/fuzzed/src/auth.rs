@@ -87,7 +87,7 @@ pub(crate) fn tokens(bytes: &[u8]) {
         assert_eq!(bytes, delegated().identifier.encode());
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
-        let _ = encryption_key::authenticate(ring.keys(), POOL, text);
+        let _ = encryption_key::authenticate(Millis(1), ring.keys(), POOL, text);
     }
 }
 

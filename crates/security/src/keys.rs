@@ -83,8 +83,11 @@ impl KeySet {
         Ok(Self { keys })
     }
 
-    pub fn find(&self, id: KeyId) -> Option<&Key> {
-        self.keys.binary_search_by_key(&id, |key| key.id).ok().map(|place| &self.keys[place])
+    /// The key `id` if it is known and has not expired at `now`. A server that heard of no roll for long, or a ring that
+    /// nobody rolls, still has keys that should be gone: nobody is to verify with them.
+    pub fn find(&self, now: Millis, id: KeyId) -> Option<&Key> {
+        let place = self.keys.binary_search_by_key(&id, |key| key.id).ok()?;
+        Some(&self.keys[place]).filter(|key| key.expires > now)
     }
 
     /// In the order of their ids.
@@ -282,7 +285,7 @@ mod tests {
     #[test]
     fn the_next_key_is_known_before_it_signs() {
         let mut ring = ring(0);
-        let announced = ring.keys().find(KeyId(2)).unwrap().secret.clone();
+        let announced = ring.keys().find(Millis(0), KeyId(2)).unwrap().secret.clone();
         assert_eq!(ring.roll_at(), Millis(10 * HOUR_MS));
         ring.roll(ring.roll_at(), secret(3)).unwrap();
         assert_eq!(ring.current().id, KeyId(2));
@@ -307,6 +310,15 @@ mod tests {
         ring.roll(Millis(720 * HOUR_MS), secret(3)).unwrap();
         assert_eq!(ids(&ring), [2, 3]);
         assert_eq!(ring.current().expires, Millis(740 * HOUR_MS));
+    }
+
+    #[test]
+    fn an_expired_key_is_unknown() {
+        let ring = ring(0);
+        let expires = ring.current().expires;
+        assert_eq!(ring.keys().find(Millis(expires.0 - 1), KeyId(1)), Some(ring.current()));
+        assert_eq!(ring.keys().find(expires, KeyId(1)), None);
+        assert_eq!(ring.keys().find(Millis(0), KeyId(9)), None);
     }
 
     #[test]
@@ -366,7 +378,7 @@ mod tests {
                     ring.roll(now, secret(1)).unwrap();
                 }
                 for (at, id) in &signed {
-                    prop_assert!(at.plus(lifetime) <= now || ring.keys().find(*id).is_some());
+                    prop_assert!(at.plus(lifetime) <= now || ring.keys().find(now, *id).is_some());
                 }
                 prop_assert!(ring.current().expires >= now.plus(lifetime));
             }

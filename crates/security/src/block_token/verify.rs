@@ -47,7 +47,7 @@ pub struct Admission<'a> {
 impl Admission<'_> {
     /// Whether `identifier` and `password`, as a client sent them, admit the operation.
     pub fn check<'t>(&self, keys: &KeySet, identifier: &'t [u8], password: &[u8]) -> Result<Proven<'t>, Refusal> {
-        let (token, want) = claimed(keys, identifier)?;
+        let (token, want) = claimed(self.now, keys, identifier)?;
         if !want.is(password) {
             return Err(Refusal::Forged);
         }
@@ -140,16 +140,16 @@ impl Claim {
 /// Whom a SASL handshake is with, and the password that the client proves to know. An expired token gets none: its
 /// operations would all be refused.
 pub fn authenticate(now: Millis, keys: &KeySet, identifier: &[u8]) -> Result<Claim, Refusal> {
-    let (token, password) = claimed(keys, identifier)?;
+    let (token, password) = claimed(now, keys, identifier)?;
     if token.expires <= now {
         return Err(Refusal::Expired { expired: token.expires, now });
     }
     Ok(Claim { bytes: identifier.to_vec(), password })
 }
 
-fn claimed<'t>(keys: &KeySet, identifier: &'t [u8]) -> Result<(Identifier<'t>, Password), Refusal> {
+fn claimed<'t>(now: Millis, keys: &KeySet, identifier: &'t [u8]) -> Result<(Identifier<'t>, Password), Refusal> {
     let (token, signed_len) = Identifier::parse(identifier)?;
-    let key = keys.find(token.key).ok_or(Refusal::UnknownKey { key: token.key })?;
+    let key = keys.find(now, token.key).ok_or(Refusal::UnknownKey { key: token.key })?;
     Ok((token, key.password(Purpose::BlockToken, &identifier[..signed_len])))
 }
 
@@ -208,7 +208,10 @@ mod tests {
     fn each_refusal_has_its_reason() {
         let expired = ring(1).current().expires;
         let late = Admission { now: expired, ..admission() };
-        assert_eq!(refused(late), Refusal::Expired { expired, now: expired });
+        assert_eq!(refused(late), Refusal::UnknownKey { key: KeyId(1) }, "it expires with its key");
+        let (identifier, _) = token();
+        let claimed = authenticate(expired, ring(1).keys(), &identifier).unwrap_err();
+        assert_eq!(claimed, Refusal::UnknownKey { key: KeyId(1) });
         let eve = Admission { user: Some("eve"), ..admission() };
         assert_eq!(refused(eve), Refusal::User { have: "ada".into(), want: "eve".into() });
         let other = Admission { file: InodeId(8), ..admission() };

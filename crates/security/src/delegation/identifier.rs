@@ -90,8 +90,8 @@ impl Identifier {
     }
 
     /// The password that belongs to `bytes`, which are this identifier's. `None`: the key is not known any more.
-    pub fn password(&self, keys: &KeySet, bytes: &[u8]) -> Option<Password> {
-        keys.find(self.key).map(|key| key.password(Purpose::DelegationToken, bytes))
+    pub fn password(&self, now: Millis, keys: &KeySet, bytes: &[u8]) -> Option<Password> {
+        keys.find(now, self.key).map(|key| key.password(Purpose::DelegationToken, bytes))
     }
 }
 

@@ -220,17 +220,17 @@ pub fn authenticate(
     if expired <= now {
         return Err(Refusal::Expired { owner, sequence, expired, now });
     }
-    match token.identifier.password(keys, bytes) {
+    match token.identifier.password(now, keys, bytes) {
         Some(password) => Ok(Claim { token, password }),
         None => Err(Refusal::Unknown { owner, sequence }),
     }
 }
 
 /// A token whose password is its own, as a renewer or canceller sent both. Nothing is said of its expiry.
-pub fn check(keys: &KeySet, bytes: &[u8], password: &[u8], caller: Caller<'_>) -> Result<Proven, Refusal> {
+pub fn check(now: Millis, keys: &KeySet, bytes: &[u8], password: &[u8], caller: Caller<'_>) -> Result<Proven, Refusal> {
     let identifier = Identifier::parse(bytes)?;
     let (owner, sequence) = (identifier.owner.clone(), identifier.sequence);
-    match identifier.password(keys, bytes) {
+    match identifier.password(now, keys, bytes) {
         Some(own) if own.is(password) => Ok(Proven { identifier, hash: hash(bytes) }),
         Some(_) => Err(Refusal::Password { caller: caller.name.to_owned(), owner, sequence }),
         None => Err(Refusal::Unknown { owner, sequence }),
@@ -277,7 +277,7 @@ mod tests {
     /// A token whose password was shown, and what is kept of it.
     fn proven(request: Request<'_>) -> (Proven, Kept) {
         let Issued { identifier, password, kept } = Rules::default().issue(Millis(0), &ring(), request).unwrap();
-        (check(ring().keys(), &identifier.encode(), password.bytes(), yarn()).unwrap(), kept)
+        (check(Millis(1), ring().keys(), &identifier.encode(), password.bytes(), yarn()).unwrap(), kept)
     }
 
     #[test]
@@ -350,16 +350,25 @@ mod tests {
 
     #[test]
     fn a_password_is_of_one_identifier() {
-        let Issued { identifier, password, .. } = issued();
+        let Issued { identifier, password, kept } = issued();
         let ring = ring();
         let bytes = identifier.encode();
-        let proven = check(ring.keys(), &bytes, password.bytes(), yarn()).unwrap();
+        let proven = check(Millis(1), ring.keys(), &bytes, password.bytes(), yarn()).unwrap();
         assert_eq!(*proven.identifier(), identifier);
         let forged = Identifier { owner: "root".into(), ..identifier.clone() }.encode();
-        let refused = check(ring.keys(), &forged, password.bytes(), yarn()).unwrap_err();
+        let refused = check(Millis(1), ring.keys(), &forged, password.bytes(), yarn()).unwrap_err();
         assert!(matches!(refused, Refusal::Password { .. }));
+        let expired = check(ring.current().expires, ring.keys(), &bytes, password.bytes(), yarn());
+        assert!(matches!(expired, Err(Refusal::Unknown { .. })));
+        let late = authenticate(ring.current().expires, ring.keys(), &bytes, |_| {
+            Some(Kept { expires: Millis(u64::MAX), ..kept })
+        });
+        assert!(matches!(late, Err(Refusal::Unknown { .. })), "whatever was kept");
         let unknown = Identifier { key: KeyId(9), ..identifier }.encode();
-        assert!(matches!(check(ring.keys(), &unknown, password.bytes(), yarn()), Err(Refusal::Unknown { .. })));
+        assert!(matches!(
+            check(Millis(1), ring.keys(), &unknown, password.bytes(), yarn()),
+            Err(Refusal::Unknown { .. })
+        ));
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl Secrets<'_> {
     /// Whom `user` says it is.
     pub fn claim(&self, user: &str) -> Result<Claim, SecretRefusal> {
         Ok(Claim(if user.contains(' ') {
-            ClaimKind::EncryptionKey(encryption_key::authenticate(self.keys, self.pool, user)?)
+            ClaimKind::EncryptionKey(encryption_key::authenticate(self.now, self.keys, self.pool, user)?)
         } else {
             let identifier = Base64::decode_vec(user).map_err(|_| SecretRefusal::Malformed)?;
             ClaimKind::Token(block_token::authenticate(self.now, self.keys, &identifier)?)

@@ -124,7 +124,7 @@ fn an_encryption_key_opens_a_channel() {
 fn refusals_tell_the_client_what_to_do() {
     let expired = ring().current().expires;
     let late = handshake(&mut server(Qop::Auth, None), client(&[Qop::Auth], false), expired.0, 1000).unwrap_err();
-    assert!(matches!(&late, HandshakeError::Token { text } if text.contains("expired")), "{late}");
+    assert!(matches!(&late, HandshakeError::Token { text } if text.contains("not know")), "{late}");
     let (mut asking, _) = client(&[Qop::Auth], false);
     assert!(matches!(asking.on_bytes(&late.reply()), Err(HandshakeError::Token { .. })));
     assert_eq!(asking.on_bytes(&late.reply()).unwrap_err(), HandshakeError::Over, "an error is the end");
