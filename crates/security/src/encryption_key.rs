@@ -67,7 +67,7 @@ mod tests {
 
     fn keys() -> KeySet {
         let secret = Secret::new([7; SECRET_LEN]);
-        KeySet::new(vec![Key { id: KeyId(3), expires: Millis(9), secret }]).unwrap()
+        KeySet::new(1, vec![Key { id: KeyId(3), expires: Millis(9), secret }]).unwrap()
     }
 
     #[test]
