@@ -41,7 +41,8 @@ fn delegation_ring() -> KeyRing {
 }
 
 fn delegated() -> delegation::Issued {
-    let request = delegation::Request { owner: "ada@X", real_user: "", renewer: "yarn", sequence: 5 };
+    let method = rpc::Method::Kerberos;
+    let request = delegation::Request { method, owner: "ada@X", real_user: "", renewer: "yarn", sequence: 5 };
     delegation::Rules::default().issue(Millis(0), &delegation_ring(), request).expect("a live key")
 }
 

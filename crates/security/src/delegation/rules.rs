@@ -3,6 +3,7 @@
 
 use super::identifier::{Identifier, IdentifierError, NAME_LEN_MAX};
 use crate::keys::{KeyRing, KeySet};
+use crate::sasl::rpc::Method;
 use crate::secret::{Password, Purpose};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
@@ -26,6 +27,8 @@ impl Default for Rules {
 /// Who asks for a token, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
+    /// How who asks proved who it is: the real user if there is one.
+    pub method: Method,
     /// Whole names.
     pub owner: &'a str,
     pub real_user: &'a str,
@@ -100,16 +103,22 @@ impl Claim {
 /// Who renews or cancels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller<'a> {
+    /// How it proved who it is.
+    pub method: Method,
     pub name: &'a str,
     pub short_name: &'a str,
 }
 
 /// Why a token is not issued, renewed, cancelled or believed. Clients get `InvalidToken` for what
-/// [`Refusal::is_invalid_token`] says, and `AccessControlException` for the rest.
+/// [`Refusal::is_invalid_token`] says, and for the rest
+/// `AccessControlException`, but `IOException` for [`Refusal::Method`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error(transparent)]
     Identifier(#[from] IdentifierError),
+    /// An `IOException` of Hadoop's, which lets a token cancel, and we do not.
+    #[error("Delegation Token can be {done} only with kerberos or web authentication")]
+    Method { method: Method, done: &'static str },
     #[error("a name of {len} bytes cannot be put into a delegation token, at most {NAME_LEN_MAX} are allowed")]
     Name { len: usize },
     #[error("the key that signs delegation tokens expires at {} ms: the leader has to roll it", expires.0)]
@@ -133,7 +142,8 @@ impl Refusal {
     pub fn is_invalid_token(&self) -> bool {
         match self {
             Self::Identifier(_) | Self::Unknown { .. } | Self::Expired { .. } => true,
-            Self::Name { .. }
+            Self::Method { .. }
+            | Self::Name { .. }
             | Self::KeyExpires { .. }
             | Self::Password { .. }
             | Self::NoRenewer { .. }
@@ -145,7 +155,8 @@ impl Refusal {
 
 impl Rules {
     pub fn issue(&self, now: Millis, ring: &KeyRing, request: Request<'_>) -> Result<Issued, Refusal> {
-        let Request { owner, real_user, renewer, sequence } = request;
+        let Request { method, owner, real_user, renewer, sequence } = request;
+        needs_ticket(method, "issued")?;
         if let Some(name) = [owner, real_user, renewer].into_iter().find(|name| name.len() > NAME_LEN_MAX) {
             return Err(Refusal::Name { len: name.len() });
         }
@@ -171,6 +182,7 @@ impl Rules {
         kept: Option<Kept>,
         caller: Caller<'_>,
     ) -> Result<Millis, Refusal> {
+        needs_ticket(caller.method, "renewed")?;
         let token = &proven.identifier;
         let (owner, sequence) = (token.owner.clone(), token.sequence);
         // Hadoop renews what expired for want of a renewal, as long as the last day has not come.
@@ -191,8 +203,18 @@ impl Rules {
     }
 }
 
+/// A token must not beget tokens: whoever got hold of one could go on for ever, past its last day. Nor must a name that
+/// nobody proved.
+fn needs_ticket(method: Method, done: &'static str) -> Result<(), Refusal> {
+    match method {
+        Method::Kerberos => Ok(()),
+        Method::Simple | Method::Token => Err(Refusal::Method { method, done }),
+    }
+}
+
 /// Whether `caller` may cancel a token: its owner, by the whole name, or its renewer, by the short one.
 pub fn cancel(proven: &Proven, kept: Option<Kept>, caller: Caller<'_>) -> Result<(), Refusal> {
+    needs_ticket(caller.method, "cancelled")?;
     let token = &proven.identifier;
     let (owner, sequence) = (token.owner.clone(), token.sequence);
     let is_renewer = !token.renewer.is_empty() && token.renewer == caller.short_name;
@@ -259,11 +281,11 @@ mod tests {
     }
 
     fn request<'a>() -> Request<'a> {
-        Request { owner: "ada@EXAMPLE.COM", real_user: "", renewer: "yarn", sequence: 5 }
+        Request { method: Method::Kerberos, owner: "ada@EXAMPLE.COM", real_user: "", renewer: "yarn", sequence: 5 }
     }
 
     fn caller<'a>(name: &'a str, short_name: &'a str) -> Caller<'a> {
-        Caller { name, short_name }
+        Caller { method: Method::Kerberos, name, short_name }
     }
 
     fn yarn() -> Caller<'static> {
@@ -316,6 +338,26 @@ mod tests {
         let (nobody, kept) = proven(Request { renewer: "", ..request() });
         let refused = rules.renew(Millis(1), &nobody, Some(kept), caller("x", "")).unwrap_err();
         assert!(matches!(refused, Refusal::NoRenewer { .. }));
+    }
+
+    #[test]
+    fn a_token_begets_no_token() {
+        let rules = Rules::default();
+        let (token, kept) = proven(request());
+        for method in [Method::Token, Method::Simple] {
+            let caller = Caller { method, ..yarn() };
+            let text = |refused: Refusal| {
+                assert!(!refused.is_invalid_token());
+                refused.to_string()
+            };
+            let issued = rules.issue(Millis(0), &ring(), Request { method, ..request() }).unwrap_err();
+            let want = "Delegation Token can be issued only with kerberos or web authentication";
+            assert_eq!(text(issued), want);
+            let renewed = rules.renew(Millis(1), &token, Some(kept), caller).unwrap_err();
+            assert_eq!(text(renewed), want.replace("issued", "renewed"));
+            let cancelled = cancel(&token, Some(kept), caller).unwrap_err();
+            assert_eq!(text(cancelled), want.replace("issued", "cancelled"));
+        }
     }
 
     #[test]
