@@ -234,7 +234,8 @@ pub(crate) fn transfer(bytes: &[u8]) {
 fn dialled(first: u8) -> (transfer::Client, Vec<u8>) {
     let (identifier, password) = token();
     let protection = Protection::of(&[qop(first)]);
-    transfer::Client::of_token(&identifier, password.bytes(), protection, true, &NONCE).expect("ASCII")
+    transfer::Client::of_token(&identifier, password.bytes(), protection, settings(first).aes.is_some(), &NONCE)
+        .expect("ASCII")
 }
 
 /// A list of rules, names, and a list of hosts, each in a line of its own.

@@ -59,7 +59,7 @@ fn replayed(name: &str, qop: Qop) {
     let down: Vec<_> = frames(down).into_iter().take(of_sasl).map(behind_header).collect();
     let [negotiate, initiate, sealed_up @ ..] = &up[..] else { panic!() };
     let [offered, success, sealed_down @ ..] = &down[..] else { panic!() };
-    let protection = Protection::of(&[qop]);
+    let protection = Protection::of(&[qop]).with_rc4();
 
     // Our server before Hadoop's client.
     let challenge = text(&offered.auths[0].challenge);

@@ -90,8 +90,8 @@ impl Recorded {
         let response = self.response();
         let (user, cnonce) = (quoted(&response, "username").to_owned(), quoted(&response, "cnonce").to_owned());
         let password = self.part("password");
-        let offers_aes = self.aes.is_some();
-        let (mut client, hello) = Client::with_nonce(user, password, self.protection(), offers_aes, cnonce).unwrap();
+        let uses_aes = self.aes.is_some();
+        let (mut client, hello) = Client::with_nonce(user, password, self.protection(), uses_aes, cnonce).unwrap();
         let progress =
             client.on_bytes(self.part("down.handshake")).unwrap_or_else(|error| panic!("{}: {error}", self.name));
         assert_eq!(progress.used_len, self.part("down.handshake").len());

@@ -24,7 +24,7 @@ pub enum HandshakeError {
     Digest(#[from] DigestError),
     #[error("the keys of the cipher cannot be read: {0}")]
     Keys(#[from] LayerError),
-    #[error("the server chose a cipher that was not offered, or sent no keys for it")]
+    #[error("the server chose none of the offered ciphers, or sent no keys for it")]
     Cipher,
     #[error("a message of the handshake lacks its {what}")]
     Missing { what: &'static str },

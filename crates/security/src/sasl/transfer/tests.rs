@@ -29,9 +29,9 @@ fn server(qop: Qop, aes: Option<KeyBits>) -> Server {
     Server::new(Settings { protection: Protection::of(&[qop]), aes }, &random)
 }
 
-fn client(qops: &[Qop], offers_aes: bool) -> (Client, Vec<u8>) {
+fn client(qops: &[Qop], uses_aes: bool) -> (Client, Vec<u8>) {
     let (identifier, password) = token();
-    Client::of_token(&identifier, &password, Protection::of(qops), offers_aes, &[9; NONCE_LEN]).unwrap()
+    Client::of_token(&identifier, &password, Protection::of(qops), uses_aes, &[9; NONCE_LEN]).unwrap()
 }
 
 /// Carries bytes to and fro, so many at a time, until both have a channel or one an error.
@@ -84,7 +84,8 @@ fn talk(established: Established, channel: Channel) {
 fn a_block_token_opens_a_channel() {
     for qop in Qop::ALL {
         for cut in [1, 100, 10_000] {
-            let (established, channel) = handshake(&mut server(qop, None), client(&[qop], true), 5, cut).unwrap();
+            let (established, channel) =
+                handshake(&mut server(qop, None), client(&[qop], qop != Qop::Privacy), 5, cut).unwrap();
             let Peer::Token(peer) = &established.peer else { panic!("{:?}", established.peer) };
             assert_eq!(*peer.proven().identifier(), Identifier::parse(&token().0).unwrap().0);
             assert_eq!((established.qop, channel.is_plain()), (qop, qop == Qop::Auth));
@@ -142,6 +143,8 @@ fn refusals_tell_the_client_what_to_do() {
 fn no_end_is_talked_down() {
     let refused = handshake(&mut server(Qop::Auth, None), client(&[Qop::Privacy], false), 5, 1000).unwrap_err();
     assert_eq!(refused, DigestError::Unsupported { name: "qop" }.into());
+    let without = handshake(&mut server(Qop::Privacy, None), client(&[Qop::Privacy], true), 5, 1000).unwrap_err();
+    assert_eq!(without, HandshakeError::Cipher, "the offer of AES was taken away");
     // A cipher is chosen only of those that were offered, and with privacy alone.
     let mut with_aes = server(Qop::Privacy, Some(KeyBits::B128));
     let (_, channel) = handshake(&mut with_aes, client(&[Qop::Privacy], false), 5, 1000).unwrap();
