@@ -14,6 +14,9 @@ use crate::secret::{Password, Purpose};
 use base64ct::{Base64, Encoding};
 use types::Millis;
 
+/// All that a client hears of why its secret does not count.
+pub const REFUSED: &str = "the encryption key is not valid";
+
 /// Bytes of a nonce of ours, as of Hadoop's.
 pub const NONCE_LEN: usize = 8;
 /// Longest nonce that is looked at.
@@ -26,7 +29,7 @@ const USER_LEN_MAX: usize = 512;
 pub enum EncryptionKeyError {
     #[error("the user's name of the handshake is not a key id, a block pool and a nonce")]
     Malformed,
-    #[error("the encryption key is of block pool {pool}")]
+    #[error("the encryption key is of block pool {}", types::excerpt(pool))]
     Pool { pool: String },
     /// The client asks for another, and tries again.
     #[error("Can't re-compute encryption key for nonce, since the required block key (keyID={}) doesn't exist", key.0)]

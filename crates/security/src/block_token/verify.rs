@@ -19,7 +19,7 @@ pub enum Refusal {
     Forged,
     #[error("the block token expired at {} ms, now it is {} ms", expired.0, now.0)]
     Expired { expired: Millis, now: Millis },
-    #[error("the block token is of user {have}, the caller is {want}")]
+    #[error("the block token is of user {}, the caller is {}", types::excerpt(have), types::excerpt(want))]
     User { have: String, want: String },
     #[error("the block token is for {have}, the block is of {want}")]
     File { have: FileId, want: FileId },

@@ -121,6 +121,8 @@ pub enum Refusal {
     Method { method: Method, done: &'static str },
     #[error("a name of {len} bytes cannot be put into a delegation token, at most {NAME_LEN_MAX} are allowed")]
     Name { len: usize },
+    #[error("a name with a control character cannot be put into a delegation token")]
+    NameLetters,
     #[error("the key that signs delegation tokens expires at {} ms: the leader has to roll it", expires.0)]
     KeyExpires { expires: Millis },
     #[error("token ({sequence} for {owner}) can't be found in cache")]
@@ -144,6 +146,7 @@ impl Refusal {
             Self::Identifier(_) | Self::Unknown { .. } | Self::Expired { .. } => true,
             Self::Method { .. }
             | Self::Name { .. }
+            | Self::NameLetters
             | Self::KeyExpires { .. }
             | Self::Password { .. }
             | Self::NoRenewer { .. }
@@ -159,6 +162,9 @@ impl Rules {
         needs_ticket(method, "issued")?;
         if let Some(name) = [owner, real_user, renewer].into_iter().find(|name| name.len() > NAME_LEN_MAX) {
             return Err(Refusal::Name { len: name.len() });
+        }
+        if [owner, real_user, renewer].iter().any(|name| name.contains(char::is_control)) {
+            return Err(Refusal::NameLetters);
         }
         let key = ring.current();
         let max = now.plus(self.lifetime_max);
@@ -422,5 +428,7 @@ mod tests {
         let long = "a".repeat(513);
         let long = rules.issue(Millis(0), &ring(), Request { owner: &long, ..request() });
         assert_eq!(long, Err(Refusal::Name { len: 513 }));
+        let lines = rules.issue(Millis(0), &ring(), Request { renewer: "a\nb", ..request() });
+        assert_eq!(lines, Err(Refusal::NameLetters));
     }
 }

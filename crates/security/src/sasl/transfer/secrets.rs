@@ -1,8 +1,10 @@
 //! Whose handshake it is: the user's name is a block token, or names an encryption key.
 
+use super::message::HandshakeError;
 use crate::block_token::{self, ProvenToken, Refusal};
 use crate::encryption_key::{self, EncryptionKeyError};
 use crate::keys::KeySet;
+use crate::sasl::digest::DigestError;
 use crate::secret::Password;
 use base64ct::{Base64, Encoding};
 use types::Millis;
@@ -39,6 +41,17 @@ impl Claim {
             ClaimKind::Recorded(password) => return Base64::encode_string(password),
         };
         Base64::encode_string(password.bytes())
+    }
+
+    /// The client does not know the password. It hears what it would if the key were unknown.
+    pub(super) fn forged(&self) -> HandshakeError {
+        let text = DigestError::Proof.to_string();
+        match &self.0 {
+            ClaimKind::Token(_) => HandshakeError::Token { text },
+            ClaimKind::EncryptionKey(_) => HandshakeError::EncryptionKey { text },
+            #[cfg(test)]
+            ClaimKind::Recorded(_) => HandshakeError::EncryptionKey { text },
+        }
     }
 
     /// Once the client has proven that it knows the password.

@@ -6,7 +6,7 @@ use super::message::{HandshakeError, MAGIC, payload, read, success};
 use super::progress::Progress;
 use super::secrets::{Claim, Peer, SecretRefusal};
 use crate::encryption_key::EncryptionKeyError;
-use crate::sasl::digest::{Challenge, Layer, NONCE_LEN, Protection, Qop, Service};
+use crate::sasl::digest::{Challenge, DigestError, Layer, NONCE_LEN, Protection, Qop, Service};
 use hdfs::proto::{CipherOptionProto, CipherSuiteProto, DataTransferEncryptorMessageProto as Message};
 use std::fmt;
 use wire::delimited;
@@ -135,7 +135,10 @@ impl Server {
     ) -> Result<Established, HandshakeError> {
         let response = challenge.read(payload(message)?)?;
         let claim = claim(response.user()).map_err(refused)?;
-        let accepted = response.verify(claim.password().as_bytes())?;
+        let accepted = match response.verify(claim.password().as_bytes()) {
+            Err(DigestError::Proof) => return Err(claim.forged()),
+            verified => verified?,
+        };
         let peer = claim.proven();
         let (qop, mut layer) = (accepted.layer.qop(), accepted.layer);
         let mut answer = success(accepted.rspauth);

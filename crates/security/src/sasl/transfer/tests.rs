@@ -132,7 +132,8 @@ fn refusals_tell_the_client_what_to_do() {
     let (identifier, _) = token();
     let forged = Client::of_token(&identifier, &[0; 32], Protection::of(&[Qop::Auth]), false, &[9; NONCE_LEN]).unwrap();
     let refused = handshake(&mut server(Qop::Auth, None), forged, 5, 1000).unwrap_err();
-    assert_eq!(refused, DigestError::Proof.into());
+    assert_eq!(refused, HandshakeError::Token { text: DigestError::Proof.to_string() });
+    assert_eq!(refused.reply(), late.reply(), "nobody learns from the answer what was wrong");
     let mut server = server(Qop::Auth, None);
     let operation = server.on_bytes(&[0, 28, 81, 5], |_| panic!()).unwrap_err();
     assert_eq!(operation, HandshakeError::Magic);
