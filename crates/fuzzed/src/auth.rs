@@ -1,7 +1,6 @@
 //! Tokens, SASL from both ends, names and rules: what anybody may send before it is known who it is.
 
 use bytes::Bytes;
-use hdfs::exception::{self, Exception};
 use hdfs::proto::rpc_sasl_proto::SaslAuth;
 use hdfs::proto::{RpcSaslProto, SaslState};
 use prost::Message;
@@ -47,11 +46,10 @@ fn delegated() -> delegation::Issued {
 }
 
 /// Whom a server finds by an identifier.
-fn claim(bytes: &[u8]) -> Result<rpc::Claim, Exception> {
+fn claim(bytes: &[u8]) -> Result<rpc::Claim, rpc::ClaimError> {
     let kept = delegated().kept;
     let claim = delegation::authenticate(Millis(1), delegation_ring().keys(), bytes, |_| Some(kept));
-    let refused = |refusal: delegation::Refusal| Exception::unauthorized(exception::INVALID_TOKEN, refusal.to_string());
-    claim.map(rpc::Claim::Delegation).map_err(refused)
+    claim.map(rpc::Claim::Delegation).map_err(rpc::ClaimError::from)
 }
 
 /// Identifiers of tokens, and names of encryption keys. Nobody but who knows the secret gets in.
@@ -145,7 +143,7 @@ pub(crate) fn rpc(bytes: &[u8]) {
                 }
                 Ok(step) => !matches!(step, rpc::Step::Accepted { .. }),
                 Err(refused) => {
-                    assert!(refused.is_fatal());
+                    assert!(refused.told.is_fatal());
                     false
                 }
             };

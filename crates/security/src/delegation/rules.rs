@@ -110,8 +110,7 @@ pub struct Caller<'a> {
 }
 
 /// Why a token is not issued, renewed, cancelled or believed. Clients get `InvalidToken` for what
-/// [`Refusal::is_invalid_token`] says, and for the rest
-/// `AccessControlException`, but `IOException` for [`Refusal::Method`].
+/// [`Refusal::is_invalid_token`] says, `IOException` for [`Refusal::Method`], and `AccessControlException` for the rest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error(transparent)]

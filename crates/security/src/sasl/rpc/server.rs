@@ -1,10 +1,11 @@
 //! The server's end.
 
 use super::method::{Method, message};
+use super::refused::{ClaimError, Refused};
 use super::sealing::Sealing;
 use crate::block_token::{self, ProvenToken};
 use crate::delegation;
-use crate::sasl::digest::{Challenge, NONCE_LEN, Protection, Qop, Service};
+use crate::sasl::digest::{Challenge, DigestError, NONCE_LEN, Protection, Qop, Service};
 use crate::secret::Password;
 use base64ct::{Base64, Encoding};
 use bytes::Bytes;
@@ -162,33 +163,33 @@ impl Server {
         Self { offers, state: State::Fresh { challenge } }
     }
 
-    /// Carries one message to its end. An error is answered, and ends the connection. `claim` looks up a token by its
+    /// Carries one message to its end. An error is answered with [`Refused::told`], and ends the connection. `claim` looks up a token by its
     /// identifier, as [`delegation::authenticate`] does; who gets none says why.
     pub fn on_message(
         &mut self,
         message: &RpcSaslProto,
-        claim: impl FnOnce(&[u8]) -> Result<Claim, Exception>,
-    ) -> Result<Step, Exception> {
+        claim: impl FnOnce(&[u8]) -> Result<Claim, ClaimError>,
+    ) -> Result<Step, Refused> {
         let state = std::mem::replace(&mut self.state, State::Over);
         let Ok(said) = SaslState::try_from(message.state) else {
-            return Err(sasl(format!("Client sent unsupported state {}", message.state)));
+            return Err(sasl(format!("Client sent unsupported state {}", message.state)).into());
         };
         match (state, said) {
             (State::Fresh { challenge }, SaslState::Negotiate) => Ok(self.negotiate(challenge)),
             (State::Offered { .. }, SaslState::Negotiate) => {
                 let text = "Client already attempted negotiation";
-                Err(Exception::unauthorized(exception::ACCESS_CONTROL, text))
+                Err(Exception::unauthorized(exception::ACCESS_CONTROL, text).into())
             }
-            (State::Fresh { challenge }, SaslState::Initiate) => self.initiate_unasked(message, challenge),
+            (State::Fresh { challenge }, SaslState::Initiate) => Ok(self.initiate_unasked(message, challenge)?),
             (State::Offered { challenge }, SaslState::Initiate) => self.initiate(message, challenge, claim),
-            (State::Gss { round_count, is_asked: false }, SaslState::Response) => self.gss(message, round_count),
+            (State::Gss { round_count, is_asked: false }, SaslState::Response) => Ok(self.gss(message, round_count)?),
             (State::Simple, SaslState::Initiate) if self.chosen(message)? == Some(Method::Simple) => {
                 Ok(self.believe(None))
             }
             (State::Simple | State::Over, _) => {
-                Err(sasl(format!("SASL is over, yet the client sent {}", said.as_str_name())))
+                Err(sasl(format!("SASL is over, yet the client sent {}", said.as_str_name())).into())
             }
-            (_, _) => Err(sasl(format!("Client sent unsupported state {}", said.as_str_name()))),
+            (_, _) => Err(sasl(format!("Client sent unsupported state {}", said.as_str_name())).into()),
         }
     }
 
@@ -280,13 +281,13 @@ impl Server {
         &mut self,
         message: &RpcSaslProto,
         challenge: Option<Challenge>,
-        claim: impl FnOnce(&[u8]) -> Result<Claim, Exception>,
-    ) -> Result<Step, Exception> {
+        claim: impl FnOnce(&[u8]) -> Result<Claim, ClaimError>,
+    ) -> Result<Step, Refused> {
         match (self.chosen(message)?, challenge) {
             (Some(Method::Simple), _) => Ok(self.believe(None)),
-            (Some(Method::Kerberos), _) => self.gss(message, 0),
+            (Some(Method::Kerberos), _) => Ok(self.gss(message, 0)?),
             (Some(Method::Token), Some(challenge)) => verify(message, challenge, claim),
-            (Some(Method::Token), None) | (None, _) => Err(not_enabled(&message.auths[0].method, &self.offers)),
+            (Some(Method::Token), None) | (None, _) => Err(not_enabled(&message.auths[0].method, &self.offers).into()),
         }
     }
 
@@ -303,14 +304,17 @@ impl Server {
 fn verify(
     message: &RpcSaslProto,
     challenge: Challenge,
-    claim: impl FnOnce(&[u8]) -> Result<Claim, Exception>,
-) -> Result<Step, Exception> {
+    claim: impl FnOnce(&[u8]) -> Result<Claim, ClaimError>,
+) -> Result<Step, Refused> {
     let response =
         challenge.read(message.token.as_deref().ok_or_else(no_token)?).map_err(|error| sasl(error.to_string()))?;
     let identifier = Base64::decode_vec(response.user()).map_err(|_| sasl("DIGEST-MD5: the user is no token"))?;
     let claim = claim(&identifier)?;
     let password = Base64::encode_string(claim.password().bytes());
-    let accepted = response.verify(password.as_bytes()).map_err(|error| sasl(error.to_string()))?;
+    let accepted = response.verify(password.as_bytes()).map_err(|error| match error {
+        DigestError::Proof => Refused::token(error.to_string()),
+        error => sasl(error.to_string()).into(),
+    })?;
     let answer = super::method::message(SaslState::Success, Some(accepted.rspauth));
     let sealing = Sealing::of_layer(accepted.layer);
     Ok(Step::Accepted { answer, caller: Caller::Token(claim.proven()), sealing })
@@ -364,7 +368,7 @@ mod tests {
         Password::new([3; 32])
     }
 
-    fn nobody(_: &[u8]) -> Result<Claim, Exception> {
+    fn nobody(_: &[u8]) -> Result<Claim, ClaimError> {
         panic!("no password is asked for")
     }
 
@@ -436,17 +440,23 @@ mod tests {
     }
 
     #[test]
-    fn refusals_of_tokens_keep_their_reason() {
-        let refused = |sent: &Password, lookup: Result<Claim, Exception>| {
+    fn refusals_of_tokens_keep_their_reason_for_the_log() {
+        let refused = |sent: &Password, lookup: Result<Claim, ClaimError>| {
             let mut server = server(secure());
             let auths = negotiated(&mut server);
             let chosen = response(auths[0].challenge.as_ref().unwrap(), sent);
             server.on_message(&chosen, |_| lookup).unwrap_err()
         };
         let guess = refused(&Password::new([4; 32]), Ok(claim(&identifier())));
-        assert!(guess.is_fatal() && guess.class == exception::SASL, "{guess}");
-        let expired = Exception::unauthorized(exception::INVALID_TOKEN, "token is expired");
-        assert_eq!(refused(&password(), Err(expired.clone())), expired);
+        assert!(
+            guess.told.is_fatal() && guess.told.class == exception::INVALID_TOKEN && guess.reason.contains("response")
+        );
+        let (owner, sequence) = ("ada".to_owned(), 5);
+        let unknown = refused(&password(), Err(delegation::Refusal::Unknown { owner, sequence }.into()));
+        assert_eq!(unknown.told, guess.told, "nobody learns from the answer what was wrong");
+        assert_eq!(unknown.reason, "token (5 for ada) can't be found in cache");
+        let standby = Exception::unauthorized(exception::STANDBY, "ask the other one");
+        assert_eq!(refused(&password(), Err(ClaimError::Told(standby.clone()))).told, standby);
     }
 
     #[test]
@@ -532,7 +542,7 @@ mod tests {
         let server_of = |said: &RpcSaslProto| {
             let mut server = server(secure());
             negotiated(&mut server);
-            server.on_message(said, nobody).unwrap_err()
+            server.on_message(said, nobody).unwrap_err().told
         };
         let refused = server_of(&chooses("SIMPLE", "", "", "", None));
         assert_eq!(refused.message, "SIMPLE authentication is not enabled.  Available:[TOKEN, KERBEROS]");
@@ -560,7 +570,7 @@ mod tests {
             let Ok(Step::Answer(answer)) = server(secure()).on_message(&guess, nobody) else { panic!() };
             assert_eq!((answer.state(), answer.auths.len()), (SaslState::Negotiate, 2));
         }
-        let refused = server(simple()).on_message(&kerberos(b"x"), nobody).unwrap_err();
+        let refused = server(simple()).on_message(&kerberos(b"x"), nobody).unwrap_err().told;
         assert_eq!(refused.message, "KERBEROS authentication is not enabled.  Available:[SIMPLE]");
     }
 
