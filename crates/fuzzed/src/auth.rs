@@ -17,7 +17,6 @@ use security::secret::{Password, SECRET_LEN, Secret};
 use types::{BlockId, ContainerId, InodeId, Millis};
 use wire::delimited;
 
-const PASSWORD: [u8; 32] = [3; 32];
 const NONCE: [u8; NONCE_LEN] = [7; NONCE_LEN];
 const POOL: &str = "BP-1";
 /// Longest message of a stream that is tried.
@@ -29,9 +28,28 @@ fn ring() -> KeyRing {
 }
 
 fn token() -> (Vec<u8>, Password) {
-    let grant = Grant { user: "ada", file: InodeId(16_386), modes: Modes::of(&[Mode::Read, Mode::Write]), block: None };
+    let modes = Modes::of(&[Mode::Read, Mode::Copy]);
+    let grant = Grant { user: "ada", file: InodeId(16_386), modes, block: None };
     let token = Signer::new(0).sign(Millis(0), &ring(), grant).expect("a live key");
     (token.identifier(Some(ContainerId(7))), *token.password())
+}
+
+fn delegation_ring() -> KeyRing {
+    let secrets = [1, 2].map(|byte| Secret::new([byte; SECRET_LEN]));
+    KeyRing::new(Millis(0), Lifetimes::DELEGATION_TOKENS, KeyId(1), secrets)
+}
+
+fn delegated() -> delegation::Issued {
+    let method = rpc::Method::Kerberos;
+    let request = delegation::Request { method, owner: "ada@X", real_user: "", renewer: "yarn", sequence: 5 };
+    delegation::Rules::default().issue(Millis(0), &delegation_ring(), request).expect("a live key")
+}
+
+/// Whom a server finds by an identifier.
+fn claim(bytes: &[u8]) -> Result<rpc::Claim, rpc::ClaimError> {
+    let kept = delegated().kept;
+    let claim = delegation::authenticate(Millis(1), delegation_ring().keys(), bytes, |_| Some(kept));
+    claim.map(rpc::Claim::Delegation).map_err(rpc::ClaimError::from)
 }
 
 /// Identifiers of tokens, and names of encryption keys. Nobody but who knows the secret gets in.
@@ -62,8 +80,13 @@ pub(crate) fn tokens(bytes: &[u8]) {
     {
         assert_eq!(identifier.encode(), bytes);
     }
+    if let Ok(claim) = claim(bytes) {
+        let rpc::Claim::Delegation(claim) = claim else { panic!("a block token") };
+        assert_eq!(*claim.password(), delegated().password);
+        assert_eq!(bytes, delegated().identifier.encode());
+    }
     if let Ok(text) = std::str::from_utf8(bytes) {
-        let _ = encryption_key::authenticate(ring.keys(), POOL, text);
+        let _ = encryption_key::authenticate(Millis(1), ring.keys(), POOL, text);
     }
 }
 
@@ -112,7 +135,7 @@ pub(crate) fn rpc(bytes: &[u8]) {
         bytes = &bytes[len..];
         let Ok(said) = delimited::decode::<RpcSaslProto>(message, "a message") else { return };
         if server_goes_on {
-            let step = server.on_message(&said, |_| Ok(Password::new(PASSWORD)));
+            let step = server.on_message(&said, claim);
             server_goes_on = match step {
                 Ok(rpc::Step::Gss { token }) => {
                     let outcome = rpc::GssOutcome::Continue(token.to_vec());
@@ -120,14 +143,16 @@ pub(crate) fn rpc(bytes: &[u8]) {
                 }
                 Ok(step) => !matches!(step, rpc::Step::Accepted { .. }),
                 Err(refused) => {
-                    assert!(refused.is_fatal());
+                    assert!(refused.told.is_fatal());
                     false
                 }
             };
         }
         if client_goes_on {
             client_goes_on = match client.on_message(&said) {
-                Ok(rpc::Asking::Gss { token, .. }) => client.on_gss(token.map(|token| token.to_vec()), false).is_ok(),
+                Ok(rpc::Asking::Gss { token, .. }) => {
+                    client.on_gss(rpc::ClientGss::Continue(token.map(|token| token.to_vec()))).is_ok()
+                }
                 Ok(rpc::Asking::Done { .. }) => panic!("nobody here knows the client's secret"),
                 Ok(rpc::Asking::Send(_)) => true,
                 Ok(rpc::Asking::Simple { .. }) | Err(_) => false,
@@ -143,18 +168,20 @@ pub(crate) fn rpc(bytes: &[u8]) {
 }
 
 fn server(first: u8) -> rpc::Server {
-    let kerberos = (first & 8 != 0).then(|| ("nn".to_owned(), "host".to_owned()));
+    let (service, host) = ("nn".to_owned(), "host".to_owned());
+    let kerberos = (first & 8 != 0).then(|| rpc::KerberosOffer { service, host, qops: vec![qop(first)] });
     let token = (first & 4 != 0).then(|| Protection::of(&[qop(first)]));
     rpc::Server::new(rpc::Offers { token, kerberos, simple: first & 16 != 0 }, NONCE)
 }
 
 fn client(first: u8) -> rpc::Client {
     let token = rpc::TokenCredentials {
-        identifier: Bytes::from_static(b"id"),
+        identifier: delegated().identifier.encode().into(),
         password: Bytes::from_static(b"another one"),
         protection: Protection::of(&Qop::ALL),
     };
-    let kerberos = vec![("nn".to_owned(), "host".to_owned())];
+    let servers = vec![("nn".to_owned(), "host".to_owned())];
+    let kerberos = Some(rpc::KerberosCredentials { servers, qops: Qop::ALL.to_vec() });
     let simple = first & 16 != 0;
     rpc::Client::new(rpc::Credentials { token: (first & 4 != 0).then_some(token), kerberos, simple }, NONCE).0
 }
@@ -175,7 +202,7 @@ pub(crate) fn transfer(bytes: &[u8]) {
     let mut pieces = bytes.chunks(usize::from(*cut) + 1);
     for piece in pieces.by_ref() {
         pending.extend_from_slice(piece);
-        match server.on_bytes(&pending, |user| secrets.password(user)) {
+        match server.on_bytes(&pending, |user| secrets.claim(user)) {
             Ok(progress) => {
                 pending.drain(..progress.used_len);
                 let Some(established) = progress.done else { continue };
@@ -185,7 +212,8 @@ pub(crate) fn transfer(bytes: &[u8]) {
                     if receiving.receive(piece, &mut out).is_err() {
                         break;
                     }
-                    assert!(out.len() + receiving.pending_len() <= bytes.len());
+                    assert!(out.len() <= bytes.len());
+                    assert!(receiving.held_len() <= (64 << 10).max(2 * bytes.len()));
                 }
                 sending.send(&out, &mut Vec::new()).expect("numbers are left");
                 break;
@@ -205,7 +233,8 @@ pub(crate) fn transfer(bytes: &[u8]) {
 fn dialled(first: u8) -> (transfer::Client, Vec<u8>) {
     let (identifier, password) = token();
     let protection = Protection::of(&[qop(first)]);
-    transfer::Client::of_token(&identifier, password.bytes(), protection, true, &NONCE).expect("ASCII")
+    transfer::Client::of_token(&identifier, password.bytes(), protection, settings(first).aes.is_some(), &NONCE)
+        .expect("ASCII")
 }
 
 /// A list of rules, names, and a list of hosts, each in a line of its own.
@@ -259,9 +288,9 @@ pub(crate) fn seeds(name: &str) -> Vec<Vec<u8>> {
                 let secrets = transfer::Secrets { now: Millis(1), keys: ring.keys(), pool: POOL };
                 let mut server = transfer::Server::new(settings(first), &[7; transfer::RANDOM_LEN]);
                 let (mut client, hello) = dialled(first);
-                let answer = server.on_bytes(&hello, |user| secrets.password(user)).expect("a client of ours").send;
+                let answer = server.on_bytes(&hello, |user| secrets.claim(user)).expect("a client of ours").send;
                 let response = client.on_bytes(&answer).expect("a server of ours").send;
-                let last = server.on_bytes(&response, |user| secrets.password(user)).expect("a client of ours").send;
+                let last = server.on_bytes(&response, |user| secrets.claim(user)).expect("a client of ours").send;
                 let channel = client.on_bytes(&last).expect("a server of ours").done.expect("the end");
                 let mut sealed = Vec::new();
                 channel.split().0.send(b"an operation", &mut sealed).expect("numbers are left");
@@ -284,7 +313,7 @@ pub(crate) fn seeds(name: &str) -> Vec<Vec<u8>> {
 fn rpc_messages(first: u8) -> Vec<u8> {
     let plain = |state: SaslState| RpcSaslProto { state: state.into(), ..RpcSaslProto::default() };
     let mut messages = vec![plain(SaslState::Negotiate)];
-    let offered = server(first).on_message(&messages[0], |_| Ok(Password::new(PASSWORD)));
+    let offered = server(first).on_message(&messages[0], claim);
     if let Ok(rpc::Step::Answer(offered)) = offered {
         for auth in &offered.auths {
             let auth = SaslAuth { challenge: None, ..auth.clone() };

@@ -3,9 +3,10 @@
 //! Processor time of one thread, as Linux counts it: nanoseconds for a token, seconds for 10⁹ bytes.
 
 use security::block_token::{Admission, Grant, Mode, Modes, Signer};
+use security::encryption_key;
 use security::keys::{KeyId, KeyRing, Lifetimes};
 use security::sasl::digest::{Cipher, NONCE_LEN, Protection, Qop};
-use security::sasl::transfer::{Client, KeyBits, Peer, RANDOM_LEN, Sending, Server, Settings};
+use security::sasl::transfer::{Client, KeyBits, RANDOM_LEN, Secrets, Sending, Server, Settings};
 use security::secret::{SECRET_LEN, Secret};
 use std::hint::black_box;
 use std::time::Duration;
@@ -90,11 +91,15 @@ fn channels() {
 fn sending(qop: Qop, cipher: Cipher, aes: Option<KeyBits>) -> Sending {
     let protection = Protection { qops: vec![qop], ciphers: vec![cipher] };
     let mut server = Server::new(Settings { protection: protection.clone(), aes }, &[7; RANDOM_LEN]);
-    let client = Client::new("user".into(), b"password", protection, aes.is_some(), &[9; NONCE_LEN]);
+    let secrets = [1, 2].map(|byte| Secret::new([byte; SECRET_LEN]));
+    let ring = KeyRing::new(NOW, Lifetimes::BLOCK_TOKENS, KeyId(1), secrets);
+    let password = encryption_key::sign(ring.current(), b"12345678");
+    let user = encryption_key::user_name(KeyId(1), "BP-1", b"12345678");
+    let client = Client::new(user, password.bytes(), protection, aes.is_some(), &[9; NONCE_LEN]);
     let (mut client, hello) = client.expect("ASCII");
-    let password = || Ok((Peer::EncryptionKey, "cGFzc3dvcmQ=".to_owned()));
-    let challenge = server.on_bytes(&hello, |_| password()).expect("a client of ours");
+    let secrets = Secrets { now: NOW, keys: ring.keys(), pool: "BP-1" };
+    let challenge = server.on_bytes(&hello, |user| secrets.claim(user)).expect("a client of ours");
     let response = client.on_bytes(&challenge.send).expect("a server of ours");
-    let established = server.on_bytes(&response.send, |_| password()).expect("a client of ours");
+    let established = server.on_bytes(&response.send, |user| secrets.claim(user)).expect("a client of ours");
     established.done.expect("the end").channel.split().0
 }

@@ -12,6 +12,10 @@
 use crate::keys::{Key, KeyId, KeySet};
 use crate::secret::{Password, Purpose};
 use base64ct::{Base64, Encoding};
+use types::Millis;
+
+/// All that a client hears of why its secret does not count.
+pub const REFUSED: &str = "the encryption key is not valid";
 
 /// Bytes of a nonce of ours, as of Hadoop's.
 pub const NONCE_LEN: usize = 8;
@@ -25,7 +29,7 @@ const USER_LEN_MAX: usize = 512;
 pub enum EncryptionKeyError {
     #[error("the user's name of the handshake is not a key id, a block pool and a nonce")]
     Malformed,
-    #[error("the encryption key is of block pool {pool}")]
+    #[error("the encryption key is of block pool {}", types::excerpt(pool))]
     Pool { pool: String },
     /// The client asks for another, and tries again.
     #[error("Can't re-compute encryption key for nonce, since the required block key (keyID={}) doesn't exist", key.0)]
@@ -43,7 +47,7 @@ pub fn user_name(key: KeyId, pool: &str, nonce: &[u8]) -> String {
 }
 
 /// The secret that a client named.
-pub fn authenticate(keys: &KeySet, pool: &str, user: &str) -> Result<Password, EncryptionKeyError> {
+pub fn authenticate(now: Millis, keys: &KeySet, pool: &str, user: &str) -> Result<Password, EncryptionKeyError> {
     let mut words = user.split(' ');
     let (id, have, nonce) = match (words.next(), words.next(), words.next(), words.next()) {
         (Some(id), Some(have), Some(nonce), None) if user.len() <= USER_LEN_MAX => (id, have, nonce),
@@ -55,7 +59,7 @@ pub fn authenticate(keys: &KeySet, pool: &str, user: &str) -> Result<Password, E
     if have != pool {
         return Err(EncryptionKeyError::Pool { pool: have.to_owned() });
     }
-    let key = keys.find(id).ok_or(EncryptionKeyError::UnknownKey { key: id })?;
+    let key = keys.find(now, id).ok_or(EncryptionKeyError::UnknownKey { key: id })?;
     Ok(key.password(Purpose::DataEncryption, &nonce))
 }
 
@@ -63,25 +67,26 @@ pub fn authenticate(keys: &KeySet, pool: &str, user: &str) -> Result<Password, E
 mod tests {
     use super::*;
     use crate::secret::{SECRET_LEN, Secret};
-    use types::Millis;
 
     fn keys() -> KeySet {
         let secret = Secret::new([7; SECRET_LEN]);
-        KeySet::new(vec![Key { id: KeyId(3), expires: Millis(9), secret }]).unwrap()
+        KeySet::new(1, vec![Key { id: KeyId(3), expires: Millis(9), secret }]).unwrap()
     }
 
     #[test]
     fn a_named_secret_is_found() {
         let keys = keys();
-        let signed = sign(keys.find(KeyId(3)).unwrap(), b"12345678");
+        let signed = sign(keys.find(Millis(8), KeyId(3)).unwrap(), b"12345678");
         let user = user_name(KeyId(3), "BP-1", b"12345678");
         assert_eq!(user, "3 BP-1 MTIzNDU2Nzg=");
-        assert_eq!(authenticate(&keys, "BP-1", &user), Ok(signed));
+        assert_eq!(authenticate(Millis(8), &keys, "BP-1", &user), Ok(signed));
+        let expired = authenticate(Millis(9), &keys, "BP-1", &user);
+        assert_eq!(expired, Err(EncryptionKeyError::UnknownKey { key: KeyId(3) }));
     }
 
     #[test]
     fn all_else_is_refused() {
-        let refused = |user: &str| authenticate(&keys(), "BP-1", user).unwrap_err();
+        let refused = |user: &str| authenticate(Millis(8), &keys(), "BP-1", user).unwrap_err();
         assert_eq!(refused("4 BP-1 MTIzNDU2Nzg="), EncryptionKeyError::UnknownKey { key: KeyId(4) });
         assert_eq!(refused("3 BP-2 MTIzNDU2Nzg="), EncryptionKeyError::Pool { pool: "BP-2".into() });
         let long = format!("3 BP-1 {}", "A".repeat(1000));

@@ -10,9 +10,11 @@
 //! ```
 //!
 //! Promise: a token that [`KeyRing::current`] signed can be verified for at least `token_lifetime`, and a server that
-//! hears of the ring at least once in an interval never meets a key that it does not know. All times are arguments.
+//! hears of the ring at least once in an interval never meets a key that it does not know. Whoever takes keys takes no
+//! older ones later. All times are arguments.
 
 use crate::secret::{Password, Purpose, Secret};
+use std::cmp::Ordering;
 use std::fmt;
 use std::time::Duration;
 use types::Millis;
@@ -47,8 +49,20 @@ impl Key {
 /// Keys by their ids: all that a server needs which verifies and does not sign.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeySet {
+    /// Of the ring: each roll and each revocation raises it. A server that has no keys yet is at 0.
+    revision: u64,
     /// Ids rise, and so do the expiries.
     keys: Vec<Key>,
+}
+
+/// Why keys that came do not take the place of those there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TakeError {
+    /// As from a leader that was replaced, or replayed: a key that was revoked would come back.
+    #[error("keys of revision {got}, this server has those of {have}")]
+    Older { have: u64, got: u64 },
+    #[error("other keys than those that this server has of revision {revision}")]
+    Differ { revision: u64 },
 }
 
 /// Why what another server sent is no set of keys.
@@ -68,7 +82,7 @@ pub enum KeysError {
 
 impl KeySet {
     /// Of keys in the order of their ids.
-    pub fn new(keys: Vec<Key>) -> Result<Self, KeysError> {
+    pub fn new(revision: u64, keys: Vec<Key>) -> Result<Self, KeysError> {
         if keys.len() > KEY_COUNT_MAX {
             return Err(KeysError::Count { count: keys.len() });
         }
@@ -80,11 +94,31 @@ impl KeySet {
                 return Err(KeysError::Order { earlier: pair[0].id, later: pair[1].id });
             }
         }
-        Ok(Self { keys })
+        Ok(Self { revision, keys })
     }
 
-    pub fn find(&self, id: KeyId) -> Option<&Key> {
-        self.keys.binary_search_by_key(&id, |key| key.id).ok().map(|place| &self.keys[place])
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Takes what the leader has now. False: it is what there is.
+    pub fn take(&mut self, newer: Self) -> Result<bool, TakeError> {
+        match newer.revision.cmp(&self.revision) {
+            Ordering::Less => Err(TakeError::Older { have: self.revision, got: newer.revision }),
+            Ordering::Equal if *self != newer => Err(TakeError::Differ { revision: self.revision }),
+            Ordering::Equal => Ok(false),
+            Ordering::Greater => {
+                *self = newer;
+                Ok(true)
+            }
+        }
+    }
+
+    /// The key `id` if it is known and has not expired at `now`. A server that heard of no roll for long, or a ring that
+    /// nobody rolls, still has keys that should be gone: nobody is to verify with them.
+    pub fn find(&self, now: Millis, id: KeyId) -> Option<&Key> {
+        let place = self.keys.binary_search_by_key(&id, |key| key.id).ok()?;
+        Some(&self.keys[place]).filter(|key| key.expires > now)
     }
 
     /// In the order of their ids.
@@ -157,23 +191,32 @@ pub struct TooManyKeys {
 }
 
 impl KeyRing {
-    /// A ring whose first key is `first`, with secrets for it and for the next one. A ring that takes the place of
-    /// another goes on with the ids behind it.
+    /// The first ring of a store. Its first key is `first`, and there are secrets for it and for the next one.
     pub fn new(now: Millis, lifetimes: Lifetimes, first: KeyId, secrets: [Secret; 2]) -> Self {
+        Self::started(now, lifetimes, 1, first, secrets)
+    }
+
+    /// A ring that takes the place of this one, as where lifetimes change. All that this one signed is void.
+    #[must_use]
+    pub fn replaced(&self, now: Millis, lifetimes: Lifetimes, secrets: [Secret; 2]) -> Self {
+        Self::started(now, lifetimes, self.keys.revision + 1, after(self.next().id), secrets)
+    }
+
+    fn started(now: Millis, lifetimes: Lifetimes, revision: u64, first: KeyId, secrets: [Secret; 2]) -> Self {
         assert!(first != KeyId(0), "key 0 names none");
         let [current, next] = secrets;
         let keys = vec![
             Key { id: first, expires: lifetimes.expiry(now), secret: current },
             Key { id: after(first), expires: lifetimes.expiry(now.plus(lifetimes.roll_interval)), secret: next },
         ];
-        let ring = Self { lifetimes, rolled_at: now, keys: KeySet { keys } };
+        let ring = Self { lifetimes, rolled_at: now, keys: KeySet { revision, keys } };
         ring.check();
         ring
     }
 
     /// Of stored rows.
-    pub fn of_rows(lifetimes: Lifetimes, rolled_at: Millis, keys: Vec<Key>) -> Result<Self, KeysError> {
-        let keys = KeySet::new(keys)?;
+    pub fn of_rows(lifetimes: Lifetimes, rolled_at: Millis, revision: u64, keys: Vec<Key>) -> Result<Self, KeysError> {
+        let keys = KeySet::new(revision, keys)?;
         let ring = Self { lifetimes, rolled_at, keys };
         match &ring.keys.keys[..] {
             [.., current, _next] if current.expires != lifetimes.expiry(rolled_at) => {
@@ -200,9 +243,23 @@ impl KeyRing {
         self.rolled_at.plus(self.lifetimes.roll_interval)
     }
 
+    /// Whether the leader has to roll: the current key has signed for as long as it should, or began to by a clock that
+    /// was far ahead.
+    pub fn is_due(&self, now: Millis) -> bool {
+        now >= self.roll_at() || self.is_ahead_of(now)
+    }
+
+    fn is_ahead_of(&self, now: Millis) -> bool {
+        now.plus(self.lifetimes.roll_interval) < self.rolled_at
+    }
+
     /// The one that signs.
     pub fn current(&self) -> &Key {
         &self.keys.keys[self.keys.len() - 2]
+    }
+
+    fn next(&self) -> &Key {
+        &self.keys.keys[self.keys.len() - 1]
     }
 
     /// All that others need to verify what was signed, and what will be after the next roll.
@@ -212,11 +269,18 @@ impl KeyRing {
 
     /// The next key signs from now on, and `secret` is for the one that follows it. Keys are forgotten whose tokens
     /// have all expired. Whoever suspects that a secret is known to others rolls twice and revokes.
+    ///
+    /// Clocks of leaders differ a little, and the time of a ring does not go back for that. Where it would go back by
+    /// more than an interval, a leader's clock was far ahead once: then no roll would be due for as long, and keys would
+    /// live for as long. So the ring starts anew at `now`, and what was signed before is void.
     pub fn roll(&mut self, now: Millis, secret: Secret) -> Result<(), TooManyKeys> {
-        // Clocks of leaders differ, and the time of a ring never goes back.
-        let now = now.max(self.rolled_at);
+        let starts_anew = self.is_ahead_of(now);
+        let now = if starts_anew { now } else { now.max(self.rolled_at) };
         let mut keys = self.keys.keys.clone();
         let mut current = keys.pop().expect("a ring has a next key");
+        if starts_anew {
+            keys.clear();
+        }
         // The key that signed until now goes as well if nobody rolled for longer than its tokens live.
         keys.retain(|key| key.expires > now);
         if keys.len() + 2 > KEY_COUNT_MAX {
@@ -227,7 +291,8 @@ impl KeyRing {
         keys.push(current);
         let next_expires = self.lifetimes.expiry(now.plus(self.lifetimes.roll_interval));
         keys.push(Key { id: next_id, expires: next_expires, secret });
-        *self = Self { keys: KeySet { keys }, rolled_at: now, ..*self };
+        let revision = self.keys.revision + 1;
+        *self = Self { keys: KeySet { revision, keys }, rolled_at: now, ..*self };
         self.check();
         Ok(())
     }
@@ -238,8 +303,10 @@ impl KeyRing {
         let before = self.keys.len();
         let current = self.current().id;
         self.keys.keys.retain(|key| key.id >= current || key.id != id);
+        let is_revoked = self.keys.len() < before;
+        self.keys.revision += u64::from(is_revoked);
         self.check();
-        self.keys.len() < before
+        is_revoked
     }
 
     /// Every relation between the parts.
@@ -282,7 +349,7 @@ mod tests {
     #[test]
     fn the_next_key_is_known_before_it_signs() {
         let mut ring = ring(0);
-        let announced = ring.keys().find(KeyId(2)).unwrap().secret.clone();
+        let announced = ring.keys().find(Millis(0), KeyId(2)).unwrap().secret.clone();
         assert_eq!(ring.roll_at(), Millis(10 * HOUR_MS));
         ring.roll(ring.roll_at(), secret(3)).unwrap();
         assert_eq!(ring.current().id, KeyId(2));
@@ -310,10 +377,53 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_ring_never_goes_back() {
+    fn an_expired_key_is_unknown() {
+        let ring = ring(0);
+        let expires = ring.current().expires;
+        assert_eq!(ring.keys().find(Millis(expires.0 - 1), KeyId(1)), Some(ring.current()));
+        assert_eq!(ring.keys().find(expires, KeyId(1)), None);
+        assert_eq!(ring.keys().find(Millis(0), KeyId(9)), None);
+    }
+
+    #[test]
+    fn the_time_of_a_ring_does_not_go_back_by_little() {
         let mut ring = ring(100 * HOUR_MS);
-        ring.roll(Millis(3), secret(3)).unwrap();
-        assert_eq!(ring.rolled_at(), Millis(100 * HOUR_MS));
+        assert!(!ring.is_due(Millis(90 * HOUR_MS)) && ring.is_due(ring.roll_at()));
+        ring.roll(Millis(90 * HOUR_MS), secret(3)).unwrap();
+        assert_eq!((ring.rolled_at(), ids(&ring)), (Millis(100 * HOUR_MS), vec![1, 2, 3]));
+    }
+
+    /// A leader's clock was years ahead when it rolled. Its followers' are right.
+    #[test]
+    fn one_wrong_clock_does_not_spoil_a_ring() {
+        let mut ring = ring(100 * HOUR_MS);
+        ring.roll(Millis(100_000 * HOUR_MS), secret(3)).unwrap();
+        assert_eq!(ids(&ring), [2, 3]);
+        assert!(ring.is_due(Millis(110 * HOUR_MS)));
+        ring.roll(Millis(110 * HOUR_MS), secret(4)).unwrap();
+        assert_eq!((ring.rolled_at(), ids(&ring)), (Millis(110 * HOUR_MS), vec![3, 4]));
+        assert_eq!(ring.current().expires, Millis(130 * HOUR_MS));
+    }
+
+    #[test]
+    fn a_revoked_key_does_not_come_back() {
+        let mut ring = ring(0);
+        let mut known = KeySet::default();
+        assert_eq!(known.take(ring.keys().clone()), Ok(true));
+        assert_eq!(known.take(ring.keys().clone()), Ok(false));
+        ring.roll(Millis(10 * HOUR_MS), secret(3)).unwrap();
+        let before = ring.keys().clone();
+        assert_eq!(known.take(before.clone()), Ok(true));
+        assert!(ring.revoke(KeyId(1)) && !ring.revoke(KeyId(1)));
+        assert_eq!(ring.keys().revision(), 3);
+        assert_eq!(known.take(ring.keys().clone()), Ok(true));
+        assert_eq!(known.take(before.clone()), Err(TakeError::Older { have: 3, got: 2 }));
+        assert_eq!(known.find(Millis(0), KeyId(1)), None);
+        let other = KeySet { revision: 3, ..before };
+        assert_eq!(known.take(other), Err(TakeError::Differ { revision: 3 }));
+        let replaced = ring.replaced(Millis(0), Lifetimes::DELEGATION_TOKENS, [secret(5), secret(6)]);
+        assert_eq!((replaced.keys().revision(), ids(&replaced)), (4, vec![4, 5]));
+        assert_eq!(known.take(replaced.keys().clone()), Ok(true));
     }
 
     #[test]
@@ -330,7 +440,7 @@ mod tests {
     fn rows_give_the_same_ring() {
         let mut before = ring(0);
         before.roll(Millis(10 * HOUR_MS), secret(3)).unwrap();
-        let of_rows = |rolled_at, keys| KeyRing::of_rows(Lifetimes::BLOCK_TOKENS, rolled_at, keys);
+        let of_rows = |rolled_at, keys| KeyRing::of_rows(Lifetimes::BLOCK_TOKENS, rolled_at, 2, keys);
         let keys: Vec<Key> = before.keys().iter().cloned().collect();
         assert_eq!(of_rows(before.rolled_at(), keys.clone()), Ok(before));
         assert_eq!(of_rows(Millis(1), keys.clone()), Err(KeysError::Expiry { key: KeyId(2) }));
@@ -338,7 +448,7 @@ mod tests {
         let turned = vec![keys[1].clone(), keys[0].clone()];
         assert_eq!(of_rows(Millis(1), turned), Err(KeysError::Order { earlier: KeyId(2), later: KeyId(1) }));
         let many = vec![keys[0].clone(); KEY_COUNT_MAX + 1];
-        assert_eq!(KeySet::new(many), Err(KeysError::Count { count: KEY_COUNT_MAX + 1 }));
+        assert_eq!(KeySet::new(1, many), Err(KeysError::Count { count: KEY_COUNT_MAX + 1 }));
     }
 
     #[test]
@@ -366,7 +476,7 @@ mod tests {
                     ring.roll(now, secret(1)).unwrap();
                 }
                 for (at, id) in &signed {
-                    prop_assert!(at.plus(lifetime) <= now || ring.keys().find(*id).is_some());
+                    prop_assert!(at.plus(lifetime) <= now || ring.keys().find(now, *id).is_some());
                 }
                 prop_assert!(ring.current().expires >= now.plus(lifetime));
             }

@@ -43,6 +43,12 @@ pub enum NameError {
     NotSimple { name: String, rule: String },
     #[error("auth_to_local rule {rule} makes nothing of {whole}")]
     Empty { whole: KerberosName, rule: String },
+    /// As U+212A, which looks like K and becomes k: another's name could be made of it.
+    #[error(
+        "auth_to_local rule {rule} puts {} into small letters of ASCII, and it is not of ASCII",
+        types::excerpt(name)
+    )]
+    Folded { name: String, rule: String },
     #[error("auth_to_local rule {rule} makes more than {NAME_LEN_MAX} bytes of a name")]
     TooLong { rule: String },
 }
@@ -101,7 +107,14 @@ impl AuthToLocal {
         if name.is_empty() {
             return Err(NameError::Empty { whole: whole.clone(), rule: rule.text.clone() });
         }
-        Ok(Some(if rule.is_lower_case { name.to_lowercase() } else { name }))
+        if !rule.is_lower_case {
+            return Ok(Some(name));
+        }
+        let is_folded = |letter: char| !letter.is_ascii() && letter.to_lowercase().all(|small| small.is_ascii());
+        if name.contains(is_folded) {
+            return Err(NameError::Folded { name, rule: rule.text.clone() });
+        }
+        Ok(Some(name.to_lowercase()))
     }
 }
 
@@ -156,6 +169,10 @@ mod tests {
         let grows = AuthToLocal::parse("RULE:[1:$1]s/./$0$0$0/g", Mechanism::Hadoop, "X").unwrap();
         let long = KerberosName::parse(&format!("{}@X", "a".repeat(700))).unwrap();
         assert!(matches!(grows.short_name(&long), Err(NameError::TooLong { .. })));
+        let small = AuthToLocal::parse("RULE:[1:$1]/L", Mechanism::Hadoop, "X").unwrap();
+        let kelvin = small.short_name(&KerberosName::parse("\u{212a}im@X").unwrap());
+        assert!(matches!(kelvin, Err(NameError::Folded { .. })), "{kelvin:?}");
+        assert_eq!(small.short_name(&KerberosName::parse("KÄte@X").unwrap()).as_deref(), Ok("käte"));
         let empty = AuthToLocal::parse("RULE:[1:$1]s/.*//", Mechanism::Mit, "X").unwrap();
         assert!(matches!(empty.short_name(&KerberosName::parse("ada@X").unwrap()), Err(NameError::Empty { .. })));
     }

@@ -66,28 +66,93 @@ fn compiled(text: &str) -> Result<Regex, PatternError> {
 
 fn portable(text: &str) -> Result<(), PatternError> {
     let mut reading = Reading { text, at: 0, is_repeated: false };
+    // Of the groups that are open, the innermost last.
+    let mut open = Vec::new();
+    let mut group = Group::default();
     while let Some(letter) = reading.next() {
         let is_repeated = std::mem::take(&mut reading.is_repeated);
         match letter {
-            '\\' => reading.escape()?,
-            '[' => reading.class()?,
-            '(' => reading.group()?,
+            '\\' => {
+                reading.escape()?;
+                group.item(Width::Some);
+            }
+            '[' => {
+                reading.class()?;
+                group.item(Width::Some);
+            }
+            '(' => {
+                if reading.group()? {
+                    open.push(std::mem::take(&mut group));
+                }
+            }
+            ')' => {
+                let outer = open.pop().ok_or_else(|| reading.unportable("a bracket that closes nothing"))?;
+                let width = std::mem::replace(&mut group, outer).width();
+                group.item(width);
+            }
+            '|' => group.alternative(),
+            '^' | '$' => group.item(Width::MaybeNone),
             '*' | '+' | '?' | '{' => {
                 if is_repeated {
                     return Err(reading.unportable("a repetition of a repetition"));
                 }
-                if letter == '{' {
-                    reading.braces()?;
+                // The two engines end such a loop in different rounds, and groups in it hold other texts then.
+                if group.last == Some(Width::MaybeNone) {
+                    return Err(reading.unportable("a repetition of what can match nothing"));
+                }
+                let may_be_left_out = match letter {
+                    '{' => reading.braces()?,
+                    letter => letter != '+',
+                };
+                if may_be_left_out {
+                    group.last = Some(Width::MaybeNone);
                 }
                 // What is lazy is no repetition of its own.
                 reading.skip('?');
                 reading.is_repeated = true;
             }
             '}' | ']' => return Err(reading.unportable("a bracket that closes nothing")),
-            _ => {}
+            _ => group.item(Width::Some),
         }
     }
     Ok(())
+}
+
+/// How much of a text a part of a pattern matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Width {
+    /// A letter at least.
+    Some,
+    /// Nothing, for some texts.
+    MaybeNone,
+}
+
+/// What was read of a group, or of the whole pattern.
+#[derive(Debug, Default)]
+struct Group {
+    /// An alternative before can match nothing.
+    has_empty: bool,
+    /// The items of this alternative but the last match a letter at least.
+    has_width: bool,
+    /// The last item, which may still be repeated.
+    last: Option<Width>,
+}
+
+impl Group {
+    fn item(&mut self, width: Width) {
+        self.has_width |= self.last == Some(Width::Some);
+        self.last = Some(width);
+    }
+
+    fn alternative(&mut self) {
+        self.has_empty |= !self.has_width && self.last != Some(Width::Some);
+        (self.has_width, self.last) = (false, None);
+    }
+
+    fn width(mut self) -> Width {
+        self.alternative();
+        if self.has_empty { Width::MaybeNone } else { Width::Some }
+    }
 }
 
 struct Reading<'t> {
@@ -120,11 +185,10 @@ impl Reading<'_> {
         PatternError::Unportable { what, at: self.at.saturating_sub(1) }
     }
 
-    /// Punctuation, and classes and places of ASCII.
+    /// Punctuation, and classes of ASCII. What a word ends with (`\\b`) differs between releases of Java.
     fn escape(&mut self) -> Result<(), PatternError> {
         match self.next() {
             Some('d' | 'D' | 'w' | 'W' | 's' | 'S' | 't') => Ok(()),
-            Some('b') if !self.rest().starts_with('{') => Ok(()),
             Some(letter) if letter.is_ascii_punctuation() && !matches!(letter, '<' | '>') => Ok(()),
             _ => Err(self.unportable("an escape")),
         }
@@ -140,7 +204,6 @@ impl Reading<'_> {
                 Some(']') if at > start => return Ok(()),
                 // As the first letter, too: a bracket in Java's reading, or a letter.
                 Some(']' | '[') => return Err(self.unportable("a bracket in a class")),
-                Some('\\') if self.rest().starts_with('b') => return Err(self.unportable("an escape")),
                 Some('\\') => self.escape()?,
                 Some('&') if self.rest().starts_with('&') => return Err(self.unportable("&& in a class")),
                 Some('-') if self.rest().starts_with('-') => return Err(self.unportable("-- in a class")),
@@ -151,31 +214,35 @@ impl Reading<'_> {
         }
     }
 
-    fn group(&mut self) -> Result<(), PatternError> {
-        if !self.rest().starts_with('?') || self.rest().starts_with("?:") || self.rest().starts_with("?i)") {
-            // The flag's own bracket closes it, as that of a group does.
-            if self.skip('?') {
-                self.next();
-            }
-            return Ok(());
-        }
-        Err(self.unportable("a group with a question mark"))
+    /// Whether it is one, and no flag.
+    fn group(&mut self) -> Result<bool, PatternError> {
+        let (len, is_group) = match self.rest() {
+            rest if rest.starts_with("?i)") => (3, false),
+            rest if rest.starts_with("?:") => (2, true),
+            rest if rest.starts_with('?') => return Err(self.unportable("a group with a question mark")),
+            _ => (0, true),
+        };
+        self.at += len;
+        Ok(is_group)
     }
 
-    /// `{2}`, `{2,}` or `{2,3}`.
-    fn braces(&mut self) -> Result<(), PatternError> {
+    /// `{2}`, `{2,}` or `{2,3}`. Whether the first number is 0.
+    fn braces(&mut self) -> Result<bool, PatternError> {
         let number = |reading: &mut Self| {
             let len = reading.rest().bytes().take_while(u8::is_ascii_digit).count();
             reading.at += len;
             len > 0
         };
-        let is_whole = number(self) && {
+        let start = self.at;
+        let has_first = number(self);
+        let is_zero = self.text[start..self.at].bytes().all(|digit| digit == b'0');
+        let is_whole = has_first && {
             if self.skip(',') {
                 number(self);
             }
             self.skip('}')
         };
-        if is_whole { Ok(()) } else { Err(self.unportable("a brace")) }
+        if is_whole { Ok(is_zero) } else { Err(self.unportable("a brace")) }
     }
 }
 
@@ -211,6 +278,19 @@ mod tests {
             "\\v",
             "\\<a",
             "\\b{start}",
+            "\\bada",
+            "(a*)*",
+            "(a*)+",
+            "(a|)*",
+            "(|a){2}",
+            "(a?b{0,3}){2,}",
+            "(?:(a*)(b*))+",
+            "((?i))+",
+            "(^)*",
+            "^*",
+            "()?",
+            "(a",
+            "a)",
             "\\p{L}",
             "\\Qa\\E",
             "\\x41",
@@ -231,6 +311,13 @@ mod tests {
             "\\u0041",
         ] {
             assert!(Pattern::parse(pattern).is_err(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn what_matches_a_letter_may_be_repeated() {
+        for pattern in ["(a*b)*", "(a|b{1,2})+?", "(?:(a*)|b)c*", "(a{2,}){3}", "(^a$)?", "(?i)(a)*", "(a|(b|c)d?)*"] {
+            assert!(Pattern::parse(pattern).is_ok(), "{pattern}");
         }
     }
 

@@ -187,6 +187,10 @@ impl<'a> Input<'a> {
         let len = usize::try_from(len).ok().filter(|len| (1..=USER_LEN_MAX).contains(len));
         let bytes = len.and_then(|len| self.bytes.get(self.at..self.at + len)).ok_or(self.malformed())?;
         let text = std::str::from_utf8(bytes).map_err(|_| self.malformed())?;
+        // In a log, it must not look like two lines.
+        if text.contains(char::is_control) {
+            return Err(self.malformed());
+        }
         self.at += bytes.len();
         Ok(text)
     }
@@ -288,6 +292,7 @@ mod tests {
             IdentifierError::Malformed { at: 16 },
             "a name that ends behind the end"
         );
+        assert_eq!(changed(15, b"\n"), IdentifierError::Malformed { at: 15 }, "a line of its own");
         assert_eq!(changed(21, &[1]), IdentifierError::Malformed { at: 20 }, "a mode twice");
         assert_eq!(changed(21, &[5]), IdentifierError::Malformed { at: 20 }, "no mode of HDFS");
         assert_eq!(changed(26, &[1, 0x42, 0]), IdentifierError::Malformed { at: 27 }, "an unknown field");

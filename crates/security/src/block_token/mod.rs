@@ -12,7 +12,11 @@ mod verify;
 pub use identifier::{Identifier, IdentifierError, USER_LEN_MAX};
 pub use modes::{Mode, Modes};
 pub use signer::{Grant, GrantError, SignedToken, Signer};
-pub use verify::{Admission, Refusal, authenticate};
+pub use verify::{Admission, Claim, Proven, ProvenToken, Refusal, authenticate};
+
+/// All that a client hears of why its block token does not count. Reasons ([`Refusal`]) are for the log: they would tell
+/// a forger what to change.
+pub const REFUSED: &str = "the block token is not valid";
 
 /// The kind of every block token. Java parses no identifier of another kind.
 pub const KIND: &str = wire::token::KIND;

@@ -54,6 +54,11 @@ impl Modes {
         self.0 == 0
     }
 
+    /// Whether they let bytes be written: into a replica there is, or into one that is made.
+    pub fn changes(self) -> bool {
+        self.allows(Mode::Write) || self.allows(Mode::Replace)
+    }
+
     /// In the order of their numbers.
     pub fn iter(self) -> impl Iterator<Item = Mode> {
         Mode::ALL.into_iter().filter(move |mode| self.allows(*mode))

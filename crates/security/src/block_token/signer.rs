@@ -11,7 +11,7 @@ use crate::secret::{Password, Purpose};
 use std::collections::HashMap;
 use types::{BlockId, ContainerId, FileId, Millis};
 
-/// What a token is to allow: `user`, the `modes` on all blocks of `file`, or on one that is to be made.
+/// What a token is to allow: `user`, the `modes` on all blocks of `file`, or on one. What writes or replaces is for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant<'a> {
     pub user: &'a str,
@@ -25,6 +25,10 @@ pub struct Grant<'a> {
 pub enum GrantError {
     #[error("a user's name of {len} bytes cannot be put into a block token, 1 to {USER_LEN_MAX} are allowed")]
     User { len: usize },
+    #[error("a user's name with a control character cannot be put into a block token")]
+    UserLetters,
+    #[error("a block token that allows {modes} has to name the block")]
+    BlockMissing { modes: Modes },
     #[error("the key that signs block tokens expired at {} ms: the leader has to roll it", expired.0)]
     KeyExpired { expired: Millis },
 }
@@ -78,6 +82,12 @@ impl Signer {
         let len = grant.user.len();
         if !(1..=USER_LEN_MAX).contains(&len) {
             return Err(GrantError::User { len });
+        }
+        if grant.user.contains(char::is_control) {
+            return Err(GrantError::UserLetters);
+        }
+        if grant.block.is_none() && grant.modes.changes() {
+            return Err(GrantError::BlockMissing { modes: grant.modes });
         }
         let key = ring.current();
         if key.expires <= now {
@@ -194,6 +204,12 @@ mod tests {
         let sign = |signer: &mut Signer, now, user: &str| signer.sign(now, &ring, grant(user, 7)).unwrap_err();
         assert_eq!(sign(&mut signer, Millis(0), ""), GrantError::User { len: 0 });
         assert_eq!(sign(&mut signer, Millis(0), &"a".repeat(256)), GrantError::User { len: 256 });
+        assert_eq!(sign(&mut signer, Millis(0), "a\u{7f}"), GrantError::UserLetters);
+        for modes in [Mode::Write, Mode::Replace].map(|mode| Modes::of(&[Mode::Read, mode])) {
+            let of_file = Grant { modes, ..grant("ada", 7) };
+            assert_eq!(signer.sign(Millis(0), &ring, of_file), Err(GrantError::BlockMissing { modes }));
+            assert!(signer.sign(Millis(0), &ring, Grant { block: Some(BlockId(9)), ..of_file }).is_ok());
+        }
         let expired = ring.current().expires;
         assert_eq!(sign(&mut signer, expired, "ada"), GrantError::KeyExpired { expired });
     }

@@ -4,6 +4,7 @@ use super::identifier::{Identifier, IdentifierError};
 use super::modes::{Mode, Modes};
 use crate::keys::{KeyId, KeySet};
 use crate::secret::{Password, Purpose};
+use std::fmt;
 use types::{BlockId, FileId, Millis};
 
 /// Why a block token does not admit an operation. A client gets the status on which it asks for a new token, whichever
@@ -18,7 +19,7 @@ pub enum Refusal {
     Forged,
     #[error("the block token expired at {} ms, now it is {} ms", expired.0, now.0)]
     Expired { expired: Millis, now: Millis },
-    #[error("the block token is of user {have}, the caller is {want}")]
+    #[error("the block token is of user {}, the caller is {}", types::excerpt(have), types::excerpt(want))]
     User { have: String, want: String },
     #[error("the block token is for {have}, the block is of {want}")]
     File { have: FileId, want: FileId },
@@ -45,18 +46,20 @@ pub struct Admission<'a> {
 
 impl Admission<'_> {
     /// Whether `identifier` and `password`, as a client sent them, admit the operation.
-    pub fn check<'t>(&self, keys: &KeySet, identifier: &'t [u8], password: &[u8]) -> Result<Identifier<'t>, Refusal> {
-        let (token, want) = claimed(keys, identifier)?;
+    pub fn check<'t>(&self, keys: &KeySet, identifier: &'t [u8], password: &[u8]) -> Result<Proven<'t>, Refusal> {
+        let (token, want) = claimed(self.now, keys, identifier)?;
         if !want.is(password) {
             return Err(Refusal::Forged);
         }
-        self.allows(&token)?;
-        Ok(token)
+        let proven = Proven { token, bytes: identifier };
+        self.allows(&proven)?;
+        Ok(proven)
     }
 
     /// Whether a token admits the operation whose password was compared before: in a handshake, or by
     /// [`Admission::check`] for the first operation of a connection.
-    pub fn allows(&self, token: &Identifier<'_>) -> Result<(), Refusal> {
+    pub fn allows(&self, proven: &Proven<'_>) -> Result<(), Refusal> {
+        let token = &proven.token;
         if token.expires <= self.now {
             return Err(Refusal::Expired { expired: token.expires, now: self.now });
         }
@@ -79,23 +82,74 @@ impl Admission<'_> {
     }
 }
 
+/// A token whose password was compared. Only this module makes one, so that nobody can take parsed bytes for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proven<'t> {
+    token: Identifier<'t>,
+    bytes: &'t [u8],
+}
+
+impl<'t> Proven<'t> {
+    pub fn identifier(&self) -> &Identifier<'t> {
+        &self.token
+    }
+
+    /// For a connection, whose handshake or first operation brought the token.
+    pub fn to_owned(&self) -> ProvenToken {
+        ProvenToken { bytes: self.bytes.to_vec() }
+    }
+}
+
+/// A [`Proven`] that outlives the bytes in which it came.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProvenToken {
+    bytes: Vec<u8>,
+}
+
+impl ProvenToken {
+    pub fn proven(&self) -> Proven<'_> {
+        let (token, _) = Identifier::parse(&self.bytes).expect("it was parsed before");
+        Proven { token, bytes: &self.bytes }
+    }
+}
+
+impl fmt::Debug for ProvenToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProvenToken({:?})", self.proven().token)
+    }
+}
+
+/// A token that a client of a SASL handshake says it has, and the password that it still has to prove to know.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    bytes: Vec<u8>,
+    password: Password,
+}
+
+impl Claim {
+    pub fn password(&self) -> &Password {
+        &self.password
+    }
+
+    /// Only for SASL, once the client has proven that it knows the password.
+    pub(crate) fn proven(self) -> ProvenToken {
+        ProvenToken { bytes: self.bytes }
+    }
+}
+
 /// Whom a SASL handshake is with, and the password that the client proves to know. An expired token gets none: its
 /// operations would all be refused.
-pub fn authenticate<'t>(
-    now: Millis,
-    keys: &KeySet,
-    identifier: &'t [u8],
-) -> Result<(Identifier<'t>, Password), Refusal> {
-    let (token, password) = claimed(keys, identifier)?;
+pub fn authenticate(now: Millis, keys: &KeySet, identifier: &[u8]) -> Result<Claim, Refusal> {
+    let (token, password) = claimed(now, keys, identifier)?;
     if token.expires <= now {
         return Err(Refusal::Expired { expired: token.expires, now });
     }
-    Ok((token, password))
+    Ok(Claim { bytes: identifier.to_vec(), password })
 }
 
-fn claimed<'t>(keys: &KeySet, identifier: &'t [u8]) -> Result<(Identifier<'t>, Password), Refusal> {
+fn claimed<'t>(now: Millis, keys: &KeySet, identifier: &'t [u8]) -> Result<(Identifier<'t>, Password), Refusal> {
     let (token, signed_len) = Identifier::parse(identifier)?;
-    let key = keys.find(token.key).ok_or(Refusal::UnknownKey { key: token.key })?;
+    let key = keys.find(now, token.key).ok_or(Refusal::UnknownKey { key: token.key })?;
     Ok((token, key.password(Purpose::BlockToken, &identifier[..signed_len])))
 }
 
@@ -115,9 +169,10 @@ mod tests {
         KeyRing::new(Millis(0), Lifetimes::BLOCK_TOKENS, KeyId(1), secrets)
     }
 
-    /// A token for ada to read and write file 7, as a client has it.
+    /// A token for ada to read and write a block of file 7, as a client has it.
     fn token() -> (Vec<u8>, Vec<u8>) {
-        let grant = Grant { user: "ada", file: InodeId(7), modes: Modes::of(&[Mode::Read, Mode::Write]), block: None };
+        let modes = Modes::of(&[Mode::Read, Mode::Write]);
+        let grant = Grant { user: "ada", file: InodeId(7), modes, block: Some(BLOCK) };
         let token = Signer::new(0).sign(Millis(0), &ring(1), grant).unwrap();
         (token.identifier(Some(ContainerId(3))), token.password().bytes().to_vec())
     }
@@ -135,20 +190,28 @@ mod tests {
     fn a_token_admits_what_it_was_made_for() {
         let (identifier, password) = token();
         let keys = ring(1).keys().clone();
-        let token = admission().check(&keys, &identifier, &password).unwrap();
-        assert_eq!((token.user, token.home), ("ada", Some(ContainerId(3))));
+        let proven = admission().check(&keys, &identifier, &password).unwrap();
+        assert_eq!((proven.identifier().user, proven.identifier().home), ("ada", Some(ContainerId(3))));
+        let kept = proven.to_owned();
+        assert_eq!(kept.proven(), proven);
+        let late = Admission { now: proven.identifier().expires, ..admission() };
+        assert!(matches!(late.allows(&kept.proven()), Err(Refusal::Expired { .. })), "also on a connection that lasts");
         assert!(
             Admission { user: None, mode: Mode::Write, ..admission() }.check(&keys, &identifier, &password).is_ok()
         );
-        let (_, want) = authenticate(Millis(5), &keys, &identifier).unwrap();
-        assert!(want.is(&password), "a handshake proves the same password");
+        let claim = authenticate(Millis(5), &keys, &identifier).unwrap();
+        assert!(claim.password().is(&password), "a handshake proves the same password");
+        assert_eq!(claim.proven(), kept);
     }
 
     #[test]
     fn each_refusal_has_its_reason() {
         let expired = ring(1).current().expires;
         let late = Admission { now: expired, ..admission() };
-        assert_eq!(refused(late), Refusal::Expired { expired, now: expired });
+        assert_eq!(refused(late), Refusal::UnknownKey { key: KeyId(1) }, "it expires with its key");
+        let (identifier, _) = token();
+        let claimed = authenticate(expired, ring(1).keys(), &identifier).unwrap_err();
+        assert_eq!(claimed, Refusal::UnknownKey { key: KeyId(1) });
         let eve = Admission { user: Some("eve"), ..admission() };
         assert_eq!(refused(eve), Refusal::User { have: "ada".into(), want: "eve".into() });
         let other = Admission { file: InodeId(8), ..admission() };
@@ -162,9 +225,13 @@ mod tests {
     #[test]
     fn a_replica_is_made_only_of_the_block_that_the_token_names() {
         let with = |block: Option<BlockId>, asked: Admission<'_>| {
-            let grant = Grant { user: "ada", file: InodeId(7), modes: Modes::of(&[Mode::Write]), block };
-            let token = Signer::new(0).sign(Millis(0), &ring(1), grant).unwrap();
-            asked.check(ring(1).keys(), &token.identifier(None), token.password().bytes()).map(|_| ())
+            // By hand, as a `Signer` makes no such token of a whole file.
+            let (ring, modes, mut signed) = (ring(1), Modes::of(&[Mode::Write]), Vec::new());
+            let (expires, key) = (ring.current().expires, ring.current().id);
+            let token = Identifier { expires, key, user: "ada", block, modes, file: InodeId(7), home: None };
+            token.put_signed(&mut signed);
+            let password = ring.current().password(Purpose::BlockToken, &signed);
+            asked.check(ring.keys(), &signed, password.bytes()).map(|_| ())
         };
         let write = Admission { mode: Mode::Write, ..admission() };
         let makes = Admission { makes: true, ..write };

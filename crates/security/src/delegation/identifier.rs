@@ -82,7 +82,7 @@ impl Identifier {
             return Err(IdentifierError::Version { version });
         }
         let [owner, renewer, real_user] =
-            [input.text(NAME_LEN_MAX)?, input.text(NAME_LEN_MAX)?, input.text(NAME_LEN_MAX)?].map(str::to_owned);
+            [input.name(NAME_LEN_MAX)?, input.name(NAME_LEN_MAX)?, input.name(NAME_LEN_MAX)?].map(str::to_owned);
         let [issued, max] = [input.number()?, input.number()?].map(|time| Millis(u64::try_from(time).unwrap_or(0)));
         let [sequence, key] = [input.int()?, input.int()?].map(i32::cast_unsigned);
         input.end()?;
@@ -90,8 +90,8 @@ impl Identifier {
     }
 
     /// The password that belongs to `bytes`, which are this identifier's. `None`: the key is not known any more.
-    pub fn password(&self, keys: &KeySet, bytes: &[u8]) -> Option<Password> {
-        keys.find(self.key).map(|key| key.password(Purpose::DelegationToken, bytes))
+    pub fn password(&self, now: Millis, keys: &KeySet, bytes: &[u8]) -> Option<Password> {
+        keys.find(now, self.key).map(|key| key.password(Purpose::DelegationToken, bytes))
     }
 }
 
@@ -146,6 +146,8 @@ mod tests {
         }
         let long = [&bytes[..], &[0]].concat();
         assert_eq!(Identifier::parse(&long), Err(IdentifierError::Malformed { at: bytes.len() }));
+        let two_lines = Identifier { renewer: "yarn\nroot".into(), ..example() }.encode();
+        assert_eq!(Identifier::parse(&two_lines), Err(IdentifierError::Malformed { at: 17 }));
         assert_eq!(Identifier::parse(&[1]), Err(IdentifierError::Version { version: 1 }));
         assert_eq!(Identifier::parse(&[0; 2000]), Err(IdentifierError::TooLong { len: 2000 }));
         assert_eq!(

@@ -16,7 +16,9 @@ mod rules;
 mod writable;
 
 pub use identifier::{Identifier, IdentifierError, NAME_LEN_MAX};
-pub use rules::{Caller, Issued, Refusal, Request, Rules, authenticate, cancel, check};
+pub use rules::{
+    Caller, Claim, IdentifierHash, Issued, Kept, Proven, Refusal, Request, Rules, authenticate, cancel, check,
+};
 
 /// The kind of every delegation token of HDFS.
 pub const KIND: &str = "HDFS_DELEGATION_TOKEN";

@@ -79,6 +79,13 @@ impl<'a> Input<'a> {
         std::str::from_utf8(self.take(len)?).map_err(|_| Malformed { at })
     }
 
+    /// A text of at most `max` bytes without control characters: in a log, it must not look like two lines.
+    pub(crate) fn name(&mut self, max: usize) -> Result<&'a str, Malformed> {
+        let at = self.at;
+        let name = self.text(max)?;
+        if name.contains(char::is_control) { Err(Malformed { at }) } else { Ok(name) }
+    }
+
     pub(crate) fn end(self) -> Result<(), Malformed> {
         if self.at == self.bytes.len() { Ok(()) } else { Err(Malformed { at: self.at }) }
     }
@@ -112,6 +119,8 @@ mod tests {
         assert_eq!(Input::new(&[0x88, 0xff, 0, 0, 0, 0, 0, 0, 0]).number(), Err(Malformed { at: 0 }));
         assert_eq!(Input::new(&[0x8e, 1]).number(), Err(Malformed { at: 1 }));
         assert_eq!(Input::new(&[3, b'a', b'b', b'c']).text(2), Err(Malformed { at: 0 }));
+        assert_eq!(Input::new(&[2, b'a', b'\n']).name(2), Err(Malformed { at: 0 }));
+        assert_eq!(Input::new(&[2, b'a', b'b']).name(2), Ok("ab"));
         assert_eq!(Input::new(&[0xff]).text(2), Err(Malformed { at: 0 }));
     }
 

@@ -198,8 +198,11 @@ mod tests {
         assert_eq!(answered(|text| text.replace("nonce=\"Bwc", "nonce=\"Cwc")), unsupported("nonce"));
         assert_eq!(answered(|text| text + ",authzid=\"root\""), unsupported("authzid"));
         assert_eq!(answered(|text| text + ",authzid=\"dXNlcg==\""), DigestError::Proof);
-        // The cipher is no part of the proof, as RFC 2831 has it: both are offered, and neither opens the other's.
-        let server = challenge(&[Qop::Privacy]);
+        // The cipher is no part of the proof, as RFC 2831 has it: where both are offered, whoever sits in between chooses,
+        // and neither opens the other's.
+        let privacy = Protection::of(&[Qop::Privacy]);
+        assert_eq!(answered(|text| text.replace("\"3des\"", "\"rc4\"")), unsupported("cipher"));
+        let server = Challenge::new(Service::RPC, privacy.with_rc4(), &[7; NONCE_LEN]);
         let (response, _) = client(&[Qop::Privacy], "secret").respond(&server.text(), &[9; NONCE_LEN]).unwrap();
         let changed = String::from_utf8(response).unwrap().replace("3des", Cipher::Rc4.name());
         assert!(server.read(changed.as_bytes()).unwrap().verify(b"secret").is_ok());

@@ -38,14 +38,15 @@ fn replayed(name: &str, service: &Service, server_qops: &[Qop], client_qops: &[Q
     let (challenge, response) = (part("challenge"), part("response"));
 
     // Our server before JDK's client.
-    let server = Challenge::recorded(service.clone(), Protection::of(server_qops), quoted(text(challenge), "nonce"));
+    let server =
+        Challenge::recorded(service.clone(), Protection::of(server_qops).with_rc4(), quoted(text(challenge), "nonce"));
     let claimed = server.read(response).unwrap();
     assert_eq!(claimed.user(), USER, "{name}");
     let mut accepted = claimed.verify(PASSWORD).unwrap();
     assert_eq!(accepted.rspauth, part("rspauth"), "{name}");
 
     // Our client before JDK's server.
-    let mut protection = Protection::of(client_qops);
+    let mut protection = Protection::of(client_qops).with_rc4();
     protection.ciphers.retain(|one| cipher.is_none_or(|only| *one == only));
     let client = Client::new(service.clone(), protection, USER.into(), PASSWORD.into()).unwrap();
     let (ours, client) = client.respond_recorded(challenge, quoted(text(response), "cnonce"));
@@ -80,7 +81,7 @@ fn jdk_cannot_choose_a_weak_cipher() {
     for name in ["hdfs.des", "hdfs.rc4-56", "hdfs.rc4-40"] {
         let challenge = golden.get(&format!("{name}.challenge"));
         let nonce = quoted(text(challenge), "nonce");
-        let server = Challenge::recorded(Service::TRANSFER, Protection::of(&[Qop::Privacy]), nonce);
+        let server = Challenge::recorded(Service::TRANSFER, Protection::of(&[Qop::Privacy]).with_rc4(), nonce);
         let refused = server.read(golden.get(&format!("{name}.response"))).unwrap_err();
         assert_eq!(refused, DigestError::Unsupported { name: "cipher" });
     }
@@ -90,7 +91,7 @@ fn jdk_cannot_choose_a_weak_cipher() {
 fn jdk_answers_our_challenges() {
     let golden = golden();
     let answered = |name: &str, service: Service, qops: &[Qop]| {
-        let server = Challenge::new(service, Protection::of(qops), &[7; super::NONCE_LEN]);
+        let server = Challenge::new(service, Protection::of(qops).with_rc4(), &[7; super::NONCE_LEN]);
         let challenge = golden.get(&format!("{name}.challenge"));
         assert_eq!(text(&server.text()), text(challenge), "Make.java has what we send");
         let response = server.read(golden.get(&format!("{name}.response"))).unwrap();

@@ -1,7 +1,8 @@
 //! The client's end.
 
 use super::method::{Method, message};
-use crate::sasl::digest::{self, DigestError, Layer, NONCE_LEN, Protection, Responded, Service};
+use super::sealing::Sealing;
+use crate::sasl::digest::{self, DigestError, NONCE_LEN, Protection, Qop, Responded, Service};
 use base64ct::{Base64, Encoding};
 use bytes::Bytes;
 use hdfs::proto::rpc_sasl_proto::SaslAuth;
@@ -17,10 +18,18 @@ const GSS_ROUND_COUNT_MAX: u32 = 8;
 #[derive(Clone, Debug)]
 pub struct Credentials {
     pub token: Option<TokenCredentials>,
-    /// The Kerberos names that the server may have; empty: this client has no ticket.
-    pub kerberos: Vec<(String, String)>,
+    pub kerberos: Option<KerberosCredentials>,
     /// Whether to go on where the server wants no proof: it may be anybody.
     pub simple: bool,
+}
+
+/// A ticket, which is the library's.
+#[derive(Clone, Debug)]
+pub struct KerberosCredentials {
+    /// The names that the server may have: service and host.
+    pub servers: Vec<(String, String)>,
+    /// How what follows may be protected.
+    pub qops: Vec<Qop>,
 }
 
 /// A token, as it came with its identifier and password.
@@ -53,6 +62,10 @@ pub enum ClientError {
     Digest(#[from] DigestError),
     #[error("Kerberos: {0}")]
     Gss(String),
+    #[error("Kerberos: no common protection layer between client and server")]
+    Protection,
+    #[error("the exchange is over")]
+    Over,
 }
 
 /// What to do with a message.
@@ -68,10 +81,19 @@ pub enum Asking {
         server: (String, String),
         token: Option<Bytes>,
     },
-    /// The exchange is over, and the server is who it should be. With Kerberos it is the library that seals.
+    /// The exchange is over, and the server is who it should be.
     Done {
-        layer: Option<Box<Layer>>,
+        sealing: Sealing,
     },
+}
+
+/// What Kerberos' library made of a token.
+#[derive(Debug)]
+pub enum ClientGss {
+    /// It wants to hear more.
+    Continue(Option<Vec<u8>>),
+    /// The server is who it should be, and what follows is to be protected so. `None`: there is nothing to say any more.
+    Complete { token: Option<Vec<u8>>, qop: Qop },
 }
 
 /// One connection's exchange.
@@ -98,8 +120,8 @@ struct Gss {
     /// The chosen offer, as long as nothing was sent.
     initiates: Option<SaslAuth>,
     round_count: u32,
-    /// The library needs to hear no more: the server is who it should be.
-    is_complete: bool,
+    /// The library needs to hear no more: the server is who it should be, and what follows is protected so.
+    agreed: Option<Qop>,
     /// The server said SUCCESS: the library must be content with its last token.
     is_last: bool,
 }
@@ -125,7 +147,7 @@ impl Client {
             (State::Token(responded), SaslState::Success) => {
                 let token = said.token.as_ref().ok_or(ClientError::ServerUnproven)?;
                 let layer = responded.finish(token).map_err(|_| ClientError::ServerUnproven)?;
-                Ok(Asking::Done { layer: layer.is_sealing().then(|| Box::new(layer)) })
+                Ok(Asking::Done { sealing: Sealing::of_layer(layer) })
             }
             (State::Gss(gss), SaslState::Challenge) if gss.initiates.is_none() && !gss.is_last => {
                 if gss.round_count == GSS_ROUND_COUNT_MAX {
@@ -141,31 +163,44 @@ impl Client {
                     self.state = State::Gss(Gss { is_last: true, ..gss });
                     Ok(Asking::Gss { server, token: Some(token.clone()) })
                 }
-                _ if gss.is_complete => Ok(Asking::Done { layer: None }),
                 // A server that ends early might be one that has no key.
-                _ => Err(ClientError::ServerUnproven),
+                _ => {
+                    let qop = gss.agreed.ok_or(ClientError::ServerUnproven)?;
+                    Ok(Asking::Done { sealing: Sealing::of_library(qop) })
+                }
             },
             _ => Err(wrong),
         }
     }
 
-    /// What Kerberos' library makes of the token of [`Asking::Gss`]: a token of its own, or `None` where it is content
-    /// and has nothing to say any more.
-    pub fn on_gss(&mut self, token: Option<Vec<u8>>, is_complete: bool) -> Result<Asking, ClientError> {
-        let State::Gss(gss) = std::mem::replace(&mut self.state, State::Over) else {
-            panic!("a token of Kerberos, and none was asked for")
+    /// What Kerberos' library makes of the token of [`Asking::Gss`].
+    pub fn on_gss(&mut self, outcome: ClientGss) -> Result<Asking, ClientError> {
+        let State::Gss(gss) = std::mem::replace(&mut self.state, State::Over) else { return Err(ClientError::Over) };
+        let (token, agreed) = match outcome {
+            ClientGss::Continue(token) => (token, None),
+            ClientGss::Complete { token, qop } => (token, Some(qop)),
         };
-        if gss.is_last {
-            let is_proven = is_complete && token.is_none_or(|token| token.is_empty());
-            return if is_proven { Ok(Asking::Done { layer: None }) } else { Err(ClientError::ServerUnproven) };
+        // A library may not look at it: a server that offers less would be followed.
+        let accepts = |qop| self.credentials.kerberos.as_ref().is_some_and(|ticket| ticket.qops.contains(&qop));
+        if !agreed.is_none_or(accepts) {
+            return Err(ClientError::Protection);
         }
-        let mut gss = Gss { is_complete, ..gss };
+        if gss.is_last {
+            let has_said_all = token.is_none_or(|token| token.is_empty());
+            let qop = agreed.filter(|_| has_said_all).ok_or(ClientError::ServerUnproven)?;
+            return Ok(Asking::Done { sealing: Sealing::of_library(qop) });
+        }
+        let mut gss = Gss { agreed, ..gss };
         let send = match gss.initiates.take() {
             Some(auth) => RpcSaslProto { auths: vec![auth], ..message(SaslState::Initiate, token) },
             None => message(SaslState::Response, Some(token.unwrap_or_default())),
         };
         self.state = State::Gss(gss);
         Ok(Asking::Send(send))
+    }
+
+    fn has_ticket_for(&self, server: &(String, String)) -> bool {
+        self.credentials.kerberos.as_ref().is_some_and(|ticket| ticket.servers.contains(server))
     }
 
     /// The first offer that this client can use.
@@ -187,12 +222,12 @@ impl Client {
                         ..message(SaslState::Initiate, Some(response))
                     }));
                 }
-                (Some(Method::Kerberos), _) if self.credentials.kerberos.contains(&names) => {
+                (Some(Method::Kerberos), _) if self.has_ticket_for(&names) => {
                     self.state = State::Gss(Gss {
                         server: names.clone(),
                         initiates: Some(auth),
                         round_count: 0,
-                        is_complete: false,
+                        agreed: None,
                         is_last: false,
                     });
                     return Ok(Asking::Gss { server: names, token: None });
@@ -211,25 +246,37 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
-    use super::super::server::{Caller, GssOutcome, Offers, Server, Step};
+    use super::super::server::{Caller, Claim, GssOutcome, KerberosOffer, Offers, Server, Step};
     use super::super::{unwrap, wrap};
     use super::*;
+    use crate::delegation;
     use crate::sasl::digest::Qop;
     use crate::secret::Password;
     use proptest::prelude::*;
 
     fn offers() -> Offers {
-        let kerberos = Some(("nn".to_owned(), "host".to_owned()));
+        let (service, host) = ("nn".to_owned(), "host".to_owned());
+        let kerberos = Some(KerberosOffer { service, host, qops: vec![Qop::Privacy] });
         Offers { token: Some(Protection::of(&[Qop::Privacy])), kerberos, simple: false }
     }
 
     fn token() -> TokenCredentials {
         let protection = Protection::of(&[Qop::Privacy]);
-        TokenCredentials { identifier: Bytes::from_static(b"id"), password: Bytes::from_static(&[3; 32]), protection }
+        let identifier = Bytes::from_static(b"\0\x03ada\0\0\0\x09\x01\x01");
+        TokenCredentials { identifier, password: Bytes::from_static(&[3; 32]), protection }
     }
 
     fn none() -> Credentials {
-        Credentials { token: None, kerberos: Vec::new(), simple: false }
+        Credentials { token: None, kerberos: None, simple: false }
+    }
+
+    fn ticket(hosts: &[&str]) -> Option<KerberosCredentials> {
+        let servers = hosts.iter().map(|host| ("nn".to_owned(), (*host).to_owned())).collect();
+        Some(KerberosCredentials { servers, qops: vec![Qop::Privacy] })
+    }
+
+    fn complete(token: &[u8]) -> ClientGss {
+        ClientGss::Complete { token: Some(token.to_vec()), qop: Qop::Privacy }
     }
 
     fn client(credentials: Credentials) -> (Client, RpcSaslProto) {
@@ -241,7 +288,9 @@ mod tests {
     }
 
     fn answer(server: &mut Server, said: &RpcSaslProto) -> Step {
-        server.on_message(said, |_| Ok(Password::new([3; 32]))).unwrap()
+        server
+            .on_message(said, |bytes| Ok(Claim::Delegation(delegation::Claim::recorded(bytes, Password::new([3; 32])))))
+            .unwrap()
     }
 
     fn offered(server: &mut Server, said: &RpcSaslProto) -> RpcSaslProto {
@@ -260,9 +309,9 @@ mod tests {
         let mut server = server(offers());
         let initiate = sent(client.on_message(&offered(&mut server, &negotiate)));
         assert_eq!(initiate.auths[0].challenge, None);
-        let Step::Accepted { answer, layer, .. } = answer(&mut server, &initiate) else { panic!() };
-        let Ok(Asking::Done { layer: Some(mut ours) }) = client.on_message(&answer) else { panic!() };
-        let mut theirs = layer.unwrap();
+        let Step::Accepted { answer, sealing, .. } = answer(&mut server, &initiate) else { panic!() };
+        let Ok(Asking::Done { sealing: Sealing::Digest(mut ours) }) = client.on_message(&answer) else { panic!() };
+        let Sealing::Digest(mut theirs) = sealing else { panic!() };
         let mut stream = Vec::new();
         for piece in [&b"a fra"[..], b"me, and the next"] {
             unwrap(&mut *theirs, &wrap(&mut *ours, piece).unwrap(), &mut stream).unwrap();
@@ -273,21 +322,33 @@ mod tests {
 
     #[test]
     fn a_ticket_is_exchanged_by_the_library() {
-        let kerberos = vec![("nn".to_owned(), "other".to_owned()), ("nn".to_owned(), "host".to_owned())];
+        let kerberos = ticket(&["other", "host"]);
         let (mut client, negotiate) = client(Credentials { kerberos, ..none() });
         let mut server = server(offers());
         let asked = client.on_message(&offered(&mut server, &negotiate)).unwrap();
         assert!(matches!(asked, Asking::Gss { server, token: None } if server.1 == "host"));
-        let initiate = sent(client.on_gss(Some(b"one".to_vec()), false));
+        let initiate = sent(client.on_gss(ClientGss::Continue(Some(b"one".to_vec()))));
         assert!(matches!(answer(&mut server, &initiate), Step::Gss { .. }));
         let Ok(Step::Answer(challenge)) = server.on_gss(Ok(GssOutcome::Continue(b"two".to_vec()))) else { panic!() };
         assert!(matches!(client.on_message(&challenge), Ok(Asking::Gss { token: Some(token), .. }) if token == "two"));
-        let response = sent(client.on_gss(Some(b"three".to_vec()), true));
+        let response = sent(client.on_gss(complete(b"three")));
         assert!(matches!(answer(&mut server, &response), Step::Gss { .. }));
-        let done = GssOutcome::Done { token: None, name: "ada@X".into() };
+        let (name, acting_as) = ("ada@X".to_owned(), String::new());
+        let done = GssOutcome::Done { token: None, name, qop: Qop::Privacy, acting_as };
         let Ok(Step::Accepted { answer, caller, .. }) = server.on_gss(Ok(done)) else { panic!() };
         assert_eq!(caller, Caller::Kerberos { name: "ada@X".into() });
-        assert!(matches!(client.on_message(&answer), Ok(Asking::Done { layer: None })));
+        let Ok(Asking::Done { sealing }) = client.on_message(&answer) else { panic!() };
+        assert!(matches!(sealing, Sealing::Library(Qop::Privacy)));
+        assert!(matches!(client.on_gss(complete(b"")), Err(ClientError::Over)), "once over, always over");
+    }
+
+    #[test]
+    fn a_library_that_settles_for_less_is_refused() {
+        let (mut client, negotiate) = client(Credentials { kerberos: ticket(&["host"]), ..none() });
+        client.on_message(&offered(&mut server(offers()), &negotiate)).unwrap();
+        let less = ClientGss::Complete { token: Some(b"one".to_vec()), qop: Qop::Auth };
+        assert_eq!(client.on_gss(less).unwrap_err(), ClientError::Protection);
+        assert_eq!(client.on_gss(complete(b"one")).unwrap_err(), ClientError::Over);
     }
 
     #[test]
@@ -316,10 +377,10 @@ mod tests {
         assert_eq!(asked().on_message(&success).unwrap_err(), ClientError::ServerUnproven);
         let guess = message(SaslState::Success, Some(b"rspauth=00000000000000000000000000000000".to_vec()));
         assert_eq!(asked().on_message(&guess).unwrap_err(), ClientError::ServerUnproven);
-        let kerberos = vec![("nn".to_owned(), "host".to_owned())];
+        let kerberos = ticket(&["host"]);
         let (mut client, negotiate) = client(Credentials { kerberos, ..none() });
         client.on_message(&offered(&mut server(offers()), &negotiate)).unwrap();
-        sent(client.on_gss(Some(b"one".to_vec()), false));
+        sent(client.on_gss(ClientGss::Continue(Some(b"one".to_vec()))));
         assert_eq!(client.on_message(&success).unwrap_err(), ClientError::ServerUnproven, "before it is complete");
     }
 
@@ -329,7 +390,7 @@ mod tests {
         fn no_messages_panic(
             said in proptest::collection::vec((0i32..8, proptest::option::of(".{0,30}"), 0u8..4), 0..6)
         ) {
-            let kerberos = vec![("nn".to_owned(), "host".to_owned())];
+            let kerberos = ticket(&["host"]);
             let (mut client, _) = client(Credentials { token: Some(token()), kerberos, simple: true });
             for (state, token, offer) in said {
                 let auths = match offer {
@@ -340,7 +401,7 @@ mod tests {
                 };
                 let said = RpcSaslProto { version: None, state, token: token.map(Into::into), auths };
                 if let Ok(Asking::Gss { .. }) = client.on_message(&said) {
-                    let _ = client.on_gss(Some(b"token".to_vec()), true);
+                    let _ = client.on_gss(complete(b"token"));
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! Whole RPC connections of Hadoop's client with Hadoop's server, with each end replaced by ours in turn.
 
 use super::client::{Asking, Client, Credentials, TokenCredentials};
-use super::server::{Caller, Offers, Server, Step};
+use super::sealing::Sealing;
+use super::server::{Caller, Claim, KerberosOffer, Offers, Proven, Server, Step};
 use super::wrap::{unwrap, wrap};
 use crate::delegation;
 use crate::golden::Golden;
@@ -58,12 +59,13 @@ fn replayed(name: &str, qop: Qop) {
     let down: Vec<_> = frames(down).into_iter().take(of_sasl).map(behind_header).collect();
     let [negotiate, initiate, sealed_up @ ..] = &up[..] else { panic!() };
     let [offered, success, sealed_down @ ..] = &down[..] else { panic!() };
-    let protection = Protection::of(&[qop]);
+    let protection = Protection::of(&[qop]).with_rc4();
 
     // Our server before Hadoop's client.
     let challenge = text(&offered.auths[0].challenge);
     let own = Challenge::recorded(Service::RPC, protection.clone(), quoted(challenge, "nonce"));
-    let kerberos = Some(("nn".to_owned(), "host.example.com".to_owned()));
+    let (service, host) = ("nn".to_owned(), "host.example.com".to_owned());
+    let kerberos = Some(KerberosOffer { service, host, qops: vec![qop] });
     let offers = Offers { token: Some(protection.clone()), kerberos, simple: false };
     let mut server = Server::recorded(offers, own);
     let Ok(Step::Answer(mut answer)) = server.on_message(negotiate, |_| panic!()) else { panic!() };
@@ -73,24 +75,28 @@ fn replayed(name: &str, qop: Qop) {
     answer.auths[0].challenge = offered.auths[0].challenge.clone();
     assert_eq!(answer.auths, offered.auths);
     assert_eq!(answer.state, offered.state);
-    let password = |_: &[u8]| Ok(Password::new(PASSWORD));
-    let Ok(Step::Accepted { answer, caller, layer }) = server.on_message(initiate, password) else { panic!() };
+    let claim = |bytes: &[u8]| Ok(Claim::Delegation(delegation::Claim::recorded(bytes, Password::new(PASSWORD))));
+    let Ok(Step::Accepted { answer, caller, sealing }) = server.on_message(initiate, claim) else { panic!() };
     assert_eq!(answer, *success);
-    let Caller::Token { identifier } = caller else { panic!() };
-    assert_eq!(delegation::Identifier::parse(&identifier).unwrap().owner, "ada");
+    let Caller::Token(Proven::Delegation(proven)) = caller else { panic!() };
+    assert_eq!(proven.identifier().owner, "ada");
+    let identifier = proven.identifier().encode();
 
     // Our client before Hadoop's server.
     let token = TokenCredentials { identifier: identifier.into(), password: PASSWORD.to_vec().into(), protection };
-    let credentials = Credentials { token: Some(token), kerberos: Vec::new(), simple: false };
+    let credentials = Credentials { token: Some(token), kerberos: None, simple: false };
     let (mut client, first) = Client::with_nonce(credentials, quoted(text(&initiate.token), "cnonce").to_owned());
     assert_eq!(first, *negotiate);
     let Ok(Asking::Send(second)) = client.on_message(offered) else { panic!() };
     assert_eq!(text(&second.token), text(&initiate.token));
     assert_eq!(second, *initiate);
-    let Ok(Asking::Done { layer: ours }) = client.on_message(success) else { panic!() };
+    let Ok(Asking::Done { sealing: ours }) = client.on_message(success) else { panic!() };
 
-    assert_eq!(layer.is_some(), qop != Qop::Auth);
-    let (Some(mut layer), Some(mut ours)) = (layer, ours) else { return };
+    assert_eq!((sealing.qop(), ours.qop()), (qop, qop));
+    let (Sealing::Digest(mut layer), Sealing::Digest(mut ours)) = (sealing, ours) else {
+        assert_eq!(qop, Qop::Auth);
+        return;
+    };
     // The context and calls, and answers; each piece as Hadoop sealed it.
     let calls = opened(&mut layer, sealed_up);
     assert!(frames(&calls).len() >= 2 && calls.windows(5).any(|text| text == b"hello"), "{name}");

@@ -19,11 +19,15 @@ mod client;
 mod golden;
 mod gss;
 mod method;
+mod refused;
+mod sealing;
 mod server;
 mod wrap;
 
-pub use client::{Asking, Client, ClientError, Credentials, TokenCredentials};
+pub use client::{Asking, Client, ClientError, ClientGss, Credentials, KerberosCredentials, TokenCredentials};
 pub use gss::{GssLayerChoice, GssLayerError, GssLayerOffer};
 pub use method::Method;
-pub use server::{Caller, GssOutcome, Offers, Server, Step};
+pub use refused::{ClaimError, Refused};
+pub use sealing::Sealing;
+pub use server::{Caller, Claim, GssOutcome, KerberosOffer, Offers, Proven, Server, Step};
 pub use wrap::{Protector, WrapError, unwrap, wrap};

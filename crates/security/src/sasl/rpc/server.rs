@@ -1,7 +1,11 @@
 //! The server's end.
 
 use super::method::{Method, message};
-use crate::sasl::digest::{Challenge, Layer, NONCE_LEN, Protection, Service};
+use super::refused::{ClaimError, Refused};
+use super::sealing::Sealing;
+use crate::block_token::{self, ProvenToken};
+use crate::delegation;
+use crate::sasl::digest::{Challenge, DigestError, NONCE_LEN, Protection, Qop, Service};
 use crate::secret::Password;
 use base64ct::{Base64, Encoding};
 use bytes::Bytes;
@@ -17,10 +21,19 @@ const GSS_ROUND_COUNT_MAX: u32 = 8;
 pub struct Offers {
     /// Tokens, where the protocol has some, and how what follows is protected.
     pub token: Option<Protection>,
-    /// Service and host of the server's Kerberos name: `nn` and `host.example.com`.
-    pub kerberos: Option<(String, String)>,
+    pub kerberos: Option<KerberosOffer>,
     /// Whoever says who he is.
     pub simple: bool,
+}
+
+/// The server's Kerberos name without its realm, and how what follows is protected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KerberosOffer {
+    /// As `nn`.
+    pub service: String,
+    /// As `host.example.com`.
+    pub host: String,
+    pub qops: Vec<Qop>,
 }
 
 impl Offers {
@@ -46,13 +59,44 @@ impl Offers {
     }
 }
 
+/// A token that a client says it has: of either kind, as a datanode takes block tokens over RPC as well.
+#[derive(Clone, Debug)]
+pub enum Claim {
+    Delegation(delegation::Claim),
+    Block(block_token::Claim),
+}
+
+impl Claim {
+    fn password(&self) -> &Password {
+        match self {
+            Self::Delegation(claim) => claim.password(),
+            Self::Block(claim) => claim.password(),
+        }
+    }
+
+    fn proven(self) -> Proven {
+        match self {
+            Self::Delegation(claim) => Proven::Delegation(claim.proven()),
+            Self::Block(claim) => Proven::Block(claim.proven()),
+        }
+    }
+}
+
+/// A token whose password the client has proven to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proven {
+    Delegation(delegation::Proven),
+    Block(ProvenToken),
+}
+
 /// Who calls, as the exchange has proven.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// The bytes of the token's identifier.
-    Token { identifier: Vec<u8> },
+    Token(Proven),
     /// The whole name.
-    Kerberos { name: String },
+    Kerberos {
+        name: String,
+    },
 }
 
 /// What Kerberos' library made of a token.
@@ -60,8 +104,9 @@ pub enum Caller {
 pub enum GssOutcome {
     /// It wants to hear more.
     Continue(Vec<u8>),
-    /// The client is `name`, and has chosen how what follows is protected.
-    Done { token: Option<Vec<u8>>, name: String },
+    /// The client is `name`, and has chosen how what follows is protected and as whom it acts
+    /// ([`super::GssLayerChoice`]).
+    Done { token: Option<Vec<u8>>, name: String, qop: Qop, acting_as: String },
 }
 
 /// What to do with a message.
@@ -76,11 +121,11 @@ pub enum Step {
     Gss {
         token: Bytes,
     },
-    /// The exchange is over once the answer is sent. With Kerberos it is the library that seals.
+    /// The exchange is over once the answer is sent.
     Accepted {
         answer: RpcSaslProto,
         caller: Caller,
-        layer: Option<Box<Layer>>,
+        sealing: Sealing,
     },
 }
 
@@ -118,49 +163,58 @@ impl Server {
         Self { offers, state: State::Fresh { challenge } }
     }
 
-    /// Carries one message to its end. An error is answered, and ends the connection. `password` looks up that of a
-    /// token by its identifier; who gets none says why.
+    /// Carries one message to its end. An error is answered with [`Refused::told`], and ends the connection. `claim` looks up a token by its
+    /// identifier, as [`delegation::authenticate`] does; who gets none says why.
     pub fn on_message(
         &mut self,
         message: &RpcSaslProto,
-        password: impl FnOnce(&[u8]) -> Result<Password, Exception>,
-    ) -> Result<Step, Exception> {
+        claim: impl FnOnce(&[u8]) -> Result<Claim, ClaimError>,
+    ) -> Result<Step, Refused> {
         let state = std::mem::replace(&mut self.state, State::Over);
         let Ok(said) = SaslState::try_from(message.state) else {
-            return Err(sasl(format!("Client sent unsupported state {}", message.state)));
+            return Err(sasl(format!("Client sent unsupported state {}", message.state)).into());
         };
         match (state, said) {
             (State::Fresh { challenge }, SaslState::Negotiate) => Ok(self.negotiate(challenge)),
             (State::Offered { .. }, SaslState::Negotiate) => {
                 let text = "Client already attempted negotiation";
-                Err(Exception::unauthorized(exception::ACCESS_CONTROL, text))
+                Err(Exception::unauthorized(exception::ACCESS_CONTROL, text).into())
             }
-            (State::Fresh { challenge }, SaslState::Initiate) => self.initiate_unasked(message, challenge),
-            (State::Offered { challenge }, SaslState::Initiate) => self.initiate(message, challenge, password),
-            (State::Gss { round_count, is_asked: false }, SaslState::Response) => self.gss(message, round_count),
+            (State::Fresh { challenge }, SaslState::Initiate) => Ok(self.initiate_unasked(message, challenge)?),
+            (State::Offered { challenge }, SaslState::Initiate) => self.initiate(message, challenge, claim),
+            (State::Gss { round_count, is_asked: false }, SaslState::Response) => Ok(self.gss(message, round_count)?),
             (State::Simple, SaslState::Initiate) if self.chosen(message)? == Some(Method::Simple) => {
                 Ok(self.believe(None))
             }
             (State::Simple | State::Over, _) => {
-                Err(sasl(format!("SASL is over, yet the client sent {}", said.as_str_name())))
+                Err(sasl(format!("SASL is over, yet the client sent {}", said.as_str_name())).into())
             }
-            (_, _) => Err(sasl(format!("Client sent unsupported state {}", said.as_str_name()))),
+            (_, _) => Err(sasl(format!("Client sent unsupported state {}", said.as_str_name())).into()),
         }
     }
 
     /// What Kerberos' library said to the token of [`Step::Gss`]; where it failed, the exception ends the connection.
     pub fn on_gss(&mut self, outcome: Result<GssOutcome, Exception>) -> Result<Step, Exception> {
         let State::Gss { round_count, is_asked: true } = std::mem::replace(&mut self.state, State::Over) else {
-            panic!("an outcome, and nothing was asked")
+            return Err(sasl("an outcome of Kerberos, and nothing was asked"));
         };
         match outcome? {
             GssOutcome::Continue(token) => {
                 self.state = State::Gss { round_count, is_asked: false };
                 Ok(Step::Answer(message(SaslState::Challenge, Some(token))))
             }
-            GssOutcome::Done { token, name } => {
+            GssOutcome::Done { token, name, qop, acting_as } => {
+                // A library may look at neither: what was not offered would be a connection without protection.
+                if !self.offers.kerberos.as_ref().is_some_and(|offer| offer.qops.contains(&qop)) {
+                    return Err(sasl("no common protection layer between client and server"));
+                }
+                // To act as somebody else is for proxy users, and they are told by the context of the connection.
+                if !acting_as.is_empty() && acting_as != name {
+                    let [name, acting_as] = [&name, &acting_as].map(|name| types::excerpt(name));
+                    return Err(sasl(format!("{name} is not authorized to connect as {acting_as}")));
+                }
                 let answer = message(SaslState::Success, token);
-                Ok(Step::Accepted { answer, caller: Caller::Kerberos { name }, layer: None })
+                Ok(Step::Accepted { answer, caller: Caller::Kerberos { name }, sealing: Sealing::of_library(qop) })
             }
         }
     }
@@ -186,7 +240,7 @@ impl Server {
     /// In order of preference; tokens come first.
     fn auths(&self) -> Vec<SaslAuth> {
         let token = self.offers.token.iter().map(|_| Method::Token.auth(Service::RPC.protocol, Service::RPC.server));
-        let kerberos = self.offers.kerberos.iter().map(|(protocol, server)| Method::Kerberos.auth(protocol, server));
+        let kerberos = self.offers.kerberos.iter().map(|offer| Method::Kerberos.auth(&offer.service, &offer.host));
         let simple =
             self.offers.simple.then(|| SaslAuth { protocol: None, server_id: None, ..Method::Simple.auth("", "") });
         token.chain(kerberos).chain(simple).collect()
@@ -227,13 +281,13 @@ impl Server {
         &mut self,
         message: &RpcSaslProto,
         challenge: Option<Challenge>,
-        password: impl FnOnce(&[u8]) -> Result<Password, Exception>,
-    ) -> Result<Step, Exception> {
+        claim: impl FnOnce(&[u8]) -> Result<Claim, ClaimError>,
+    ) -> Result<Step, Refused> {
         match (self.chosen(message)?, challenge) {
             (Some(Method::Simple), _) => Ok(self.believe(None)),
-            (Some(Method::Kerberos), _) => self.gss(message, 0),
-            (Some(Method::Token), Some(challenge)) => verify(message, challenge, password),
-            (Some(Method::Token), None) | (None, _) => Err(not_enabled(&message.auths[0].method, &self.offers)),
+            (Some(Method::Kerberos), _) => Ok(self.gss(message, 0)?),
+            (Some(Method::Token), Some(challenge)) => verify(message, challenge, claim),
+            (Some(Method::Token), None) | (None, _) => Err(not_enabled(&message.auths[0].method, &self.offers).into()),
         }
     }
 
@@ -250,16 +304,20 @@ impl Server {
 fn verify(
     message: &RpcSaslProto,
     challenge: Challenge,
-    password: impl FnOnce(&[u8]) -> Result<Password, Exception>,
-) -> Result<Step, Exception> {
+    claim: impl FnOnce(&[u8]) -> Result<Claim, ClaimError>,
+) -> Result<Step, Refused> {
     let response =
         challenge.read(message.token.as_deref().ok_or_else(no_token)?).map_err(|error| sasl(error.to_string()))?;
     let identifier = Base64::decode_vec(response.user()).map_err(|_| sasl("DIGEST-MD5: the user is no token"))?;
-    let password = Base64::encode_string(password(&identifier)?.bytes());
-    let accepted = response.verify(password.as_bytes()).map_err(|error| sasl(error.to_string()))?;
+    let claim = claim(&identifier)?;
+    let password = Base64::encode_string(claim.password().bytes());
+    let accepted = response.verify(password.as_bytes()).map_err(|error| match error {
+        DigestError::Proof => Refused::token(error.to_string()),
+        error => sasl(error.to_string()).into(),
+    })?;
     let answer = super::method::message(SaslState::Success, Some(accepted.rspauth));
-    let layer = accepted.layer.is_sealing().then(|| Box::new(accepted.layer));
-    Ok(Step::Accepted { answer, caller: Caller::Token { identifier }, layer })
+    let sealing = Sealing::of_layer(accepted.layer);
+    Ok(Step::Accepted { answer, caller: Caller::Token(claim.proven()), sealing })
 }
 
 fn no_token() -> Exception {
@@ -288,10 +346,13 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sasl::digest::{Client, Qop};
+    use crate::keys::KeyId;
+    use crate::sasl::digest::Client;
+    use types::Millis;
 
     fn secure() -> Offers {
-        let kerberos = Some(("nn".to_owned(), "host.example.com".to_owned()));
+        let (service, host) = ("nn".to_owned(), "host.example.com".to_owned());
+        let kerberos = Some(KerberosOffer { service, host, qops: vec![Qop::Privacy] });
         Offers { token: Some(Protection::of(&[Qop::Privacy])), kerberos, simple: false }
     }
 
@@ -307,7 +368,7 @@ mod tests {
         Password::new([3; 32])
     }
 
-    fn nobody(_: &[u8]) -> Result<Password, Exception> {
+    fn nobody(_: &[u8]) -> Result<Claim, ClaimError> {
         panic!("no password is asked for")
     }
 
@@ -334,10 +395,27 @@ mod tests {
         answer.auths
     }
 
-    /// A client that holds the token `id`, and thinks that this is its password.
+    fn identifier() -> Vec<u8> {
+        let token = delegation::Identifier {
+            owner: "ada".into(),
+            renewer: String::new(),
+            real_user: String::new(),
+            issued: Millis(0),
+            max: Millis(9),
+            sequence: 1,
+            key: KeyId(1),
+        };
+        token.encode()
+    }
+
+    fn claim(identifier: &[u8]) -> Claim {
+        Claim::Delegation(delegation::Claim::recorded(identifier, password()))
+    }
+
+    /// A client that holds a token, and thinks that this is its password.
     fn response(challenge: &[u8], password: &Password) -> RpcSaslProto {
         let password = Base64::encode_string(password.bytes()).into_bytes();
-        let user = Base64::encode_string(b"id");
+        let user = Base64::encode_string(&identifier());
         let client = Client::new(Service::RPC, Protection::of(&Qop::ALL[2..]), user, password).unwrap();
         let (response, _) = client.respond(challenge, &[9; NONCE_LEN]).unwrap();
         chooses("TOKEN", "DIGEST-MD5", "", "default", Some(response))
@@ -350,29 +428,35 @@ mod tests {
         let methods: Vec<&str> = auths.iter().map(|auth| auth.method.as_str()).collect();
         assert_eq!(methods, ["TOKEN", "KERBEROS"]);
         let chosen = response(auths[0].challenge.as_ref().unwrap(), &password());
-        let lookup = |identifier: &[u8]| {
-            assert_eq!(identifier, b"id");
-            Ok(password())
+        let lookup = |bytes: &[u8]| {
+            assert_eq!(bytes, identifier());
+            Ok(claim(bytes))
         };
-        let Ok(Step::Accepted { answer, caller, layer }) = server.on_message(&chosen, lookup) else { panic!() };
+        let Ok(Step::Accepted { answer, caller, sealing }) = server.on_message(&chosen, lookup) else { panic!() };
         assert!(answer.state() == SaslState::Success && answer.token.unwrap().starts_with(b"rspauth="));
-        assert_eq!(caller, Caller::Token { identifier: b"id".to_vec() });
-        assert_eq!(layer.unwrap().qop(), Qop::Privacy);
+        assert_eq!(caller, Caller::Token(claim(&identifier()).proven()));
+        assert!(matches!(sealing, Sealing::Digest(_)) && sealing.qop() == Qop::Privacy);
         assert!(server.on_message(&chosen, nobody).is_err(), "a nonce serves once");
     }
 
     #[test]
-    fn refusals_of_tokens_keep_their_reason() {
-        let refused = |sent: &Password, lookup: Result<Password, Exception>| {
+    fn refusals_of_tokens_keep_their_reason_for_the_log() {
+        let refused = |sent: &Password, lookup: Result<Claim, ClaimError>| {
             let mut server = server(secure());
             let auths = negotiated(&mut server);
             let chosen = response(auths[0].challenge.as_ref().unwrap(), sent);
             server.on_message(&chosen, |_| lookup).unwrap_err()
         };
-        let guess = refused(&Password::new([4; 32]), Ok(password()));
-        assert!(guess.is_fatal() && guess.class == exception::SASL, "{guess}");
-        let expired = Exception::unauthorized(exception::INVALID_TOKEN, "token is expired");
-        assert_eq!(refused(&password(), Err(expired.clone())), expired);
+        let guess = refused(&Password::new([4; 32]), Ok(claim(&identifier())));
+        assert!(
+            guess.told.is_fatal() && guess.told.class == exception::INVALID_TOKEN && guess.reason.contains("response")
+        );
+        let (owner, sequence) = ("ada".to_owned(), 5);
+        let unknown = refused(&password(), Err(delegation::Refusal::Unknown { owner, sequence }.into()));
+        assert_eq!(unknown.told, guess.told, "nobody learns from the answer what was wrong");
+        assert_eq!(unknown.reason, "token (5 for ada) can't be found in cache");
+        let standby = Exception::unauthorized(exception::STANDBY, "ask the other one");
+        assert_eq!(refused(&password(), Err(ClaimError::Told(standby.clone()))).told, standby);
     }
 
     #[test]
@@ -386,11 +470,44 @@ mod tests {
         let three = message(SaslState::Response, Some(b"three".to_vec()));
         assert!(matches!(server.on_message(&three, nobody), Ok(Step::Gss { .. })));
         let name = "ada@EXAMPLE.COM".to_owned();
-        let done = GssOutcome::Done { token: None, name: name.clone() };
-        let Ok(Step::Accepted { answer, caller, layer: None }) = server.on_gss(Ok(done)) else { panic!() };
+        let Ok(Step::Accepted { answer, caller, sealing }) = server.on_gss(Ok(done(Qop::Privacy, ""))) else {
+            panic!()
+        };
+        assert!(matches!(sealing, Sealing::Library(Qop::Privacy)));
         assert_eq!((answer.state(), answer.token), (SaslState::Success, None));
         assert_eq!(caller, Caller::Kerberos { name });
         assert!(server.on_message(&three, nobody).is_err());
+    }
+
+    fn done(qop: Qop, acting_as: &str) -> GssOutcome {
+        GssOutcome::Done { token: None, name: "ada@EXAMPLE.COM".into(), qop, acting_as: acting_as.into() }
+    }
+
+    /// Whatever a library lets through.
+    #[test]
+    fn a_ticket_buys_only_what_was_offered() {
+        let outcome = |qops: &[Qop], done: GssOutcome| {
+            let mut offers = secure();
+            offers.kerberos.as_mut().unwrap().qops = qops.to_vec();
+            let mut server = server(offers);
+            negotiated(&mut server);
+            assert!(matches!(server.on_message(&kerberos(b"one"), nobody), Ok(Step::Gss { .. })));
+            match server.on_gss(Ok(done)) {
+                Ok(Step::Accepted { sealing, .. }) => Ok(sealing.qop()),
+                Ok(step) => panic!("{step:?}"),
+                Err(refused) => {
+                    assert!(server.on_gss(Err(refused.clone())).is_err(), "an error is the end");
+                    Err(refused.message)
+                }
+            }
+        };
+        let nothing = Err("no common protection layer between client and server".to_owned());
+        assert_eq!(outcome(&[Qop::Privacy], done(Qop::Auth, "")), nothing);
+        assert_eq!(outcome(&[Qop::Privacy, Qop::Integrity], done(Qop::Integrity, "")), Ok(Qop::Integrity));
+        assert_eq!(outcome(&[Qop::Auth], done(Qop::Auth, "ada@EXAMPLE.COM")), Ok(Qop::Auth));
+        let refused = outcome(&[Qop::Auth], done(Qop::Auth, "root@EXAMPLE.COM"));
+        let text = "\"ada@EXAMPLE.COM\" is not authorized to connect as \"root@EXAMPLE.COM\"";
+        assert_eq!(refused, Err(text.to_owned()));
     }
 
     #[test]
@@ -425,7 +542,7 @@ mod tests {
         let server_of = |said: &RpcSaslProto| {
             let mut server = server(secure());
             negotiated(&mut server);
-            server.on_message(said, nobody).unwrap_err()
+            server.on_message(said, nobody).unwrap_err().told
         };
         let refused = server_of(&chooses("SIMPLE", "", "", "", None));
         assert_eq!(refused.message, "SIMPLE authentication is not enabled.  Available:[TOKEN, KERBEROS]");
@@ -453,7 +570,7 @@ mod tests {
             let Ok(Step::Answer(answer)) = server(secure()).on_message(&guess, nobody) else { panic!() };
             assert_eq!((answer.state(), answer.auths.len()), (SaslState::Negotiate, 2));
         }
-        let refused = server(simple()).on_message(&kerberos(b"x"), nobody).unwrap_err();
+        let refused = server(simple()).on_message(&kerberos(b"x"), nobody).unwrap_err().told;
         assert_eq!(refused.message, "KERBEROS authentication is not enabled.  Available:[SIMPLE]");
     }
 

@@ -17,6 +17,8 @@ pub const FRAME_LEN_MAX: usize = PACKET_LEN_MAX as usize + (64 << 10);
 /// Longest piece sealed at once, which is RFC 2831's default.
 pub const PIECE_LEN_MAX: usize = (64 << 10) - OVERHEAD_MAX;
 const LENGTH_LEN: usize = 4;
+/// What a connection holds without need, and by how much memory for a piece grows at first: a whole piece of JDK's.
+const HELD_LEN_MAX: usize = 64 << 10;
 
 /// Why the connection cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -140,6 +142,7 @@ impl Receiving {
                     }
                     let wanted = frame_len(pending)?.map_or(LENGTH_LEN, |len| LENGTH_LEN + len);
                     let taken = bytes.len().min(wanted - pending.len());
+                    make_room(pending, taken, wanted);
                     pending.extend_from_slice(&bytes[..taken]);
                     bytes = &bytes[taken..];
                     if let Some(len) = frame_len(pending)?
@@ -147,6 +150,7 @@ impl Receiving {
                     {
                         opener.unwrap(&pending[LENGTH_LEN..], out)?;
                         pending.clear();
+                        pending.shrink_to(HELD_LEN_MAX);
                     }
                 }
             }
@@ -166,12 +170,23 @@ impl Receiving {
         }
     }
 
-    /// Bytes of a piece that is not whole yet: for whoever accounts memory.
-    pub fn pending_len(&self) -> usize {
+    /// Memory that is held for a piece that is not whole yet, or for the next one: for whoever accounts it. At rest it is
+    /// 64 KiB at most.
+    pub fn held_len(&self) -> usize {
         match self {
-            Self::Sealed { pending, .. } => pending.len(),
+            Self::Sealed { pending, .. } => pending.capacity(),
             Self::Plain | Self::Aes(_) => 0,
         }
+    }
+}
+
+/// Makes room for `taken` bytes more of a piece of `wanted` bytes. A length is cheap to announce: so memory at most
+/// doubles with what has come, and does not exceed the piece.
+fn make_room(pending: &mut Vec<u8>, taken: usize, wanted: usize) {
+    let needed = pending.len() + taken;
+    if needed > pending.capacity() {
+        let grown = needed.max(2 * pending.capacity()).max(HELD_LEN_MAX).min(wanted);
+        pending.reserve_exact(grown - pending.len());
     }
 }
 
@@ -212,9 +227,29 @@ mod tests {
         let (_, mut receiving) = ends(2);
         let mut out = Vec::new();
         receiving.receive(&[1], &mut out).unwrap();
-        assert_eq!(receiving.pending_len(), 1);
         let refused = receiving.receive(&[0xff; 3], &mut out).unwrap_err();
         assert_eq!(refused, ChannelError::FrameLength { len: 0x1ff_ffff });
+    }
+
+    #[test]
+    fn memory_grows_with_what_comes_and_is_given_back() {
+        let (mut sending, mut receiving) = ends(1);
+        let Sending::Sealed(sealer) = &mut sending else { panic!() };
+        let mut sealed = Vec::new();
+        sealer.wrap(&vec![7; 1 << 20], &mut sealed).unwrap();
+        let wanted = LENGTH_LEN + sealed.len();
+        let sent = [&(sealed.len() as u32).to_be_bytes()[..], &sealed].concat();
+        let mut out = Vec::new();
+        assert_eq!(receiving.held_len(), 0);
+        let mut came = 0;
+        for cut in sent.chunks(10_000) {
+            receiving.receive(cut, &mut out).unwrap();
+            came += cut.len();
+            assert!(receiving.held_len() <= HELD_LEN_MAX.max(2 * came).min(wanted), "{came} bytes came");
+            assert!(came == sent.len() || receiving.held_len() >= came);
+        }
+        assert_eq!(out.len(), 1 << 20);
+        assert!(receiving.held_len() <= HELD_LEN_MAX);
     }
 
     #[test]
@@ -246,7 +281,7 @@ mod tests {
                 rest = behind;
             }
             prop_assert_eq!(received, pieces.concat());
-            prop_assert_eq!(receiving.pending_len(), 0);
+            prop_assert!(receiving.held_len() <= HELD_LEN_MAX);
         }
 
         #[test]

@@ -13,8 +13,9 @@ use wire::delimited;
 
 /// One connection's handshake.
 pub struct Client {
-    /// Whether AES is offered along with privacy.
-    offers_aes: bool,
+    /// Whether AES is offered along with privacy, and then insisted on: the offer is no part of the proof, so whoever sits
+    /// in between can take it away.
+    uses_aes: bool,
     state: State,
 }
 
@@ -31,15 +32,16 @@ enum State {
 }
 
 impl Client {
-    /// Of a block token, as it came with a block. What is sent first comes with it.
+    /// Of a block token, as it came with a block. What is sent first comes with it. With `uses_aes`, privacy is AES or
+    /// nothing.
     pub fn of_token(
         identifier: &[u8],
         password: &[u8],
         protection: Protection,
-        offers_aes: bool,
+        uses_aes: bool,
         nonce: &[u8; NONCE_LEN],
     ) -> Result<(Self, Vec<u8>), HandshakeError> {
-        Self::new(Base64::encode_string(identifier), password, protection, offers_aes, nonce)
+        Self::new(Base64::encode_string(identifier), password, protection, uses_aes, nonce)
     }
 
     /// As `user`: a token's identifier as base64, or the name of an encryption key ([`crate::encryption_key`]).
@@ -47,25 +49,25 @@ impl Client {
         user: String,
         password: &[u8],
         protection: Protection,
-        offers_aes: bool,
+        uses_aes: bool,
         nonce: &[u8; NONCE_LEN],
     ) -> Result<(Self, Vec<u8>), HandshakeError> {
-        Self::with_nonce(user, password, protection, offers_aes, Base64::encode_string(nonce))
+        Self::with_nonce(user, password, protection, uses_aes, Base64::encode_string(nonce))
     }
 
     pub(super) fn with_nonce(
         user: String,
         password: &[u8],
         protection: Protection,
-        offers_aes: bool,
+        uses_aes: bool,
         cnonce: String,
     ) -> Result<(Self, Vec<u8>), HandshakeError> {
-        let offers_aes = offers_aes && protection.qops.contains(&Qop::Privacy);
+        let uses_aes = uses_aes && protection.qops.contains(&Qop::Privacy);
         let password = Base64::encode_string(password).into_bytes();
         let client = digest::Client::new(Service::TRANSFER, protection, user, password)?;
         let mut hello = MAGIC.to_vec();
         delimited::put(&success(Vec::new()), &mut hello);
-        Ok((Self { offers_aes, state: State::Asked { client, cnonce } }, hello))
+        Ok((Self { uses_aes, state: State::Asked { client, cnonce } }, hello))
     }
 
     /// Takes what `bytes` begin with, as far as it is whole. What is behind it is to be brought again, with more behind
@@ -73,14 +75,20 @@ impl Client {
     pub fn on_bytes(&mut self, bytes: &[u8]) -> Result<Progress<Channel>, HandshakeError> {
         let mut progress = Progress { used_len: 0, send: Vec::new(), done: None };
         loop {
-            let read = read(&bytes[progress.used_len..])?;
-            let Some((message, len)) = read else { return Ok(progress) };
+            let state = std::mem::replace(&mut self.state, State::Over);
+            if matches!(state, State::Over) {
+                return Err(HandshakeError::Over);
+            }
+            let Some((message, len)) = read(&bytes[progress.used_len..])? else {
+                self.state = state;
+                return Ok(progress);
+            };
             progress.used_len += len;
-            match std::mem::replace(&mut self.state, State::Over) {
+            match state {
                 State::Asked { client, cnonce } => {
                     let (response, responded) = client.respond_with(payload(&message)?, &cnonce)?;
                     let mut answer = success(response);
-                    if self.offers_aes {
+                    if self.uses_aes {
                         let suite = CipherSuiteProto::AesCtrNopadding.into();
                         answer.cipher_option = vec![CipherOptionProto { suite, ..CipherOptionProto::default() }];
                     }
@@ -92,17 +100,18 @@ impl Client {
                     let option = message.cipher_option.first().filter(|_| layer.qop() == Qop::Privacy);
                     progress.done = Some(match option {
                         Some(option) => self.channel(&keys(option, &mut layer)?)?,
+                        None if self.uses_aes && layer.qop() == Qop::Privacy => return Err(HandshakeError::Cipher),
                         None => Channel::of_layer(layer),
                     });
                     return Ok(progress);
                 }
-                State::Over => panic!("bytes, and the handshake is over"),
+                State::Over => return Err(HandshakeError::Over),
             }
         }
     }
 
     fn channel(&self, keys: &Keys) -> Result<Channel, HandshakeError> {
-        if !self.offers_aes {
+        if !self.uses_aes {
             return Err(HandshakeError::Cipher);
         }
         let [up, down] = [&keys.up, &keys.down].map(|(key, iv)| Stream::new(key, iv));

@@ -4,7 +4,7 @@ use super::aes::KeyBits;
 use super::channel::Channel;
 use super::client::{Client, keys};
 use super::message::read;
-use super::secrets::Peer;
+use super::secrets::Claim;
 use super::server::{RANDOM_LEN, Server, Settings};
 use crate::golden::{Golden, MESSAGE_LENS, message};
 use crate::sasl::digest::{self, Challenge, NONCE_LEN, Protection, Qop, Service};
@@ -76,8 +76,7 @@ impl Recorded {
         let settings = Settings { protection: self.protection(), aes: self.aes };
         let mut server = Server::with(settings, challenge, self.keys_random());
         let up = self.part("up.handshake");
-        let password = Base64::encode_string(self.part("password"));
-        let progress = server.on_bytes(up, |_| Ok((Peer::EncryptionKey, password))).unwrap();
+        let progress = server.on_bytes(up, |_| Ok(Claim::recorded(self.part("password")))).unwrap();
         assert_eq!(progress.used_len, up.len());
         let (_, challenge_len) = self.payload("down.handshake", 0);
         let (_, own_challenge_len) = read(&progress.send).unwrap().unwrap();
@@ -91,8 +90,8 @@ impl Recorded {
         let response = self.response();
         let (user, cnonce) = (quoted(&response, "username").to_owned(), quoted(&response, "cnonce").to_owned());
         let password = self.part("password");
-        let offers_aes = self.aes.is_some();
-        let (mut client, hello) = Client::with_nonce(user, password, self.protection(), offers_aes, cnonce).unwrap();
+        let uses_aes = self.aes.is_some();
+        let (mut client, hello) = Client::with_nonce(user, password, self.protection(), uses_aes, cnonce).unwrap();
         let progress =
             client.on_bytes(self.part("down.handshake")).unwrap_or_else(|error| panic!("{}: {error}", self.name));
         assert_eq!(progress.used_len, self.part("down.handshake").len());

@@ -1,6 +1,7 @@
 //! The messages of a handshake, and how it fails.
 
 use crate::sasl::digest::{DigestError, LayerError};
+use crate::{block_token, encryption_key};
 use hdfs::proto::DataTransferEncryptorMessageProto as Message;
 use hdfs::proto::data_transfer_encryptor_message_proto::DataTransferEncryptorStatus as Status;
 use wire::{WireError, delimited};
@@ -24,16 +25,18 @@ pub enum HandshakeError {
     Digest(#[from] DigestError),
     #[error("the keys of the cipher cannot be read: {0}")]
     Keys(#[from] LayerError),
-    #[error("the server chose a cipher that was not offered, or sent no keys for it")]
+    #[error("the server chose none of the offered ciphers, or sent no keys for it")]
     Cipher,
     #[error("a message of the handshake lacks its {what}")]
     Missing { what: &'static str },
-    /// The block token does not count: the client fetches another and tries again.
+    /// The block token does not count: the client fetches another and tries again. The reason is for the log alone.
     #[error("{text}")]
     Token { text: String },
-    /// The encryption key is not known: the client fetches another and tries again.
+    /// The encryption key does not count: the client fetches another and tries again. The reason is for the log alone.
     #[error("{text}")]
     EncryptionKey { text: String },
+    #[error("the handshake is over")]
+    Over,
     /// The peer gave up for whatever reason.
     #[error("the peer refused the handshake: {text}")]
     Refused { text: String },
@@ -46,7 +49,11 @@ impl HandshakeError {
             Self::EncryptionKey { .. } => Status::EncryptorErrorUnknownKey,
             _ => Status::EncryptorError,
         };
-        let mut text = self.to_string();
+        let mut text = match self {
+            Self::Token { .. } => block_token::REFUSED.to_owned(),
+            Self::EncryptionKey { .. } => encryption_key::REFUSED.to_owned(),
+            _ => self.to_string(),
+        };
         text.truncate(text.floor_char_boundary(TEXT_LEN_MAX));
         let is_of_token = matches!(self, Self::Token { .. });
         let message = Message {
@@ -101,11 +108,14 @@ mod tests {
     fn what_is_told_is_understood() {
         let understood = |error: HandshakeError| read(&error.reply()).unwrap_err();
         let token = HandshakeError::Token { text: "expired".into() };
-        assert_eq!(understood(token), HandshakeError::Token { text: "\"expired\"".into() });
+        assert_eq!(understood(token), HandshakeError::Token { text: "\"the block token is not valid\"".into() });
         let key = HandshakeError::EncryptionKey { text: "key 3".into() };
-        assert_eq!(understood(key), HandshakeError::EncryptionKey { text: "\"key 3\"".into() });
+        assert_eq!(
+            understood(key),
+            HandshakeError::EncryptionKey { text: "\"the encryption key is not valid\"".into() }
+        );
         assert!(matches!(understood(DigestError::Proof.into()), HandshakeError::Refused { .. }));
-        let long = HandshakeError::Token { text: "ä".repeat(5000) };
+        let long = HandshakeError::Refused { text: "ä".repeat(5000) };
         assert!(long.reply().len() < 1100);
     }
 }

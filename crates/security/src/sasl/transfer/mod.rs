@@ -29,5 +29,5 @@ pub use channel::{Channel, ChannelError, FRAME_LEN_MAX, PIECE_LEN_MAX, Receiving
 pub use client::Client;
 pub use message::{HandshakeError, MAGIC};
 pub use progress::Progress;
-pub use secrets::{Peer, SecretRefusal, Secrets};
+pub use secrets::{Claim, Peer, SecretRefusal, Secrets};
 pub use server::{Established, RANDOM_LEN, Server, Settings};

@@ -4,9 +4,9 @@ use super::aes::{IV_LEN, KEY_LEN_MAX, KeyBits, Stream};
 use super::channel::Channel;
 use super::message::{HandshakeError, MAGIC, payload, read, success};
 use super::progress::Progress;
-use super::secrets::{Peer, SecretRefusal};
+use super::secrets::{Claim, Peer, SecretRefusal};
 use crate::encryption_key::EncryptionKeyError;
-use crate::sasl::digest::{Challenge, Layer, NONCE_LEN, Protection, Qop, Service};
+use crate::sasl::digest::{Challenge, DigestError, Layer, NONCE_LEN, Protection, Qop, Service};
 use hdfs::proto::{CipherOptionProto, CipherSuiteProto, DataTransferEncryptorMessageProto as Message};
 use std::fmt;
 use wire::delimited;
@@ -86,7 +86,7 @@ impl Server {
     pub fn on_bytes(
         &mut self,
         bytes: &[u8],
-        password: impl FnOnce(&str) -> Result<(Peer, String), SecretRefusal>,
+        claim: impl FnOnce(&str) -> Result<Claim, SecretRefusal>,
     ) -> Result<Progress<Established>, HandshakeError> {
         let mut progress = Progress { used_len: 0, send: Vec::new(), done: None };
         loop {
@@ -118,10 +118,10 @@ impl Server {
                         return Ok(progress);
                     };
                     progress.used_len += len;
-                    progress.done = Some(self.accept(&message, challenge, password, &mut progress.send)?);
+                    progress.done = Some(self.accept(&message, challenge, claim, &mut progress.send)?);
                     return Ok(progress);
                 }
-                State::Over => panic!("bytes, and the handshake is over"),
+                State::Over => return Err(HandshakeError::Over),
             }
         }
     }
@@ -130,12 +130,16 @@ impl Server {
         &self,
         message: &Message,
         challenge: Challenge,
-        password: impl FnOnce(&str) -> Result<(Peer, String), SecretRefusal>,
+        claim: impl FnOnce(&str) -> Result<Claim, SecretRefusal>,
         send: &mut Vec<u8>,
     ) -> Result<Established, HandshakeError> {
         let response = challenge.read(payload(message)?)?;
-        let (peer, password) = password(response.user()).map_err(refused)?;
-        let accepted = response.verify(password.as_bytes())?;
+        let claim = claim(response.user()).map_err(refused)?;
+        let accepted = match response.verify(claim.password().as_bytes()) {
+            Err(DigestError::Proof) => return Err(claim.forged()),
+            verified => verified?,
+        };
+        let peer = claim.proven();
         let (qop, mut layer) = (accepted.layer.qop(), accepted.layer);
         let mut answer = success(accepted.rspauth);
         let is_offered = message.cipher_option.iter().any(|option| option.suite() == CipherSuiteProto::AesCtrNopadding);

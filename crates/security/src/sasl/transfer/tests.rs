@@ -4,7 +4,7 @@ use super::client::Client;
 use super::secrets::{Peer, Secrets};
 use super::server::{Established, RANDOM_LEN, Server, Settings};
 use super::{Channel, HandshakeError, KeyBits};
-use crate::block_token::{Grant, Mode, Modes, Signer};
+use crate::block_token::{Grant, Identifier, Mode, Modes, Signer};
 use crate::encryption_key;
 use crate::keys::{KeyId, KeyRing, Lifetimes};
 use crate::sasl::digest::{DigestError, NONCE_LEN, Protection, Qop};
@@ -29,9 +29,9 @@ fn server(qop: Qop, aes: Option<KeyBits>) -> Server {
     Server::new(Settings { protection: Protection::of(&[qop]), aes }, &random)
 }
 
-fn client(qops: &[Qop], offers_aes: bool) -> (Client, Vec<u8>) {
+fn client(qops: &[Qop], uses_aes: bool) -> (Client, Vec<u8>) {
     let (identifier, password) = token();
-    Client::of_token(&identifier, &password, Protection::of(qops), offers_aes, &[9; NONCE_LEN]).unwrap()
+    Client::of_token(&identifier, &password, Protection::of(qops), uses_aes, &[9; NONCE_LEN]).unwrap()
 }
 
 /// Carries bytes to and fro, so many at a time, until both have a channel or one an error.
@@ -50,7 +50,7 @@ fn handshake(
         let taken = up.len().min(cut);
         up_whole.extend(up.drain(..taken));
         if established.is_none() {
-            let progress = server.on_bytes(&up_whole, |user| secrets.password(user))?;
+            let progress = server.on_bytes(&up_whole, |user| secrets.claim(user))?;
             up_whole.drain(..progress.used_len);
             down.extend(progress.send);
             established = progress.done;
@@ -84,8 +84,10 @@ fn talk(established: Established, channel: Channel) {
 fn a_block_token_opens_a_channel() {
     for qop in Qop::ALL {
         for cut in [1, 100, 10_000] {
-            let (established, channel) = handshake(&mut server(qop, None), client(&[qop], true), 5, cut).unwrap();
-            assert_eq!(established.peer, Peer::Token { identifier: token().0 });
+            let (established, channel) =
+                handshake(&mut server(qop, None), client(&[qop], qop != Qop::Privacy), 5, cut).unwrap();
+            let Peer::Token(peer) = &established.peer else { panic!("{:?}", established.peer) };
+            assert_eq!(*peer.proven().identifier(), Identifier::parse(&token().0).unwrap().0);
             assert_eq!((established.qop, channel.is_plain()), (qop, qop == Qop::Auth));
             talk(established, channel);
         }
@@ -123,21 +125,27 @@ fn an_encryption_key_opens_a_channel() {
 fn refusals_tell_the_client_what_to_do() {
     let expired = ring().current().expires;
     let late = handshake(&mut server(Qop::Auth, None), client(&[Qop::Auth], false), expired.0, 1000).unwrap_err();
-    assert!(matches!(&late, HandshakeError::Token { text } if text.contains("expired")), "{late}");
+    assert!(matches!(&late, HandshakeError::Token { text } if text.contains("not know")), "{late}");
     let (mut asking, _) = client(&[Qop::Auth], false);
     assert!(matches!(asking.on_bytes(&late.reply()), Err(HandshakeError::Token { .. })));
+    assert_eq!(asking.on_bytes(&late.reply()).unwrap_err(), HandshakeError::Over, "an error is the end");
     let (identifier, _) = token();
     let forged = Client::of_token(&identifier, &[0; 32], Protection::of(&[Qop::Auth]), false, &[9; NONCE_LEN]).unwrap();
     let refused = handshake(&mut server(Qop::Auth, None), forged, 5, 1000).unwrap_err();
-    assert_eq!(refused, DigestError::Proof.into());
-    let operation = server(Qop::Auth, None).on_bytes(&[0, 28, 81, 5], |_| panic!()).unwrap_err();
+    assert_eq!(refused, HandshakeError::Token { text: DigestError::Proof.to_string() });
+    assert_eq!(refused.reply(), late.reply(), "nobody learns from the answer what was wrong");
+    let mut server = server(Qop::Auth, None);
+    let operation = server.on_bytes(&[0, 28, 81, 5], |_| panic!()).unwrap_err();
     assert_eq!(operation, HandshakeError::Magic);
+    assert_eq!(server.on_bytes(&super::MAGIC, |_| panic!()).unwrap_err(), HandshakeError::Over, "an error is the end");
 }
 
 #[test]
 fn no_end_is_talked_down() {
     let refused = handshake(&mut server(Qop::Auth, None), client(&[Qop::Privacy], false), 5, 1000).unwrap_err();
     assert_eq!(refused, DigestError::Unsupported { name: "qop" }.into());
+    let without = handshake(&mut server(Qop::Privacy, None), client(&[Qop::Privacy], true), 5, 1000).unwrap_err();
+    assert_eq!(without, HandshakeError::Cipher, "the offer of AES was taken away");
     // A cipher is chosen only of those that were offered, and with privacy alone.
     let mut with_aes = server(Qop::Privacy, Some(KeyBits::B128));
     let (_, channel) = handshake(&mut with_aes, client(&[Qop::Privacy], false), 5, 1000).unwrap();
@@ -154,11 +162,11 @@ fn bytes_behind_the_handshake_are_left() {
     let mut server = server(Qop::Auth, None);
     let ring = ring();
     let secrets = Secrets { now: Millis(5), keys: ring.keys(), pool: "BP-1" };
-    let first = server.on_bytes(&up, |user| secrets.password(user)).unwrap();
+    let first = server.on_bytes(&up, |user| secrets.claim(user)).unwrap();
     up = asking.on_bytes(&first.send).unwrap().send;
     let len = up.len();
     up.extend_from_slice(b"an operation");
-    let second = server.on_bytes(&up, |user| secrets.password(user)).unwrap();
+    let second = server.on_bytes(&up, |user| secrets.claim(user)).unwrap();
     assert!(second.used_len == len && second.done.is_some());
     let last = asking.on_bytes(&[&second.send[..], b"more"].concat()).unwrap();
     assert!(last.used_len == second.send.len() && last.done.is_some());
@@ -171,11 +179,11 @@ proptest! {
         let secrets = Secrets { now: Millis(5), keys: ring.keys(), pool: "BP-1" };
         let (mut asking, mut up) = client(&[Qop::Privacy], true);
         let mut server = server(Qop::Privacy, Some(KeyBits::B128));
-        let first = server.on_bytes(&up, |user| secrets.password(user)).unwrap();
+        let first = server.on_bytes(&up, |user| secrets.claim(user)).unwrap();
         up = asking.on_bytes(&first.send).unwrap().send;
         up.truncate(keeps);
         up.extend_from_slice(&bytes);
-        let _ = server.on_bytes(&up, |user| secrets.password(user));
+        let _ = server.on_bytes(&up, |user| secrets.claim(user));
         let _ = asking.on_bytes(&bytes);
     }
 }
