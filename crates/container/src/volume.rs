@@ -18,7 +18,7 @@ use crate::version::{VolumeIdentity, check_unused};
 use crate::writer::Writer;
 use kv::KvError;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -88,24 +88,19 @@ fn quarantine_index(layout: &Layout) -> std::io::Result<()> {
 impl Volume {
     /// Opens the volume in `dir`, or makes one there. What a crash left is put in order first.
     pub fn open(dir: &Path, options: Options) -> Result<Self, VolumeError> {
-        let io = |op, path: &Path| {
+        let failed = |op, path: &Path| {
             let path = path.display().to_string();
             move |source| VolumeError::Io { op, path, source }
         };
         let layout = Layout { dir: dir.to_owned() };
         for dir in [dir, &layout.ahead(), &layout.open(), &layout.containers()] {
-            std::fs::create_dir_all(dir).map_err(io("create", dir))?;
+            std::fs::create_dir_all(dir).map_err(failed("create", dir))?;
         }
         let lock = layout.lock();
-        let mut open_lock = OpenOptions::new();
-        let lock_file = open_lock.create(true).truncate(false).write(true).open(&lock).map_err(io("open", &lock))?;
-        match lock_file.try_lock() {
-            Ok(()) => {}
-            Err(std::fs::TryLockError::WouldBlock) => {
-                return Err(VolumeError::Locked { dir: dir.display().to_string() });
-            }
-            Err(std::fs::TryLockError::Error(source)) => return Err(io("lock", &lock)(source)),
-        }
+        let lock_file = io::file::lock(&lock).map_err(|source| match source.kind() {
+            ErrorKind::WouldBlock => VolumeError::Locked { dir: dir.display().to_string() },
+            _ => failed("lock", &lock)(source),
+        })?;
         let identity = Self::identify(&layout, &options)?;
         let options = Options { pack_len_max: options.pack_len_max.min(PACK_LEN_MAX), ..options };
         let lock_file = Arc::new(lock_file);
@@ -114,14 +109,14 @@ impl Volume {
             Err(Unloaded::IndexDamaged(reason)) => {
                 // The files say all that it said.
                 tracing::error!(dir = %dir.display(), reason, "the index is damaged; it goes to quarantine and is built anew");
-                quarantine_index(&layout).map_err(io("move to quarantine", &layout.index()))?;
+                quarantine_index(&layout).map_err(failed("move to quarantine", &layout.index()))?;
                 let inner = load().map_err(|error| error.for_good(&layout))?;
                 inner.fault_count.fetch_add(1, Ordering::Relaxed);
                 inner
             }
             loaded => loaded.map_err(|error| error.for_good(&layout))?,
         };
-        let closer = Closer::start(&inner).map_err(io("start the flusher of", dir))?;
+        let closer = Closer::start(&inner).map_err(failed("start the flusher of", dir))?;
         Ok(Self { inner, _closer: Arc::new(closer) })
     }
 
