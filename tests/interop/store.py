@@ -35,6 +35,8 @@ class External:
 class Store:
     """One `levada up`. The same directory can be started again after `stop` or `kill`."""
 
+    binary = paths.LEVADA
+
     def __init__(self, directory: pathlib.Path, *options: str, before: list[str] = []):
         """`before`: a program that runs `levada` and keeps its process id, as `nice` does."""
         self.directory, self.before = directory, before
@@ -44,7 +46,7 @@ class Store:
 
     def start(self):
         log = open(self.directory.parent / f"{self.directory.name}.log", "ab")
-        command = [*self.before, paths.LEVADA, "up", "--dir", self.directory, "--port-base", "0", "--json", *self.options]
+        command = [*self.before, self.binary, "up", "--dir", self.directory, "--port-base", "0", "--json", *self.options]
         begun = time.monotonic()
         self.process = subprocess.Popen(
             list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, preexec_fn=die_with_parent

@@ -48,16 +48,24 @@ class Levada(Store):
     def fsyncs(self) -> dict:
         """By role: all waits for a disk, as the servers count them themselves."""
         found = {"meta": 0, "data": 0}
-        command = [str(paths.LEVADA), "bench", "servers", "--json", "--url", self.fs]
+        command = [str(self.binary), "bench", "servers", "--json", "--url", self.fs]
         for line in subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines():
             server = json.loads(line)
             found["meta" if server["role"] == "metadata" else "data"] += server["fsyncs"]
         return found
 
 
+class Before(Levada):
+    """Another build of it, beside which a change is measured; `levada` as a client may not speak to it."""
+
+    name = "Levada, before"
+    binary = os.environ.get("LEVADA_BEFORE")
+
+
 SERVERS = {
     "levada": lambda d: Levada(d),  # default: a block is acknowledged when it is on disk
     "levada-replicated": lambda d: Levada(d, "--durability", "replicated"),  # in memory of all replicas, as HDFS
+    "levada-before": lambda d: Before(d),  # the binary that LEVADA_BEFORE names
     "hdfs": lambda d: Apache(d),
     "hdfs-synced": lambda d: Apache(d, settings={"dfs.datanode.synconclose": "true"}),  # on disk, as Levada's default
 }

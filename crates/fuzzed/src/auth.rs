@@ -40,7 +40,7 @@ fn delegation_ring() -> KeyRing {
 }
 
 fn delegated() -> delegation::Issued {
-    let method = rpc::Method::Kerberos;
+    let method = security::method::Method::Kerberos;
     let request = delegation::Request { method, owner: "ada@X", real_user: "", renewer: "yarn", sequence: 5 };
     delegation::Rules::default().issue(Millis(0), &delegation_ring(), request).expect("a live key")
 }

@@ -22,6 +22,7 @@ pub mod encryption_key;
 mod golden;
 pub mod kerberos_name;
 pub mod keys;
+pub mod method;
 pub mod proxy;
 pub mod sasl;
 pub mod secret;

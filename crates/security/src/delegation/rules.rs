@@ -3,7 +3,7 @@
 
 use super::identifier::{Identifier, IdentifierError, NAME_LEN_MAX};
 use crate::keys::{KeyRing, KeySet};
-use crate::sasl::rpc::Method;
+use crate::method::Method;
 use crate::secret::{Password, Purpose};
 use sha2::{Digest, Sha256};
 use std::time::Duration;

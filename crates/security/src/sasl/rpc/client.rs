@@ -1,7 +1,8 @@
 //! The client's end.
 
-use super::method::{Method, message};
+use super::message::message;
 use super::sealing::Sealing;
+use crate::method::Method;
 use crate::sasl::digest::{self, DigestError, NONCE_LEN, Protection, Qop, Responded, Service};
 use base64ct::{Base64, Encoding};
 use bytes::Bytes;

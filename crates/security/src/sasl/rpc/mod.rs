@@ -18,7 +18,7 @@ mod client;
 #[cfg(test)]
 mod golden;
 mod gss;
-mod method;
+mod message;
 mod refused;
 mod sealing;
 mod server;
@@ -26,7 +26,6 @@ mod wrap;
 
 pub use client::{Asking, Client, ClientError, ClientGss, Credentials, KerberosCredentials, TokenCredentials};
 pub use gss::{GssLayerChoice, GssLayerError, GssLayerOffer};
-pub use method::Method;
 pub use refused::{ClaimError, Refused};
 pub use sealing::Sealing;
 pub use server::{Caller, Claim, GssOutcome, KerberosOffer, Offers, Proven, Server, Step};

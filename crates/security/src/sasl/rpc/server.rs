@@ -1,10 +1,11 @@
 //! The server's end.
 
-use super::method::{Method, message};
+use super::message::message;
 use super::refused::{ClaimError, Refused};
 use super::sealing::Sealing;
 use crate::block_token::{self, ProvenToken};
 use crate::delegation;
+use crate::method::Method;
 use crate::sasl::digest::{Challenge, DigestError, NONCE_LEN, Protection, Qop, Service};
 use crate::secret::Password;
 use base64ct::{Base64, Encoding};
@@ -315,7 +316,7 @@ fn verify(
         DigestError::Proof => Refused::token(error.to_string()),
         error => sasl(error.to_string()).into(),
     })?;
-    let answer = super::method::message(SaslState::Success, Some(accepted.rspauth));
+    let answer = super::message::message(SaslState::Success, Some(accepted.rspauth));
     let sealing = Sealing::of_layer(accepted.layer);
     Ok(Step::Accepted { answer, caller: Caller::Token(claim.proven()), sealing })
 }

@@ -3,7 +3,7 @@
 //!
 //! A piece may hold several frames, or a part of one: unwrapped bytes go into a stream.
 
-use super::method::message;
+use super::message::message;
 use crate::sasl::digest::{Layer, LayerError};
 use hdfs::proto::{RpcSaslProto, SaslState};
 

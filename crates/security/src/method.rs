@@ -1,7 +1,6 @@
 //! The methods by which a caller may prove who it is.
 
 use hdfs::proto::rpc_sasl_proto::SaslAuth;
-use hdfs::proto::{RpcSaslProto, SaslState};
 
 /// The methods by their names on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,7 +19,7 @@ impl Method {
         }
     }
 
-    pub(super) fn mechanism(self) -> &'static str {
+    pub(crate) fn mechanism(self) -> &'static str {
         match self {
             Self::Simple => "",
             Self::Kerberos => "GSSAPI",
@@ -29,12 +28,12 @@ impl Method {
     }
 
     /// A client skips what has another mechanism.
-    pub(super) fn of(auth: &SaslAuth) -> Option<Self> {
+    pub(crate) fn of(auth: &SaslAuth) -> Option<Self> {
         let all = [Self::Simple, Self::Kerberos, Self::Token].into_iter();
         all.into_iter().find(|method| method.name() == auth.method && method.mechanism() == auth.mechanism)
     }
 
-    pub(super) fn auth(self, protocol: &str, server: &str) -> SaslAuth {
+    pub(crate) fn auth(self, protocol: &str, server: &str) -> SaslAuth {
         SaslAuth {
             method: self.name().to_owned(),
             mechanism: self.mechanism().to_owned(),
@@ -43,8 +42,4 @@ impl Method {
             challenge: None,
         }
     }
-}
-
-pub(super) fn message(state: SaslState, token: Option<Vec<u8>>) -> RpcSaslProto {
-    RpcSaslProto { version: None, state: state.into(), token: token.map(Into::into), auths: Vec::new() }
 }
