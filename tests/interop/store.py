@@ -60,7 +60,7 @@ class Store:
         self.data_dirs = [pathlib.Path(d) for d in ready["data_dirs"]]
         self.transfer = [address(text) for text in ready["data"]]
         self.rpc = address(self.fs)
-        self.http, self.http_of_data = ready["http"], ready["data_http"]
+        self.http, self.http_of_data = ready["http"], ready.get("data_http")
 
     def _line(self) -> bytes:
         out, line, until = self.process.stdout, b"", time.monotonic() + READY_S
