@@ -8,7 +8,6 @@ use crate::admission::Admission;
 use crate::compare;
 use crate::config::Config;
 use crate::contents::Contents;
-
 use crate::replicas::{Replicas, held};
 use bytes::Bytes;
 use container::ReplicaError;

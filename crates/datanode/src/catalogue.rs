@@ -36,18 +36,9 @@ pub fn page(from: BlockId, held: &[Held], count_max: usize, is_writing: impl Fn(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::{ContainerId, Generation, InodeId};
 
     fn held(block: u64, state: ReplicaState) -> Held {
-        Held {
-            block: BlockId(block),
-            generation: Generation(1001),
-            len: 10,
-            file: InodeId(0),
-            home: ContainerId(0),
-            state,
-            has_writer: false,
-        }
+        Held { block: BlockId(block), state, ..Held::EXAMPLE }
     }
 
     #[test]

@@ -32,17 +32,8 @@ pub fn counts_in(held: &Held, home: ContainerId, is_ordered_away: bool) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::{BlockId, Generation, InodeId};
 
-    const HELD: Held = Held {
-        block: BlockId(7),
-        generation: Generation(1002),
-        len: 100,
-        file: InodeId(0),
-        home: ContainerId(3),
-        state: ReplicaState::Finalized,
-        has_writer: false,
-    };
+    const HELD: Held = Held { home: ContainerId(3), ..Held::EXAMPLE };
 
     fn asked(held: Held, generation: u64, len: u64) -> Fitness {
         fitness(Some(&held), &Replica { block: 7, generation, len, ..Replica::default() }, false)

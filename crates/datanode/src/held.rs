@@ -51,10 +51,8 @@ impl Held {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const HELD: Held = Held {
+impl Held {
+    pub(crate) const EXAMPLE: Self = Self {
         block: BlockId(7),
         generation: Generation(1002),
         len: 100,
@@ -63,6 +61,13 @@ mod tests {
         state: ReplicaState::Finalized,
         has_writer: false,
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELD: Held = Held::EXAMPLE;
 
     #[test]
     fn a_damaged_replica_serves_no_order() {

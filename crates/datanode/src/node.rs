@@ -131,13 +131,9 @@ impl Datanode {
         }
     }
 
-    /// The server of session `number` answered, as the one that leads or as one that stands by.
-    pub fn answered(&mut self, number: usize, told: Told, leads: bool) {
+    /// The server answered, as the one that leads or as one that stands by.
+    pub fn answered(&mut self, told: Told, leads: bool) {
         if leads {
-            // Two sessions may be with one server, and the one that was greeted last have ended.
-            if !self.servers.has_leader() {
-                self.servers.note(number, true);
-            }
             self.damage.acknowledge(&told.bad);
         } else {
             self.unanswered(told);
@@ -238,22 +234,13 @@ mod tests {
     use super::*;
     use crate::copies::COPY_COUNT_MAX;
     use crate::session::Standing;
-    use types::{ContainerId, InodeId, ReplicaState};
     use wire::node::Source;
 
     const NOW: Duration = Duration::from_secs(100);
     const LEFT_FOR: Duration = Duration::from_secs(10);
 
     fn held(block: u64) -> Held {
-        Held {
-            block: BlockId(block),
-            generation: Generation(1001),
-            len: 10,
-            file: InodeId(0),
-            home: ContainerId(0),
-            state: ReplicaState::Finalized,
-            has_writer: false,
-        }
+        Held { block: BlockId(block), ..Held::EXAMPLE }
     }
 
     fn copy(block: u64) -> CopyOrder {
@@ -285,11 +272,11 @@ mod tests {
         node.found_damaged(NOW, &held(2));
         assert_eq!(node.take_due(), Due { report: true, ..Due::default() });
         let (told, first) = heartbeat(&mut node);
-        node.answered(0, told, false);
+        node.answered(told, false);
         let (told, second) = heartbeat(&mut node);
         assert_eq!((first.put.len(), first.bad.len()), (1, 1));
         assert_eq!(first, second);
-        node.answered(0, told, true);
+        node.answered(told, true);
         let (_, third) = heartbeat(&mut node);
         assert_eq!((third.put, third.bad), (vec![], vec![held(2).report()]), "for some seconds more");
     }
@@ -347,7 +334,7 @@ mod tests {
         let mut node = Datanode::new(1, 3);
         node.found_damaged(NOW, &held(1));
         let (told, _) = heartbeat(&mut node);
-        node.answered(0, told, true);
+        node.answered(told, true);
         let later = NOW + LEFT_FOR;
         assert_eq!(node.damage.report(later), []);
         node.obey(later, Orders { tell_all: true, ..Orders::default() }, []);
@@ -411,9 +398,6 @@ mod tests {
             next(&mut node, &mut session, NOW);
         }
         node.session_ended(3);
-        assert!(!node.servers.has_leader());
-        let (told, _) = heartbeat(&mut node);
-        node.answered(1, told, true);
         assert!(node.servers.has_leader());
     }
 
@@ -423,7 +407,7 @@ mod tests {
         let mut session = Session::new(2, Standing::Leads { term: 1 }, LEFT_FOR);
         node.found_damaged(NOW, &held(1));
         let (told, _) = heartbeat(&mut node);
-        node.answered(0, told, true);
+        node.answered(told, true);
         let later = NOW + LEFT_FOR;
         assert_eq!(node.damage.report(later), []);
         assert_eq!(node.next(&mut session, later), Step::Greet { leads: true });

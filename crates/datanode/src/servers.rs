@@ -10,8 +10,9 @@ pub struct Servers {
     configured_count: usize,
     /// How many servers there are, as far as is known.
     count: usize,
-    /// The session with the one that leads and knows this node.
-    leading: Option<usize>,
+    /// Sessions with one that leads and knows this node: two, for a while, if two are with the same server, or if it is
+    /// not known yet that one leads no more.
+    leading: BTreeSet<usize>,
     /// The highest that any server named.
     term: u64,
     /// What they said of each other.
@@ -22,8 +23,8 @@ pub struct Servers {
 
 impl Servers {
     pub(crate) fn new(configured_count: usize) -> Self {
-        let (known, foreign) = (Known::default(), BTreeSet::new());
-        Self { configured_count, count: configured_count, leading: None, term: 0, known, foreign }
+        let (known, leading, foreign) = (Known::default(), BTreeSet::new(), BTreeSet::new());
+        Self { configured_count, count: configured_count, leading, term: 0, known, foreign }
     }
 
     pub fn count(&self) -> usize {
@@ -36,7 +37,7 @@ impl Servers {
 
     /// True while a session is with a server that leads and knows this node.
     pub fn has_leader(&self) -> bool {
-        self.leading.is_some()
+        !self.leading.is_empty()
     }
 
     /// Takes in what the server of session `number` said of itself and the others. True if there is news.
@@ -50,13 +51,7 @@ impl Servers {
 
     /// Notes whether the server of session `number` leads. True if it was so before.
     pub fn note(&mut self, number: usize, leads: bool) -> bool {
-        let before = self.leading == Some(number);
-        if leads {
-            self.leading = Some(number);
-        } else if before {
-            self.leading = None;
-        }
-        before
+        if leads { !self.leading.insert(number) } else { self.leading.remove(&number) }
     }
 
     /// The highest term that any server named.
@@ -94,8 +89,7 @@ impl Servers {
 
     pub(crate) fn check(&self) {
         assert!(self.count >= self.configured_count, "servers are counted as they become known");
-        let leads = self.leading.is_some_and(|number| self.foreign.contains(&number));
-        assert!(!leads, "a server of another block pool does not lead this node");
+        assert!(self.leading.is_disjoint(&self.foreign), "a server of another block pool does not lead this node");
     }
 }
 
@@ -123,10 +117,10 @@ mod tests {
     }
 
     #[test]
-    fn the_session_with_the_leader_is_the_last_that_said_so() {
+    fn a_server_leads_as_long_as_one_session_says_so() {
         let mut servers = Servers::new(3);
-        assert!(!servers.note(0, true) && !servers.note(2, true));
-        assert!(!servers.note(0, false) && servers.has_leader(), "it was another's already");
+        assert!(!servers.note(0, true) && !servers.note(2, true) && servers.note(2, true));
+        assert!(servers.note(0, false) && !servers.note(0, false) && servers.has_leader());
         assert!(servers.note(2, false) && !servers.has_leader());
     }
 }

@@ -260,7 +260,7 @@ impl Datanode {
         let request = HeartbeatRequest { usage, transfer_count, scrub: self.scrubber.report(), ..changes };
         match self.ask(member, move |metad| Box::pin(metad.heartbeat(process, request))).await {
             Ok(orders) if orders.known => {
-                self.with(|node| node.answered(member, told, !orders.standby));
+                self.with(|node| node.answered(told, !orders.standby));
                 self.answered(member, orders).await
             }
             refused => {

@@ -48,7 +48,7 @@ impl Session {
             Ok(orders) => {
                 let standing = Standing::of_answer(&orders);
                 let leads = standing.leads();
-                node.with(|node| node.answered(self.number, told, leads));
+                node.with(|node| node.answered(told, leads));
                 if leads {
                     node.heartbeats().answered(beat);
                 }
