@@ -40,8 +40,8 @@ class Apache:
 
     name = f"Apache HDFS {VERSION}"
 
-    def __init__(self, directory: pathlib.Path, datanodes: int = 3, settings: dict | None = None):
-        """`settings` are for the datanodes, over Hadoop's defaults."""
+    def __init__(self, directory: pathlib.Path, datanodes: int = 3, settings: dict | None = None, names: dict | None = None):
+        """`settings` are for the datanodes, `names` for the namenode, over Hadoop's defaults."""
         self.directory = directory
         self.rpc = free_port()
         self.fs = f"hdfs://127.0.0.1:{self.rpc}"
@@ -53,6 +53,7 @@ class Apache:
             "dfs.namenode.rpc-address": f"127.0.0.1:{self.rpc}",
             "dfs.namenode.http-address": f"127.0.0.1:{self.http['meta'][0]}",
             "dfs.namenode.name.dir": f"file://{directory}/name",
+            **(names or {}),
         }
         self._conf("name", name)
         self._java("name", "org.apache.hadoop.hdfs.server.namenode.NameNode", "-format", "-nonInteractive").wait()

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Levada beside Apache HDFS, same machine, same run, same clients: see README.md. `run.sh writes …` goes to writes.py, all else to
-# bench.py.
+# Levada beside Apache HDFS, same machine, same run, same clients: see README.md. `run.sh writes …` goes to writes.py,
+# `run.sh listings …` to listings.py, all else to bench.py.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 here=$PWD/bench/peers/hdfs
 cache=${LEVADA_TEST_CACHE:-$PWD/.test}
 version=${HADOOP_SERVER_VERSION:-3.5.0}
 script=bench.py
-if [ "${1:-}" = writes ]; then
-  script=writes.py
-  shift
-fi
+case ${1:-} in
+  writes | listings)
+    script=$1.py
+    shift
+    ;;
+esac
 
 LEVADA_TEST_FS=none tests/run.sh interop --collect-only -q > /dev/null # the clients, and levada itself
 "$here/fetch.sh" "$cache/hadoop-server-$version" "$version"
