@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::BlockId;
+use types::mutation::{self, Mutation};
 use wire::node::{PAGE_COUNT_MAX, Replica};
 
 /// Changes kept while no metadata server can be reached. With more, a full catalogue is as short.
@@ -105,7 +106,8 @@ impl Changes {
     /// If other changes were told meanwhile, in another session, these may be older than what was told there: only a
     /// catalogue says how things are.
     pub(crate) fn give_back(&mut self, mut batch: Batch) {
-        if batch.has_changes() && batch.number < self.taken_count {
+        let is_old = batch.number < self.taken_count && !mutation::is(Mutation::TellOldNews);
+        if batch.has_changes() && is_old {
             (batch.put, batch.deleted) = Default::default();
             self.overflow();
         }

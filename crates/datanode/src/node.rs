@@ -10,6 +10,7 @@ use crate::session::{Session, Step};
 use crate::told::Told;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 use types::{BlockId, Generation};
 use wire::node::{CopyFailure, CopyOrder, Deletion, DiskBalanceOrder, HeartbeatRequest, Orders, Owner, ScrubOrder};
 
@@ -141,6 +142,9 @@ impl Datanode {
     }
 
     pub fn unanswered(&mut self, told: Told) {
+        if mutation::is(Mutation::ForgetUnheard) {
+            return;
+        }
         self.changes.give_back(told.batch);
     }
 
@@ -162,6 +166,9 @@ impl Datanode {
     /// A session ended for good. What its last heartbeat told may not have been heard.
     pub fn session_ended(&mut self, number: usize) {
         self.servers.end(number);
+        if mutation::is(Mutation::ForgetEndedSessions) {
+            return;
+        }
         self.changes.overflow();
         self.is_report_due = true;
     }
@@ -175,7 +182,7 @@ impl Datanode {
         if orders.standby || !self.servers.is_believed(orders.term) {
             return Rest::default();
         }
-        if orders.term > term_before {
+        if orders.term > term_before && !mutation::is(Mutation::KeepFormerOrders) {
             self.deletions.withdraw_all();
         }
         for (disk, Deletion { block, generation_at_most }) in places {
