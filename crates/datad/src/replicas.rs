@@ -96,25 +96,36 @@ impl Replicas {
 
     /// Reads a replica from end to end, if it is there; a damaged one is told to the metadata server.
     pub(crate) fn verify(&self, block: BlockId) -> Result<(), ReplicaError> {
-        let Some(info) = self.disks.find(block)? else { return Err(ReplicaError::NotFound { block }) };
-        let mut outcome = self.disks.verify(block);
-        if matches!(outcome, Err(ReplicaError::Io { .. })) {
-            // It may have been deleted, or moved, just while it was read.
-            outcome = self.disks.verify(block);
-        }
-        match outcome {
-            Err(error) if error.is_damage() => {
+        let find = || self.disks.find(block)?.ok_or(ReplicaError::NotFound { block });
+        match read_settled(find, || self.disks.verify(block).map(drop))? {
+            (info, Err(error)) => {
                 tracing::warn!(%block, %error, "a replica of this node is damaged");
                 self.found_damaged(&info);
                 Err(error)
             }
-            outcome => {
-                if outcome.is_ok() {
-                    self.node.with(|node| node.reads_well(block));
-                }
-                outcome.map(drop)
+            (_, Ok(())) => {
+                self.node.with(|node| node.reads_well(block));
+                Ok(())
             }
         }
+    }
+}
+
+/// Looks a replica up and reads it: whether it is good, or which one is damaged. It may be replaced, moved or deleted
+/// while it is read, and then nothing is known of the one that was looked up: what does not read well is looked up and
+/// read once more.
+fn read_settled<T>(
+    find: impl Fn() -> Result<T, ReplicaError>,
+    read: impl Fn() -> Result<(), ReplicaError>,
+) -> Result<(T, Result<(), ReplicaError>), ReplicaError> {
+    let first = (find()?, read());
+    let (info, read) = match first {
+        (_, Err(error)) if error.is_damage() || matches!(error, ReplicaError::Io { .. }) => (find()?, read()),
+        settled => settled,
+    };
+    match read {
+        Err(error) if !error.is_damage() => Err(error),
+        told => Ok((info, told)),
     }
 }
 
@@ -134,4 +145,46 @@ impl Drop for Writing {
 pub(crate) fn held(info: &ReplicaInfo) -> Held {
     let Identity { block, generation, file, home, .. } = info.identity;
     Held { block, generation, len: info.len, file, home, state: info.state, has_writer: info.has_writer }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    const BLOCK: BlockId = BlockId(7);
+
+    /// Looks up generation 1, then 2; reads what `read` says of the first and of the second time.
+    fn read_of(read: [Option<ReplicaError>; 2]) -> Result<(u64, Result<(), ReplicaError>), ReplicaError> {
+        let (found, mut read) = (Cell::new(0), read.map(|error| error.map_or(Ok(()), Err)).into_iter());
+        let read = std::cell::RefCell::new(&mut read);
+        let find = || {
+            found.set(found.get() + 1);
+            Ok(found.get())
+        };
+        read_settled(find, || read.borrow_mut().next().expect("it is read twice at most"))
+    }
+
+    fn damage() -> Option<ReplicaError> {
+        Some(ReplicaError::Corrupt { block: BLOCK, offset: 0 })
+    }
+
+    /// The record of the former one was read, and the file of the one that took its place.
+    #[test]
+    fn a_replica_that_was_just_replaced_is_not_called_damaged() {
+        assert!(matches!(read_of([damage(), None]), Ok((2, Ok(())))));
+    }
+
+    #[test]
+    fn damage_is_told_of_the_replica_that_was_read_last() {
+        assert!(matches!(read_of([damage(), damage()]), Ok((2, Err(error))) if error.is_damage()));
+        assert!(matches!(read_of([None, None]), Ok((1, Ok(())))));
+    }
+
+    #[test]
+    fn a_replica_that_went_meanwhile_is_not_damaged() {
+        let gone = || Some(ReplicaError::NotFound { block: BLOCK });
+        assert!(matches!(read_of([damage(), gone()]), Err(ReplicaError::NotFound { .. })));
+        assert!(matches!(read_of([gone(), None]), Err(ReplicaError::NotFound { .. })));
+    }
 }

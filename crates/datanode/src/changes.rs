@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::BlockId;
+use types::mutation::{self, Mutation};
 use wire::node::{PAGE_COUNT_MAX, Replica};
 
 /// Changes kept while no metadata server can be reached. With more, a full catalogue is as short.
@@ -20,7 +21,8 @@ pub(crate) struct Changes {
     by_block: BTreeMap<BlockId, Change>,
     /// Left open by a broken chain, and when.
     left: BTreeMap<BlockId, Duration>,
-    overflowed: bool,
+    /// How often changes were dropped.
+    overflow_count: u64,
     /// Counts what was taken to be told.
     taken_count: u64,
 }
@@ -54,7 +56,7 @@ impl Changes {
     /// A chain broke off at the time `now` and left the block open.
     pub(crate) fn left(&mut self, block: BlockId, now: Duration) {
         if self.left.len() >= CHANGE_COUNT_MAX {
-            self.overflowed = true;
+            self.overflow();
             self.left.clear();
         }
         self.left.insert(block, now);
@@ -62,7 +64,7 @@ impl Changes {
 
     fn add(&mut self, block: BlockId, change: Change, newer: bool) {
         if self.by_block.len() >= CHANGE_COUNT_MAX {
-            self.overflowed = true;
+            self.overflow();
             self.by_block.clear();
         }
         if newer {
@@ -104,7 +106,8 @@ impl Changes {
     /// If other changes were told meanwhile, in another session, these may be older than what was told there: only a
     /// catalogue says how things are.
     pub(crate) fn give_back(&mut self, mut batch: Batch) {
-        if batch.has_changes() && batch.number < self.taken_count {
+        let is_old = batch.number < self.taken_count && !mutation::is(Mutation::TellOldNews);
+        if batch.has_changes() && is_old {
             (batch.put, batch.deleted) = Default::default();
             self.overflow();
         }
@@ -120,12 +123,12 @@ impl Changes {
 
     /// Only a catalogue tells all.
     pub(crate) fn overflow(&mut self) {
-        self.overflowed = true;
+        self.overflow_count += 1;
     }
 
-    /// Whether changes were dropped, so that only a catalogue tells all; asked once.
-    pub(crate) fn take_overflowed(&mut self) -> bool {
-        std::mem::take(&mut self.overflowed)
+    /// How often changes were dropped, so that only a catalogue tells all since.
+    pub(crate) fn overflow_count(&self) -> u64 {
+        self.overflow_count
     }
 
     pub(crate) fn check(&self) {
@@ -170,7 +173,7 @@ mod tests {
         changes.deleted(BlockId(1));
         assert_eq!(changes.take(None).deleted, [1]);
         changes.give_back(first);
-        assert!(!changes.is_waiting() && changes.take_overflowed());
+        assert!(!changes.is_waiting() && changes.overflow_count() == 1);
     }
 
     #[test]
@@ -191,6 +194,6 @@ mod tests {
         }
         changes.check();
         assert_eq!(changes.take(None).put.len(), 1);
-        assert!(changes.take_overflowed() && !changes.take_overflowed());
+        assert_eq!(changes.overflow_count(), 1);
     }
 }

@@ -10,6 +10,7 @@ use crate::session::{Session, Step};
 use crate::told::Told;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use types::mutation::{self, Mutation};
 use types::{BlockId, Generation};
 use wire::node::{CopyFailure, CopyOrder, Deletion, DiskBalanceOrder, HeartbeatRequest, Orders, Owner, ScrubOrder};
 
@@ -141,6 +142,9 @@ impl Datanode {
     }
 
     pub fn unanswered(&mut self, told: Told) {
+        if mutation::is(Mutation::ForgetUnheard) {
+            return;
+        }
         self.changes.give_back(told.batch);
     }
 
@@ -148,7 +152,7 @@ impl Datanode {
 
     /// What comes next in a session. One that leads anew is to hear all that is known of damage: no catalogue tells it.
     pub fn next(&mut self, session: &mut Session, now: Duration) -> Step {
-        let step = session.next(now, || self.changes.take_overflowed());
+        let step = session.next(now, self.changes.overflow_count());
         if let Step::Greet { leads } = step {
             // Before the catalogue: a large node must not wait minutes until it may be used.
             self.servers.note(session.number(), leads);
@@ -162,6 +166,9 @@ impl Datanode {
     /// A session ended for good. What its last heartbeat told may not have been heard.
     pub fn session_ended(&mut self, number: usize) {
         self.servers.end(number);
+        if mutation::is(Mutation::ForgetEndedSessions) {
+            return;
+        }
         self.changes.overflow();
         self.is_report_due = true;
     }
@@ -175,7 +182,7 @@ impl Datanode {
         if orders.standby || !self.servers.is_believed(orders.term) {
             return Rest::default();
         }
-        if orders.term > term_before {
+        if orders.term > term_before && !mutation::is(Mutation::KeepFormerOrders) {
             self.deletions.withdraw_all();
         }
         for (disk, Deletion { block, generation_at_most }) in places {
@@ -339,9 +346,15 @@ mod tests {
         assert_eq!(node.damage.report(later), []);
         node.obey(later, Orders { tell_all: true, ..Orders::default() }, []);
         let mut session = Session::new(0, Standing::Leads { term: 1 }, later);
-        let steps: Vec<Step> = (0..3).map(|_| next(&mut node, &mut session, later)).collect();
-        assert_eq!(steps, [Step::Greet { leads: true }, Step::Catalogue, Step::Catalogue]);
-        assert_eq!(next(&mut node, &mut session, later), Step::Rest { leads: true });
+        let steps = |node: &mut Datanode, session: &mut Session| [0, 1].map(|_| next(node, session, later));
+        assert_eq!(steps(&mut node, &mut session), [Step::Greet { leads: true }, Step::Catalogue]);
+        assert_eq!(
+            next(&mut node, &mut session, later),
+            Step::Rest { leads: true },
+            "that came after it was asked for"
+        );
+        node.obey(later, Orders { tell_all: true, ..Orders::default() }, []);
+        assert_eq!(steps(&mut node, &mut session), [Step::Catalogue, Step::Rest { leads: true }]);
         assert_eq!(node.damage.report(later), [held(1).report()]);
     }
 
@@ -388,6 +401,21 @@ mod tests {
         drop(told); // with the task of a session
         node.session_ended(3);
         assert_eq!(next(&mut node, &mut session, NOW), Step::Catalogue);
+    }
+
+    /// One is with a server that leads no more, which nobody knows yet: what it is told then the other one's never hears.
+    #[test]
+    fn what_only_a_catalogue_tells_is_told_in_each_session_with_a_leader() {
+        let mut node = Datanode::new(1, 2);
+        let mut sessions = [0, 1].map(|number| Session::new(number, Standing::Leads { term: 1 }, NOW));
+        for session in &mut sessions {
+            (0..2).for_each(|_| _ = next(&mut node, session, NOW));
+        }
+        node.session_ended(2);
+        for session in &mut sessions {
+            assert_eq!(next(&mut node, session, NOW), Step::Catalogue);
+            assert_eq!(next(&mut node, session, NOW), Step::Rest { leads: true });
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::known::Known;
 use std::collections::BTreeSet;
+use types::mutation::{self, Mutation};
 use wire::node::Orders;
 
 #[derive(Debug)]
@@ -62,7 +63,7 @@ impl Servers {
     /// False for a server that does not know that another one was elected after it. One that is alone is always
     /// believed: its log may have been put back from a copy.
     pub(crate) fn is_believed(&mut self, term: u64) -> bool {
-        let is_latest = self.term <= term;
+        let is_latest = self.term <= term || mutation::is(Mutation::ObeyFormerLeaders);
         self.term = self.term.max(term);
         is_latest || self.count == 1
     }

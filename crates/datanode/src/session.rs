@@ -64,7 +64,10 @@ pub struct Session {
 #[derive(Debug)]
 struct Greeted {
     standing: Standing,
-    told_at: Option<Duration>,
+    /// How often changes had been dropped when all that is here was begun to be told.
+    began: u64,
+    /// When that was told from end to end, and how often changes had been dropped when it began.
+    told: Option<(Duration, u64)>,
 }
 
 /// What a node does next in a session.
@@ -101,21 +104,25 @@ impl Session {
     /// All that is here was told from end to end.
     pub fn told_all(&mut self, now: Duration) {
         if let Some(greeted) = self.greeted.as_mut().filter(|greeted| greeted.standing == self.standing) {
-            greeted.told_at = Some(now);
+            greeted.told = Some((now, greeted.began));
         }
     }
 
-    /// What comes after an answer. `overflowed`: only a catalogue tells all, which is asked of a server that leads.
-    pub fn next(&mut self, now: Duration, overflowed: impl FnOnce() -> bool) -> Step {
+    /// What comes after an answer. `overflow_count`: how often changes were dropped, which a server that leads is told
+    /// by a catalogue alone. Each session does that: which of two servers leads may be known late.
+    pub fn next(&mut self, now: Duration, overflow_count: u64) -> Step {
         let (standing, leads) = (self.standing, self.standing.leads());
-        match &self.greeted {
+        match &mut self.greeted {
             Some(greeted) if greeted.standing == standing => {
-                let is_due = |at: Duration| now >= at + self.catalogue_each;
-                let is_due = leads && (greeted.told_at.is_none_or(is_due) || overflowed());
-                if is_due { Step::Catalogue } else { Step::Rest { leads } }
+                let is_due = |(at, count)| now >= at + self.catalogue_each || count != overflow_count;
+                if leads && greeted.told.is_none_or(is_due) {
+                    greeted.began = overflow_count;
+                    return Step::Catalogue;
+                }
+                Step::Rest { leads }
             }
             _ => {
-                self.greeted = Some(Greeted { standing, told_at: None });
+                self.greeted = Some(Greeted { standing, began: overflow_count, told: None });
                 Step::Greet { leads }
             }
         }
@@ -172,8 +179,8 @@ mod tests {
     }
 
     /// What comes next, and has come to its end.
-    fn step(session: &mut Session, now: u64, overflowed: bool) -> Step {
-        let step = session.next(at(now), || overflowed);
+    fn step(session: &mut Session, now: u64, overflow_count: u64) -> Step {
+        let step = session.next(at(now), overflow_count);
         if step == Step::Catalogue {
             session.told_all(at(now));
         }
@@ -183,41 +190,40 @@ mod tests {
     #[test]
     fn a_leader_is_told_all_once_and_now_and_then() {
         let mut session = Session::new(0, LEADS, EACH);
-        assert_eq!(step(&mut session, 1, true), Step::Greet { leads: true });
-        assert_eq!(step(&mut session, 1, false), Step::Catalogue);
-        assert_eq!(step(&mut session, 1, false), Step::Rest { leads: true });
+        assert_eq!(step(&mut session, 1, 7), Step::Greet { leads: true });
+        assert_eq!(step(&mut session, 1, 7), Step::Catalogue);
+        assert_eq!(step(&mut session, 1, 7), Step::Rest { leads: true });
         assert!(session.is_still(LEADS));
-        assert_eq!(step(&mut session, 100, false), Step::Rest { leads: true });
-        assert_eq!(step(&mut session, 101, false), Step::Catalogue);
-        assert_eq!(step(&mut session, 102, true), Step::Catalogue, "changes were dropped");
-        assert_eq!(step(&mut session, 102, false), Step::Rest { leads: true });
+        assert_eq!(step(&mut session, 100, 7), Step::Rest { leads: true });
+        assert_eq!(step(&mut session, 101, 7), Step::Catalogue);
+        assert_eq!(step(&mut session, 102, 8), Step::Catalogue, "changes were dropped");
+        assert_eq!(step(&mut session, 102, 8), Step::Rest { leads: true });
     }
 
     #[test]
     fn a_server_that_stands_by_is_told_nothing_until_it_leads() {
         let mut session = Session::new(0, Standing::Standby, EACH);
-        assert_eq!(step(&mut session, 1, false), Step::Greet { leads: false });
-        let unasked = session.next(at(500), || panic!("what overflowed is the leader's"));
-        assert_eq!(unasked, Step::Rest { leads: false });
+        assert_eq!(step(&mut session, 1, 0), Step::Greet { leads: false });
+        assert_eq!(step(&mut session, 500, 1), Step::Rest { leads: false }, "what was dropped is the leader's");
         assert!(!session.is_still(LEADS));
-        assert_eq!(step(&mut session, 501, false), Step::Greet { leads: true });
-        assert_eq!(step(&mut session, 501, false), Step::Catalogue);
+        assert_eq!(step(&mut session, 501, 0), Step::Greet { leads: true });
+        assert_eq!(step(&mut session, 501, 0), Step::Catalogue);
         // It leads in a term that is another one: it has forgotten.
         assert!(!session.is_still(Standing::Leads { term: 5 }));
-        assert_eq!(step(&mut session, 502, false), Step::Greet { leads: true });
-        assert_eq!(step(&mut session, 502, false), Step::Catalogue);
+        assert_eq!(step(&mut session, 502, 0), Step::Greet { leads: true });
+        assert_eq!(step(&mut session, 502, 0), Step::Catalogue);
     }
 
     /// The server is another's successor in the middle of a catalogue: its beginning was told to nobody.
     #[test]
     fn a_catalogue_that_was_begun_under_another_term_does_not_count() {
         let mut session = Session::new(0, LEADS, EACH);
-        session.next(at(1), || false);
-        assert_eq!(session.next(at(1), || false), Step::Catalogue);
+        session.next(at(1), 0);
+        assert_eq!(session.next(at(1), 0), Step::Catalogue);
         assert!(!session.is_still(Standing::Leads { term: 4 }));
         session.told_all(at(2));
-        assert_eq!(session.next(at(2), || false), Step::Greet { leads: true });
-        assert_eq!(session.next(at(2), || false), Step::Catalogue);
+        assert_eq!(session.next(at(2), 0), Step::Greet { leads: true });
+        assert_eq!(session.next(at(2), 0), Step::Catalogue);
     }
 
     #[test]

@@ -72,11 +72,18 @@ impl BlockLocations {
     }
 
     pub(crate) fn check(&self, disk_count: usize) {
+        self.check_claims(disk_count);
+        if let Self::Several { index, .. } = self {
+            index.check(disk_count);
+        }
+    }
+
+    /// The same without the index.
+    pub(crate) fn check_claims(&self, disk_count: usize) {
         match self {
             Self::One => assert_eq!(disk_count, 1, "where a block is on several disks is noted"),
-            Self::Several { index, claims } => {
+            Self::Several { claims, .. } => {
                 assert!(disk_count > 1, "one disk needs no index");
-                index.check(disk_count);
                 claims.check(disk_count);
             }
         }

@@ -97,7 +97,7 @@ impl Disks {
                     return Ok(Writer::new(writer, at, stream));
                 }
                 Err(error) if error.advice() == Advice::WriteElsewhere && !error.is_momentary() => {
-                    self.did_not_take(at, block);
+                    self.note_refusal(at, block, &claim)?;
                     refusal.get_or_insert(error);
                     if known.take().is_some() && self.place(block).is_none() {
                         // It has made room, and there is none all the same.
@@ -120,8 +120,16 @@ impl Disks {
         ReplicaError::VolumeFailed { reason: "no disk of this node takes writes now".to_owned() }
     }
 
-    /// A disk refused a replica: perhaps it is gone, which is to be known before the next one comes.
+    /// A disk refused a small replica: perhaps it is gone, which is to be known before the next one comes. Another
+    /// writer may be at the block: it is waited for.
     pub fn did_not_take(&self, at: usize, block: BlockId) {
+        let claim = self.claim(block);
+        // If the disk was given up meanwhile, what was noted there has failed with it.
+        let _void = self.note_refusal(at, block, &claim);
+    }
+
+    fn note_refusal(&self, at: usize, block: BlockId, claim: &Option<Claim<'_>>) -> Result<()> {
+        enter(claim, at)?;
         let disk = &self.disks()[at];
         if disk.is_sound()
             && let Err(error) = disk.probe(self.clock())
@@ -130,9 +138,14 @@ impl Disks {
         }
         // One that hangs is not asked again: what was noted there has failed with it.
         if !disk.hangs() && !matches!(disk.volume().find(block), Ok(Some(_))) {
-            self.forget(block, at);
+            conclude(claim, || self.forget(block, at))?;
+            // Small replicas are put without a claim: one that came between the two, or comes later, is noted again.
+            if matches!(disk.volume().find(block), Ok(Some(_))) {
+                conclude(claim, || self.was_put_small(block, at))?;
+            }
         }
         self.changed();
+        Ok(())
     }
 
     /// The disk for a small replica, not one of `avoided`. It is noted as the block's place before the replica is
@@ -152,6 +165,12 @@ impl Disks {
         };
         self.changed();
         Some((at, self.disks()[at].load().begin()))
+    }
+
+    /// A small replica is on the disk that was its place: so it is again, should another one of the same block have been
+    /// refused there meanwhile.
+    pub fn was_put_small(&self, block: BlockId, at: usize) {
+        self.block_locations().get_or_set(block, at);
     }
 
     /// See [`Volume::reopen`].
@@ -201,6 +220,54 @@ mod tests {
         // It comes back.
         assert!(matches!(disks.find_at(from, block, &hangs), Err(ReplicaError::Hangs)));
         drop((hangs, next));
+        disks.check_at_rest();
+    }
+
+    /// Somebody creates the replica there that a small write was refused: its place stays.
+    #[test]
+    fn a_refusal_does_not_forget_what_another_writer_has_just_put() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["a", "b"].map(|name| dir.path().join(name));
+        let disks = crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
+        let block = BlockId(5);
+        let (at, _stream) = disks.place_small(block, &[]).unwrap();
+        let claim = disks.claim(block);
+        enter(&claim, at).unwrap();
+        let (told, refused) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let other = disks.clone();
+            scope.spawn(move || {
+                other.did_not_take(at, block);
+                told.send(()).unwrap();
+            });
+            // It looks whether the block is there, and would forget the place.
+            let waits = refused.recv_timeout(std::time::Duration::from_millis(200)).is_err();
+            let mut writer = disks.disks()[at].volume().create(identity(1001)).unwrap();
+            writer.write(0, &[3; 1000], &[]).unwrap();
+            writer.put(1000).unwrap();
+            drop(claim);
+            assert!(waits, "who decides about the block is waited for");
+        });
+        assert_eq!(disks.place(block), Some(at));
+        disks.check_at_rest();
+    }
+
+    /// The same small write comes again while the first one is refused, and is put without a claim.
+    #[test]
+    fn a_small_replica_keeps_its_place_though_another_write_of_it_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["a", "b"].map(|name| dir.path().join(name));
+        let disks = crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
+        let block = BlockId(5);
+        let (at, _stream) = disks.place_small(block, &[]).unwrap();
+        disks.did_not_take(at, block);
+        assert_eq!(disks.place(block), None);
+        let mut writer = disks.disks()[at].volume().create(identity(1001)).unwrap();
+        writer.write(0, &[3; 1000], &[]).unwrap();
+        writer.put(1000).unwrap();
+        disks.was_put_small(block, at);
+        disks.did_not_take(at, block);
+        assert_eq!(disks.place(block), Some(at));
         disks.check_at_rest();
     }
 

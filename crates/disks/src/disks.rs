@@ -213,7 +213,19 @@ impl Disks {
 
     /// Where a block is, whether that disk works or not.
     pub(crate) fn place(&self, block: BlockId) -> Option<usize> {
-        self.inner.block_locations.get(block)
+        let at = self.inner.block_locations.get(block)?;
+        Some(self.place_before(block, at).unwrap_or(at))
+    }
+
+    /// Where a block is that the index has at a disk that failed: a copy of it may have been begun there, and what was
+    /// to be copied counts again, as no disk is left that takes writes.
+    fn place_before(&self, block: BlockId, at: usize) -> Option<usize> {
+        if self.any_sound() || !self.is_failed(at) {
+            return None;
+        }
+        let counts = |other: &usize| *other != at && !self.is_failed(*other) && !self.inner.disks[*other].hangs();
+        let has = |other: &usize| matches!(self.inner.disks[*other].volume().find(block), Ok(Some(_)));
+        (0..self.inner.disks.len()).filter(counts).find(has)
     }
 
     pub(crate) fn note(&self, block: BlockId, at: usize) {

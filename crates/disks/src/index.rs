@@ -46,6 +46,9 @@ impl Index {
         let page = shard.entry(page).or_insert_with(|| Box::new(Page { places: [0; PAGE_COUNT], count: 0 }));
         page.count += u16::from(page.places[at] == 0);
         page.places[at] = place;
+        if cfg!(debug_assertions) {
+            page.check();
+        }
     }
 
     /// Takes `disk` as the place of a block, unless one is known. Answers which it is.
@@ -65,8 +68,10 @@ impl Index {
         if usize::from(known.places[at]) == disk + 1 {
             known.places[at] = 0;
             known.count -= 1;
-            if known.count == 0 {
-                shard.remove(&page);
+            match known.count {
+                0 => _ = shard.remove(&page),
+                _ if cfg!(debug_assertions) => known.check(),
+                _ => {}
             }
         }
     }
@@ -75,16 +80,23 @@ impl Index {
         lock(&self.shards[shard_of(page)])
     }
 
-    /// Pages are where they are looked for, count what they have, and name disks that there are.
+    /// Pages are where they are looked for, count what they have, and name disks that there are. This goes over all of
+    /// them: a debug build looks at the page that a change is in, with each change.
     pub(crate) fn check(&self, disk_count: usize) {
         for (number, shard) in self.shards.iter().enumerate() {
             for (place, page) in lock(shard).iter() {
                 assert_eq!(shard_of(*place), number, "page {place} is in its shard");
-                let count = page.places.iter().filter(|place| **place > 0).count();
-                assert!(count > 0 && count == usize::from(page.count), "page {place} has {count} blocks");
+                page.check();
                 assert!(page.places.iter().all(|place| usize::from(*place) <= disk_count), "a disk that there is not");
             }
         }
+    }
+}
+
+impl Page {
+    fn check(&self) {
+        let count = self.places.iter().filter(|place| **place > 0).count();
+        assert!(count > 0 && count == usize::from(self.count), "a page counts {} blocks and has {count}", self.count);
     }
 }
 

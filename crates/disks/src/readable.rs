@@ -105,4 +105,28 @@ mod tests {
         assert_eq!(disks.find(block).unwrap().map(|info| info.len), Some(1000), "a copy that counts");
         disks.check_at_rest();
     }
+
+    /// The only disk that takes writes has begun to copy what another one has, which was made read-only, and then
+    /// fails, too. What is on the first one counts again.
+    #[test]
+    fn a_copy_that_broke_off_on_a_disk_that_failed_hides_no_replica() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["a", "b"].map(|name| dir.path().join(name));
+        let disks = crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
+        let spec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
+        let block = BlockId(5);
+        let (generation, file, home) = (Generation(1001), InodeId(7), ContainerId(0));
+        let identity = Identity { block, generation, file, home, checksum: spec };
+        let mut writer = disks.create(identity).unwrap();
+        writer.write(0, &[3; 1000], &[]).unwrap();
+        writer.put(1000).unwrap();
+        let at = disks.place(block).unwrap();
+        disks.disks()[at].volume().become_read_only("a test says so".to_owned());
+        drop(disks.create_copy(identity).unwrap());
+        assert_eq!(disks.place(block), Some(1 - at), "the copy has left its place");
+        disks.disks()[1 - at].volume().declare_failed("another test says so".to_owned());
+        assert_eq!(disks.find(block).unwrap().map(|info| info.len), Some(1000));
+        disks.verify(block).unwrap();
+        disks.check_at_rest();
+    }
 }

@@ -1,6 +1,10 @@
 //! Tasks that end together, whoever began them.
 //!
 //! Promise: once [`TaskGroup::close`] has returned, no task of the group is polled any more, and none begins.
+//!
+//! A `TaskTracker` and a `CancellationToken` of tokio-util, which nothing here links, promise less: a closed tracker
+//! still takes tasks, and tasks end only where they look at the token. Each spawn would need the wrapper below all the
+//! same, and the check that the group is open.
 
 use crate::task::{self, Owned};
 use std::sync::Arc;

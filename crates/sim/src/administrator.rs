@@ -7,8 +7,8 @@ use crate::world::World;
 use blocks::Service;
 use std::rc::Rc;
 use std::time::Duration;
-use types::FsPath;
 use types::mutation::{self, Mutation};
+use types::{FsPath, NodeId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chore {
@@ -102,7 +102,7 @@ async fn limit_any(world: &Rc<World>) {
     let _refused = ask(world, |leader: Rc<Metad>| leader.set_quota(path(directory), names, space)).await;
 }
 
-async fn serve_again(world: &Rc<World>, number: usize) {
+pub(crate) async fn serve_again(world: &Rc<World>, number: usize) {
     let id = World::node_id(number);
     while ask(world, |leader: Rc<Metad>| leader.set_service(id, Service::Serving)).await.is_none() {
         world.sim.sleep(LEADER_WAIT).await;
@@ -167,7 +167,7 @@ async fn drain(world: &Rc<World>, end: Duration) {
     let sim = &world.sim;
     let number = sim.below(world.plan.node_count);
     let id = World::node_id(number);
-    if ask(world, |leader: Rc<Metad>| leader.set_service(id, Service::Draining)).await.is_none() {
+    if begin_drain(world, id).await.is_none() {
         return;
     }
     sim.say(|| format!("node {number} is to be emptied"));
@@ -176,22 +176,44 @@ async fn drain(world: &Rc<World>, end: Duration) {
     let believes = mutation::is(Mutation::HastyDrain);
     while sim.now() < until {
         sim.sleep(if believes { BELIEVED_AFTER } else { LOOK_EACH }).await;
-        if ask(world, |leader: Rc<Metad>| leader.is_drained(id)).await != Some(true) {
+        if !is_drained(world, id).await {
             continue;
         }
         sim.say(|| format!("node {number} is empty, it is said"));
         if believes {
             until_put(world, number).await;
         }
-        if world.net.is_up(World::node_host(number)) && (believes || sim.one_in(2)) {
-            sim.say(|| format!("node {number} is taken away; an empty one will come in its place"));
-            world.take_away(number);
-            sim.sleep(sim.between(Duration::from_secs(1), Duration::from_secs(30))).await;
-            if !world.net.is_up(World::node_host(number)) {
-                world.start_node(number);
-            }
+        if believes || sim.one_in(2) {
+            replace_drained(world, number).await;
         }
         break;
     }
     serve_again(world, number).await;
+}
+
+/// Has a node emptied.
+pub(crate) async fn begin_drain(world: &Rc<World>, id: NodeId) -> Option<()> {
+    ask(world, |leader: Rc<Metad>| leader.set_service(id, Service::Draining)).await
+}
+
+pub(crate) async fn is_drained(world: &Rc<World>, id: NodeId) -> bool {
+    ask(world, |leader: Rc<Metad>| leader.is_drained(id)).await == Some(true)
+}
+
+/// An empty node comes in the place of one that is drained: unless it is said to have what no other node has, as one
+/// that was taken for lost may. False: it stays.
+pub(crate) async fn replace_drained(world: &Rc<World>, number: usize) -> bool {
+    let (sim, id) = (&world.sim, World::node_id(number));
+    let Some(Some(note)) = ask(world, |leader: Rc<Metad>| leader.drained_note(id)).await else { return false };
+    sim.say(|| format!("of node {number} it is said: {note}"));
+    if note.contains("no datanode") || !world.net.is_up(World::node_host(number)) {
+        return false;
+    }
+    sim.say(|| format!("node {number} is taken away; an empty one will come in its place"));
+    world.take_away(number);
+    sim.sleep(sim.between(Duration::from_secs(1), Duration::from_secs(30))).await;
+    if !world.net.is_up(World::node_host(number)) {
+        world.start_node(number);
+    }
+    true
 }

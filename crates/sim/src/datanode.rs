@@ -1,14 +1,15 @@
 //! A datanode: the shipped [`datanode::Datanode`] with sessions, deletions and calls around it, as `datad` has them.
 //! Streams are in [`crate::stream`], copies in [`crate::copier`].
 
-use crate::executor::{Notify, Sim};
+use crate::executor::{Notify, Sim, race};
+use crate::ledger::{Change, Ledger};
 use crate::metad::{Metad, Refused};
 use crate::platter::Identity;
 use crate::scrubber::Scrubber;
 use crate::small::Small;
 use crate::volume::{Info, Volume, VolumeError};
 use crate::world::{Process, World};
-use datanode::catalogue::{self, PAGE_COUNT};
+use datanode::catalogue;
 use datanode::session::{BATCH_WAIT, CALL_WAIT_OF_SEVERAL, HEARTBEAT_EACH, IN_USE_MAX, LEFT_OPEN};
 use datanode::{Attempts, Due, Held, Rest, Session, Standing, Step};
 use std::cell::{Cell, RefCell};
@@ -25,6 +26,9 @@ const CATALOGUE_EACH: Duration = Duration::from_secs(120);
 const CALL_MAX: Duration = Duration::from_secs(60);
 /// A node has one disk.
 const DISK: usize = 0;
+/// From one second session with a server to the next, at most.
+const SECOND_EACH: Duration = Duration::from_secs(30);
+const SECOND_MAX: Duration = Duration::from_secs(6);
 
 /// Why a session has ended.
 enum Broken {
@@ -48,6 +52,10 @@ pub(crate) struct Datanode {
     writing: RefCell<BTreeMap<BlockId, usize>>,
     /// What it has to report and to carry out.
     node: RefCell<datanode::Datanode>,
+    /// And what it is held against.
+    ledger: RefCell<Ledger>,
+    /// A session whose connection breaks as it tells of changes: nobody hears of them, nor does the node of that.
+    breaks: Cell<Option<usize>>,
     report_due: Notify,
     deletions_due: Notify,
     /// Orders to delete that were carried out.
@@ -95,6 +103,8 @@ impl Datanode {
             volume,
             writing: RefCell::default(),
             node,
+            ledger: RefCell::default(),
+            breaks: Cell::default(),
             report_due: Notify::default(),
             deletions_due: Notify::default(),
             deleted_count: Cell::default(),
@@ -111,7 +121,11 @@ impl Datanode {
     pub(crate) fn start(self: &Rc<Self>) {
         for member in 0..self.world.plan.metad_count {
             let node = Rc::clone(self);
-            self.spawn(async move { node.session(member).await });
+            self.spawn(async move { node.session(member, member).await });
+        }
+        if self.world.plan.second_sessions {
+            let node = Rc::clone(self);
+            self.spawn(async move { node.second_sessions().await });
         }
         let node = Rc::clone(self);
         self.spawn(async move { node.delete_always().await });
@@ -149,6 +163,7 @@ impl Datanode {
 
     pub(crate) fn was_put(&self, block: BlockId) {
         if let Some(held) = self.held(block) {
+            self.ledger.borrow_mut().changed(self.sim.now(), block, Change::Put(held.report()));
             self.with(|node| node.was_put(&held));
         }
     }
@@ -179,11 +194,33 @@ impl Datanode {
         })
     }
 
-    async fn session(self: Rc<Self>, member: usize) {
+    /// Now and then one more session with a server that the node has a session with, as when it is known by two
+    /// addresses; it ends for good, whatever it is at.
+    async fn second_sessions(self: Rc<Self>) {
+        for number in self.world.plan.metad_count.. {
+            self.sim.sleep(self.sim.between(Duration::ZERO, SECOND_EACH)).await;
+            let member = self.sim.below(self.world.plan.metad_count);
+            let (time, more) =
+                (self.sim.between(Duration::ZERO, SECOND_MAX), self.sim.between(Duration::ZERO, SECOND_MAX * 3));
+            let session = Rc::clone(&self).session(number, member);
+            let ended = async {
+                self.sim.sleep(time).await;
+                self.breaks.set(Some(number));
+                self.sim.sleep(more).await;
+            };
+            race(session, ended).await;
+            self.breaks.set(None);
+            self.ledger.borrow_mut().unheard(number);
+            self.with(|node| node.session_ended(number));
+        }
+    }
+
+    /// `number`: which of the node's sessions it is.
+    async fn session(self: Rc<Self>, number: usize, member: usize) {
         let mut attempts = Attempts::default();
         loop {
-            let Err(broken) = self.serve(member, &mut attempts).await;
-            self.with(|node| node.servers.note(member, false));
+            let Err(broken) = self.serve(number, member, &mut attempts).await;
+            self.with(|node| node.servers.note(number, false));
             match broken {
                 Broken::InUse => {
                     if !attempts.may_try_again(self.sim.now(), IN_USE_MAX) {
@@ -199,14 +236,19 @@ impl Datanode {
     }
 
     /// From registration to the first failure.
-    async fn serve(self: &Rc<Self>, member: usize, attempts: &mut Attempts) -> Result<Infallible, Broken> {
-        let mut session = Session::new(member, self.register(member).await?, CATALOGUE_EACH);
-        self.tell_all_due(&mut session).await?;
+    async fn serve(
+        self: &Rc<Self>,
+        number: usize,
+        member: usize,
+        attempts: &mut Attempts,
+    ) -> Result<Infallible, Broken> {
+        let mut session = Session::new(number, self.register(number, member).await?, CATALOGUE_EACH);
+        self.tell_all_due(&mut session, member).await?;
         attempts.succeeded();
         loop {
-            let now = self.heartbeat(member, session.standing(), true).await?;
+            let now = self.heartbeat((number, member), session.standing(), true).await?;
             session.is_still(now);
-            if !self.tell_all_due(&mut session).await? {
+            if !self.tell_all_due(&mut session, member).await? {
                 self.sim.sleep(HEARTBEAT_EACH).await;
             } else if self.sim.timeout(HEARTBEAT_EACH, self.report_due.notified()).await.is_some() {
                 self.sim.sleep(BATCH_WAIT).await;
@@ -215,12 +257,12 @@ impl Datanode {
     }
 
     /// Tells all that is here, if that is due. Answers whether the server leads.
-    async fn tell_all_due(self: &Rc<Self>, session: &mut Session) -> Result<bool, Broken> {
+    async fn tell_all_due(self: &Rc<Self>, session: &mut Session, member: usize) -> Result<bool, Broken> {
         loop {
             match self.with(|node| node.next(session, self.sim.now())) {
                 Step::Greet { .. } => {}
                 Step::Catalogue => {
-                    self.catalogue(session.number()).await?;
+                    self.catalogue(session, member).await?;
                     session.told_all(self.sim.now());
                 }
                 Step::Rest { leads } => return Ok(leads),
@@ -228,19 +270,19 @@ impl Datanode {
         }
     }
 
-    async fn register(self: &Rc<Self>, member: usize) -> Result<Standing, Broken> {
+    async fn register(self: &Rc<Self>, number: usize, member: usize) -> Result<Standing, Broken> {
         let (process, usage) = (self.process, self.usage());
         let registered = self.ask(member, move |metad| Box::pin(metad.register(process, usage))).await?;
         let RegisterResponse { standby, term, new, .. } = registered;
         let standing = Standing::of(standby, term);
-        if new { self.heartbeat(member, standing, false).await } else { Ok(standing) }
+        if new { self.heartbeat((number, member), standing, false).await } else { Ok(standing) }
     }
 
     /// Tells that the node lives, and to who leads what changed, if that is to be told now; answers what the server is
     /// now.
     async fn heartbeat(
         self: &Rc<Self>,
-        member: usize,
+        (number, member): (usize, usize),
         standing: Standing,
         sends_changes: bool,
     ) -> Result<Standing, Broken> {
@@ -249,7 +291,7 @@ impl Datanode {
         if !standing.leads() {
             let request = HeartbeatRequest { usage, transfer_count, ..HeartbeatRequest::default() };
             let orders = self.ask(member, move |metad| Box::pin(metad.heartbeat(process, request))).await?;
-            return self.answered(member, orders).await;
+            return self.answered(number, orders).await;
         }
         let mut told = self.with(|node| node.begin_heartbeat(now, sends_changes, LEFT_OPEN));
         let left = told.left().iter().filter_map(|block| self.held(*block));
@@ -258,46 +300,89 @@ impl Datanode {
             self.with(|node| (node.heartbeat(now, &mut told, &left), node.copies.running_count() as u32));
         let transfer_count = transfer_count + copy_count;
         let request = HeartbeatRequest { usage, transfer_count, scrub: self.scrubber.report(), ..changes };
-        match self.ask(member, move |metad| Box::pin(metad.heartbeat(process, request))).await {
+        if let Err(why) = self.ledger.borrow_mut().telling(number, &request) {
+            self.world.fail(|| format!("node {}: {why}", self.number));
+        }
+        let breaks = self.breaks.get() == Some(number) && !(request.put.is_empty() && request.deleted.is_empty());
+        let answer = if breaks {
+            self.sim.say(|| format!("node {}: a heartbeat of session {number} is lost", self.number));
+            self.sim.sleep(self.sim.between(Duration::ZERO, SECOND_MAX)).await;
+            Err(Broken::Call)
+        } else {
+            self.ask(member, move |metad| Box::pin(metad.heartbeat(process, request))).await
+        };
+        match answer {
             Ok(orders) if orders.known => {
                 self.with(|node| node.answered(told, !orders.standby));
-                self.answered(member, orders).await
+                self.heard(number, now, sends_changes, &orders);
+                self.answered(number, orders).await
             }
             refused => {
+                self.ledger.borrow_mut().unheard(number);
                 self.with(|node| node.unanswered(told));
                 Err(refused.err().unwrap_or(Broken::Unknown))
             }
         }
     }
 
+    /// A heartbeat that began at `begun` was answered: the one that leads has heard of what changed long before.
+    fn heard(&self, number: usize, begun: Duration, sends_changes: bool, orders: &Orders) {
+        let mut ledger = self.ledger.borrow_mut();
+        if orders.standby || ledger.is_of_before(orders.term) {
+            return ledger.unheard(number);
+        }
+        ledger.heard(number);
+        let wait = if self.world.plan.metad_count > 1 { CALL_WAIT_OF_SEVERAL } else { CALL_MAX };
+        if let Some(why) = ledger.overdue(begun, wait).filter(|_| sends_changes) {
+            self.world.fail(|| format!("node {}: {why}", self.number));
+        }
+    }
+
     /// Reports all replicas, in pages.
-    async fn catalogue(self: &Rc<Self>, member: usize) -> Result<(), Broken> {
-        let mut from = BlockId(0);
+    async fn catalogue(self: &Rc<Self>, session: &Session, member: usize) -> Result<(), Broken> {
+        let (mark, page_count) = (self.ledger.borrow().mark(), self.world.plan.page_count);
+        let (mut from, mut is_heard) = (BlockId(0), true);
         loop {
             let here = self.volume.replicas().into_iter().filter(|info| info.identity.block >= from);
-            let here: Vec<Held> = here.take(PAGE_COUNT).map(|info| held(&info)).collect();
-            let page: CatalogueRequest = catalogue::page(from, &here, PAGE_COUNT, |block| self.is_writing(block));
+            let here: Vec<Held> = here.take(page_count).map(|info| held(&info)).collect();
+            let page: CatalogueRequest = catalogue::page(from, &here, page_count, |block| self.is_writing(block));
             let (process, through) = (self.process, page.through);
+            self.ledger.borrow_mut().page(from, BlockId(through), mark);
             let orders = self.ask(member, move |metad| Box::pin(metad.catalogue(process, page))).await?;
-            self.answered(member, orders).await?;
+            is_heard &= self.answered(session.number(), orders).await? == session.standing();
             match through.checked_add(1) {
                 Some(next) => from = BlockId(next),
-                None => return Ok(()),
+                None => {
+                    if is_heard {
+                        self.ledger.borrow_mut().heard_all(mark);
+                    }
+                    return Ok(());
+                }
             }
         }
     }
 
     /// What the server is, after its orders were taken.
-    async fn answered(self: &Rc<Self>, member: usize, orders: Orders) -> Result<Standing, Broken> {
+    async fn answered(self: &Rc<Self>, number: usize, orders: Orders) -> Result<Standing, Broken> {
         if !orders.known {
             return Err(Broken::Unknown);
         }
         let standing = Standing::of_answer(&orders);
         let places: Vec<(usize, Deletion)> = orders.delete.iter().map(|delete| (DISK, *delete)).collect();
-        let Rest { owners, scrub, disk_balance: _ } = self.with(|node| {
-            node.servers.hear(member, &orders);
-            node.obey(self.sim.now(), orders, places)
+        let is_of_before = self.ledger.borrow_mut().ordered(self.sim.now(), &orders) && self.world.plan.metad_count > 1;
+        let order_count = |node: &datanode::Datanode| node.deletions.count() + node.copies.known_count();
+        let (Rest { owners, scrub, disk_balance: _ }, taken_count) = self.with(|node| {
+            let before = order_count(node);
+            node.servers.hear(number, &orders);
+            let rest = node.obey(self.sim.now(), orders, places);
+            if let Some(why) = self.ledger.borrow().waiting(|block| node.deletions.is_ordered(block, Generation(0))) {
+                self.world.fail(|| format!("node {} {why}", self.number));
+            }
+            (rest, order_count(node).saturating_sub(before))
         });
+        if is_of_before && (taken_count > 0 || !owners.is_empty() || scrub.is_some()) {
+            self.world.fail(|| format!("node {} carries out orders of a former leader", self.number));
+        }
         self.begin_copies();
         if let Some(scrub) = scrub {
             self.order_scrub(scrub);
@@ -315,11 +400,19 @@ impl Datanode {
                 self.deletions_due.notified().await;
                 continue;
             }
+            if let Err(why) = self.ledger.borrow_mut().deleting(&batch) {
+                self.world.fail(|| format!("node {} {why}", self.number));
+            }
             for (block, generation) in batch {
+                if self.world.plan.removes_slowly {
+                    self.world.node_disk(self.number).remove().await;
+                }
                 if self.volume.delete(block, generation).await == Ok(true) {
                     self.deleted_count.set(self.deleted_count.get() + 1);
                     self.sim.say(|| format!("node {} deleted {block:?} up to {generation}", self.number));
-                    self.world.was_deleted(self.number, block);
+                    let ordered_at = self.ledger.borrow().ordered_at(block);
+                    self.world.was_deleted(self.number, block, ordered_at);
+                    self.ledger.borrow_mut().changed(self.sim.now(), block, Change::Deleted);
                     self.with(|node| node.was_deleted(block));
                 }
             }

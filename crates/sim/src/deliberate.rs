@@ -97,6 +97,11 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::TrustFullDisk, 46, &["durable after a sync of it has failed"]),
     whole(Mutation::UnfencedWriters, 75, &["in its recovery"]),
     whole(Mutation::ForgetDeletions, 0, RESTLESS),
+    whole(Mutation::ObeyFormerLeaders, 8, &["orders of a former leader"]),
+    whole(Mutation::KeepFormerOrders, 0, &["by an order of the term"]),
+    whole(Mutation::ForgetUnheard, 13, &["is told to nobody"]),
+    whole(Mutation::ForgetEndedSessions, 0, &["is told to nobody"]),
+    whole(Mutation::TellOldNews, 32, &["is told after what came later"]),
     whole(Mutation::CopyUnverified, 2, &["peers: ", "contradict each other", "read a wrong byte", "has a wrong byte"]),
     whole(Mutation::CopyInPlace, 12, &["to a copy that failed"]),
     // ── streams of writes ──

@@ -22,6 +22,9 @@ pub(crate) enum Full {
     BySyncs,
 }
 
+/// A file's entry and its journal, where others are before them.
+const REMOVE_TIME: Duration = Duration::from_millis(1);
+
 #[derive(Clone)]
 pub(crate) struct Disk(Rc<State>);
 
@@ -91,6 +94,13 @@ impl Disk {
             self.0.sim.sleep(Duration::from_micros(5)).await;
         }
         Ok(())
+    }
+
+    /// Removes a file: no time, unless the disk is slow.
+    pub(crate) async fn remove(&self) {
+        if self.0.slowness.get() > 1 {
+            self.wait(REMOVE_TIME).await;
+        }
     }
 
     pub(crate) async fn read(&self) {

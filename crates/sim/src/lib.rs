@@ -27,6 +27,7 @@ mod drill;
 mod executor;
 mod groups;
 mod history;
+mod ledger;
 mod log_platter;
 mod machine_copy;
 mod member;

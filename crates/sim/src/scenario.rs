@@ -9,6 +9,7 @@ use crate::machine_copy::MachineCopy;
 use crate::peers::SEAT_COUNT;
 use crate::users;
 use crate::world::World;
+use datanode::catalogue::PAGE_COUNT;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
@@ -98,8 +99,20 @@ pub(crate) struct Plan {
     pub(crate) has_users: bool,
     /// What else is done, step by step.
     pub(crate) drill: Option<Drill>,
+    /// Removing a replica takes time where the disk is slow.
+    pub(crate) removes_slowly: bool,
+    /// Replicas in a page of a catalogue.
+    pub(crate) page_count: usize,
+    /// Now and then a datanode has one more session with a metadata server, which ends whatever it is at.
+    pub(crate) second_sessions: bool,
     /// Peers of data transfer follow scripts, which may break the protocol.
     pub(crate) scripted: bool,
+}
+
+/// In a quarter of the seeds so few that what a node has takes several pages.
+fn page_count(seed: u64) -> usize {
+    let mut random = Seeded(seed ^ 0xcaab_1096);
+    if random.below(4) == 0 { 1 + random.below(12) } else { PAGE_COUNT }
 }
 
 impl Plan {
@@ -130,12 +143,16 @@ impl Plan {
             _ => BLOCK_LEN as u64 * (4 + random.below(16)) as u64,
         };
         let mut random_room = Seeded(seed ^ 0xd15c_f011);
-        let squeeze = random_room.below(4) == 0;
-        let node_count = if squeeze { node_count.max(5) } else { node_count };
+        let drill = Drill::of(seed, metad_count);
+        // Others can take over what a node has, and nothing else is in the way.
+        let drains = drill == Some(Drill::LeasedDrain);
+        let squeeze = random_room.below(4) == 0 && !drains;
+        let node_count = if squeeze || drains { node_count.max(5) } else { node_count };
         // Enough for all that clients write, and uneven.
         let capacities = (0..node_count).map(|_| CAPACITY_MIN + random_room.below(3 * CAPACITY_MIN)).collect();
         // With more than a few blocks in a container there would be few containers to share out.
         let container_len = if squeeze { container_len.min(4 * BLOCK_LEN as u64) } else { container_len };
+        let second_sessions = metad_count > 1 && Seeded(seed ^ 0x5f8b_117b).below(3) == 0;
         Self {
             metad_count,
             node_count,
@@ -152,10 +169,13 @@ impl Plan {
             long: false,
             chores,
             copies: MachineCopy::of(seed, node_count),
-            freezes: Seeded(seed ^ 0xf0e0_5afe).below(4) == 0,
+            freezes: Seeded(seed ^ 0xf0e0_5afe).below(4) == 0 && !drains,
             is_visited: Seeded(seed ^ 0x0715_1707).below(4) == 0,
             has_users: users::are_in(seed),
-            drill: Drill::of(seed),
+            drill,
+            removes_slowly: second_sessions || drill == Some(Drill::ChangeOfLeaders),
+            page_count: page_count(seed),
+            second_sessions,
             scripted: false,
         }
     }
@@ -182,6 +202,9 @@ impl Plan {
             is_visited: false,
             has_users: false,
             drill: None,
+            removes_slowly: false,
+            page_count: PAGE_COUNT,
+            second_sessions: false,
             scripted: true,
         }
     }

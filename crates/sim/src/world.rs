@@ -464,7 +464,7 @@ impl World {
 
     /// A node deleted a replica as it was told. Those who have the block now hold what was promised of it; somebody
     /// must. Who has an older generation does not: a recovery went on without it.
-    pub(crate) fn was_deleted(&self, number: usize, block: BlockId) {
+    pub(crate) fn was_deleted(&self, number: usize, block: BlockId, ordered_at: Option<Duration>) {
         self.note_recoveries();
         let recorded = self.leader().and_then(|leader| leader.view_of(block));
         let recorded = recorded.map_or(Generation(0), |view| view.generation);
@@ -476,8 +476,9 @@ impl World {
         // order to delete this one was on its way.
         let has = |other: usize| other != number && self.nodes[other].platter.borrow().shelf.contains_key(&block);
         let died = self.died.borrow().get(&block).copied();
+        let ordered_at = ordered_at.unwrap_or(self.sim.now());
         let is_excused = (0..self.plan.node_count).any(has)
-            || died.is_some_and(|(other, at)| other != number && self.sim.now() < at + UNDER_WAY_MAX);
+            || died.is_some_and(|(other, at)| other != number && ordered_at < at + UNDER_WAY_MAX);
         let held = |promise: &Promise| !is_excused && promise.holds(self);
         let from = (Self::node_id(number), self.falls(number));
         if let Some(promise) = oracle.hand_over(from, self.is_spoiled(number, block), block, &holders, held) {
@@ -488,7 +489,7 @@ impl World {
     /// A node is emptied, and taken away with all it has.
     pub(crate) fn take_away(&self, number: usize) {
         let blocks = self.nodes[number].platter.borrow().blocks();
-        blocks.into_iter().for_each(|block| self.was_deleted(number, block));
+        blocks.into_iter().for_each(|block| self.was_deleted(number, block, None));
         self.stop_node(number, true);
         self.nodes[number].platter.borrow_mut().clear();
     }

@@ -127,6 +127,16 @@ mutations! {
     UnfencedWriters = "unfenced-writers",
     /// A datanode forgets to delete.
     ForgetDeletions = "forget-deletions",
+    /// A datanode carries out orders of a server that another one has followed as the leader.
+    ObeyFormerLeaders = "obey-former-leaders",
+    /// A datanode deletes what the former leader had ordered away and was not begun with.
+    KeepFormerOrders = "keep-former-orders",
+    /// What a heartbeat told that was not heard is not told again.
+    ForgetUnheard = "forget-unheard",
+    /// A session ends, and what its last heartbeat told is not told again.
+    ForgetEndedSessions = "forget-ended-sessions",
+    /// What a heartbeat told that was not heard is told again though newer changes were told since.
+    TellOldNews = "tell-old-news",
     /// A datanode copies without looking at the checksums.
     CopyUnverified = "copy-unverified",
     /// A copy makes room for itself before its source is read.

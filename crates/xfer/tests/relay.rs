@@ -46,12 +46,17 @@ struct Tale {
 impl Tale {
     fn new(below_count: usize) -> Self {
         let joined = || Joined { sends_keepalives: true, behind_count: 0, came: Vec::new() };
+        Self::with((0..below_count).map(|_| joined()).collect())
+    }
+
+    fn with(joined: Vec<Joined>) -> Self {
+        let below_count = joined.len();
         let begin = Begin {
             mode: Mode::Chain,
             spec: SPEC,
             limits: Limits::DEFAULT,
             received: 0,
-            below: (0..below_count).map(|_| joined()).collect(),
+            below: joined,
             came: &[],
             memory: Plenty(buffer_len(&[], None)),
         };
@@ -270,6 +275,21 @@ fn a_writer_that_says_nothing_is_gone() {
     assert!(node.relay.ending().is_none());
     node.until(secs(120));
     assert_eq!(node.relay.ending(), Some(Ending::AboveLost));
+}
+
+/// Those above send nothing while they wait for the node that is gone, far below in a long chain: it is found out below
+/// and told above, and nobody is taken for gone who waits.
+#[test]
+fn a_node_far_below_is_given_up_before_those_above_who_wait_for_it() {
+    for behind_count in [0, 12, 13, 40] {
+        let mut node = Tale::with(vec![Joined { sends_keepalives: false, behind_count, came: Vec::new() }]);
+        node.above(&packet(0, 0, &content(16), false, false));
+        let silent = secs(60 + 5 * behind_count as u64);
+        node.until(silent - secs(1));
+        assert_eq!(node.relay.ending(), None, "{behind_count} behind it");
+        node.until(silent);
+        assert_eq!(node.relay.ending(), Some(Ending::Failed { below: true }), "{behind_count} behind it");
+    }
 }
 
 /// Each byte is a sign of life; the packet that they make is never whole, and holds memory.

@@ -119,7 +119,10 @@ impl Committer {
         let mut avoided = Vec::new();
         while let Some((at, _stream)) = self.disks.place_small(block, &avoided) {
             match self.put_at(at, job.clone()).await {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.disks.was_put_small(block, at);
+                    return Ok(());
+                }
                 Err(Refused { reason, elsewhere }) => refusal = if elsewhere { reason } else { return Err(reason) },
             }
             let _whether_it_hangs = self.disks.for_disk(at, move |disks| disks.did_not_take(at, block)).await;

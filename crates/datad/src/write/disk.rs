@@ -46,17 +46,11 @@ impl Disk {
         done.map_err(|error| self.failure(error))
     }
 
-    /// Makes the replica whole, and tells metad.
+    /// Makes the replica whole, and tells metad. If that fails it stays open.
     fn put(&mut self, replicas: &Replicas, len: u64, synced: bool) -> Result<(), ReplicaError> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
         let put = if synced { writer.put_synced(len) } else { writer.put(len) };
-        match put {
-            Ok(()) => replicas.was_put(self.block),
-            // It stays open: on a full disk nobody else would free its room for minutes.
-            Err(_) if self.mode == Mode::Chain => replicas.was_left(self.block),
-            Err(_) => {}
-        }
-        put
+        put.inspect(|()| replicas.was_put(self.block))
     }
 
     pub(super) fn show(&self, len: u64) {

@@ -255,7 +255,10 @@ fn finish(service: &DataService, mut stream: Stream, ending: Option<Ending>) {
         }
         return;
     }
-    if stream.disk.writer.take().is_some() {
+    drop(stream);
+    if !whole {
+        // Told now that nobody is at the block: a writer may have been listened to for long after it was told of a
+        // failure. On a full disk nobody else would free the room for minutes.
         service.replicas.was_left(block);
     }
 }

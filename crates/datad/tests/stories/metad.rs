@@ -301,6 +301,22 @@ fn a_replica_that_was_reopened_in_vain_is_told_as_left_open() {
     });
 }
 
+/// The disk takes all the bytes, and not the step that makes a replica of them.
+#[test]
+fn a_replica_that_could_not_be_put_is_told_as_left_open() {
+    let world = World::new();
+    std::fs::create_dir_all(world.cluster.configs[0].dir.join("containers/0/5.data/in the way")).unwrap();
+    let data = pattern(5, 300_000);
+    let mut chain = world.cluster.chain(&[0], &Ask::create(5)).unwrap();
+    chain.send_all(&data);
+    chain.send_last();
+    assert_eq!(chain.ack().map(|ack| ack.replies), Some(vec![Status::ERROR]));
+    let is_it = |replica: &Replica| (replica.block, replica.len) == (5, data.len() as u64);
+    eventually("it is left open", || {
+        world.told(|told| told.heartbeats.iter().any(|beat| beat.stale.iter().any(is_it)))
+    });
+}
+
 /// A replica that was never finished may be the best there is. What is to take its place is read whole before it makes
 /// room: if that is damaged, nothing has changed.
 #[test]

@@ -64,6 +64,14 @@ impl Metad {
         Ok(its.is_some_and(|datanode| datanode.drained))
     }
 
+    /// What is said of the node's drain, if it has ended well and the node was not asked to serve since.
+    pub(crate) async fn drained_note(self: Rc<Self>, node: NodeId) -> Answer<Option<String>> {
+        let answer: jobs::ListJobsResponse = self.admin(jobs::LIST_JOBS, jobs::ListJobsRequest {}).await?;
+        let of_node = |job: &&jobs::Job| job.kind() == jobs::JobKind::Drain && job.subject == node.to_string();
+        let last = answer.jobs.iter().filter(of_node).max_by_key(|job| job.id);
+        Ok(last.filter(|job| job.state() == jobs::JobState::Done).map(|job| job.note.clone()))
+    }
+
     /// `None`: no limit. A directory that is not there has none.
     pub(crate) async fn set_quota(self: Rc<Self>, path: FsPath, names: Option<u64>, space: Option<u64>) -> Answer<()> {
         let request = SetQuotaRequestProto {

@@ -13,8 +13,8 @@ pub struct Limits {
     /// The answer to the setup, and `per_node` more for each node behind it. Clients wait 60 s.
     pub setup: Duration,
     pub per_node: Duration,
-    /// A writer that sends nothing for so long is gone, and one whose packet is not whole so long after its first byte;
-    /// clients send a heartbeat each 30 s.
+    /// A writer that sends nothing for so long is gone, with `per_node` as below, and one whose packet is not whole so
+    /// long after its first byte; clients send a heartbeat each 30 s.
     pub writer_silent: Duration,
     /// A node below that owes an answer or takes no bytes for so long is gone, with `per_node` as above.
     pub below_silent: Duration,
@@ -44,6 +44,12 @@ impl Limits {
     /// How long a node that owes an answer may make no progress that has so many nodes behind it.
     pub fn below_silent_with(&self, behind_count: usize) -> Duration {
         self.below_silent.saturating_add(self.allowance(behind_count))
+    }
+
+    /// How long those above may send nothing to a node that has so many nodes behind it: longer than they wait for it,
+    /// and than it waits for those below. Whoever is nearest to the node that is gone is to find that out first.
+    pub fn writer_silent_with(&self, behind_count: usize) -> Duration {
+        self.writer_silent.saturating_add(self.allowance(behind_count))
     }
 
     fn allowance(&self, node_count: usize) -> Duration {

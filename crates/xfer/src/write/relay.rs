@@ -79,6 +79,8 @@ pub struct Relay<M> {
     actions: VecDeque<Action>,
     /// Lost, and the driver has not heard of it.
     lost: VecDeque<(usize, Lost)>,
+    /// How long nothing may come from above.
+    above_silent: Duration,
     /// When something last came from above.
     above_heard: Duration,
     /// Since when a packet is here that is not whole. The memory that it takes is others' memory.
@@ -109,6 +111,7 @@ impl<M: Held> Relay<M> {
             below: below.iter().map(|it| Some(Below::new(it.sends_keepalives, it.behind_count, &limits))).collect(),
             actions: VecDeque::new(),
             lost: VecDeque::new(),
+            above_silent: limits.writer_silent_with(node_counts.iter().sum()),
             above_heard: now,
             packet_began: None,
             ending: None,
@@ -236,8 +239,9 @@ impl<M: Held> Relay<M> {
     /// A run in hand is brought to its end first. A packet is to be whole as soon as another byte is to come: a writer
     /// that sends byte by byte would hold its memory for ever.
     fn above_until(&self) -> Option<Duration> {
-        let heard = self.packet_began.unwrap_or(self.above_heard).min(self.above_heard);
-        self.run.is_over().then(|| heard + self.limits.writer_silent)
+        let heard = self.above_heard + self.above_silent;
+        let whole = self.packet_began.map_or(heard, |began| began + self.limits.writer_silent);
+        self.run.is_over().then(|| heard.min(whole))
     }
 
     /// When those above must hear from this node, if they wait for it: it owes an answer, or bytes came since its last
