@@ -1,0 +1,167 @@
+//! A client's end: its tickets, and one exchange with a server.
+
+use crate::c::{Context, Credential, Library, Name, NameKind, Usage};
+use crate::error::{Error, Reason};
+use crate::sealer::Sealer;
+use crate::{bounded, file, setting, text_of};
+use security::kerberos_name::KerberosName;
+use security::sasl::digest::Qop;
+use security::sasl::rpc::{ClientGss, GssLayerOffer};
+use std::path::PathBuf;
+
+/// Where a client's tickets come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tickets {
+    /// As `kinit` left them: `KRB5CCNAME`, or what krb5.conf says.
+    DefaultCache,
+    /// A cache by the library's name for it, as `FILE:/path` or `KCM:`.
+    Cache(String),
+    /// By a key. Tickets are kept in the memory of this process, for all that name the same; the library gets new ones
+    /// at half of their life.
+    Keytab { principal: KerberosName, keytab: PathBuf },
+}
+
+#[derive(Clone, Debug)]
+pub struct Initiator {
+    library: &'static Library,
+    tickets: Tickets,
+}
+
+/// Who a client is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// With its realm.
+    pub name: String,
+    /// Until the tickets end.
+    pub seconds_left: u32,
+}
+
+impl Initiator {
+    /// Nothing is looked up yet.
+    pub fn new(tickets: Tickets) -> Result<Self, Error> {
+        Ok(Self { library: Library::get()?, tickets })
+    }
+
+    /// Who the tickets are for. Logs in by the keytab where there is one.
+    pub fn login(&self) -> Result<Login, Error> {
+        let doing = self.doing();
+        let credential = self.credential(&doing)?;
+        let (name, seconds_left) = credential.inquire().map_err(|status| Error::kerberos(&doing, status))?;
+        Ok(Login { name: text_of(&doing, &name)?, seconds_left })
+    }
+
+    fn doing(&self) -> String {
+        match &self.tickets {
+            Tickets::DefaultCache => "Kerberos login by the default ticket cache".into(),
+            Tickets::Cache(cache) => format!("Kerberos login by the ticket cache {cache}"),
+            Tickets::Keytab { principal, keytab } => {
+                format!("Kerberos login of {principal} by the keytab {}", keytab.display())
+            }
+        }
+    }
+
+    fn credential(&self, doing: &str) -> Result<Credential, Error> {
+        let mut name = None;
+        let store = match &self.tickets {
+            Tickets::DefaultCache => Vec::new(),
+            Tickets::Cache(cache) => vec![setting(doing, "ccache", cache.as_str())?],
+            Tickets::Keytab { principal, keytab } => {
+                let principal = principal.to_string();
+                let imported = Name::import(self.library, &principal, NameKind::Principal);
+                name = Some(imported.map_err(|status| Error::kerberos(doing, status))?);
+                let cache = [format!("MEMORY:levada {principal} ").as_bytes(), &file(keytab)].concat();
+                vec![setting(doing, "client_keytab", file(keytab))?, setting(doing, "ccache", cache)?]
+            }
+        };
+        Credential::acquire(self.library, name.as_ref(), Usage::Initiate, &store)
+            .map_err(|status| Error::kerberos(doing, status))
+    }
+
+    /// One connection's exchange with `service/host`, which may agree on one of `qops`, the best first. With a realm the
+    /// name is taken as it is; without one the library looks up the realm, and the host's name where krb5.conf says so.
+    pub fn begin(&self, service: &str, host: &str, realm: Option<&str>, qops: &[Qop]) -> Result<Initiating, Error> {
+        let (target, kind) = match realm {
+            Some(realm) => (format!("{service}/{host}@{realm}"), NameKind::Principal),
+            None => (format!("{service}@{host}"), NameKind::HostBased),
+        };
+        let doing = format!("Kerberos login to {target}");
+        let credential = self.credential(&self.doing())?;
+        let target = Name::import(self.library, &target, kind).map_err(|status| Error::kerberos(&doing, status))?;
+        let context = Context::new(self.library);
+        Ok(Initiating { credential, target, qops: qops.to_vec(), doing, state: State::Proving { context } })
+    }
+}
+
+/// A server's exchange: the other side of [`crate::Accepting`].
+#[derive(Debug)]
+pub struct Initiating {
+    credential: Credential,
+    target: Name,
+    qops: Vec<Qop>,
+    doing: String,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Proving {
+        context: Context,
+    },
+    /// Both have proven themselves; the server's offer comes.
+    Proven {
+        context: Context,
+    },
+    Agreed {
+        context: Context,
+        qop: Qop,
+        message_len_max: u32,
+    },
+    Over,
+}
+
+impl Initiating {
+    /// Begins with no token, and takes the server's from then on. After an error every other call is one.
+    pub fn step(&mut self, token: Option<&[u8]>) -> Result<ClientGss, Error> {
+        let doing = &self.doing;
+        let token = token.map(|token| bounded(doing, token)).transpose()?;
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Proving { mut context } => {
+                let step = context
+                    .init(&self.credential, &self.target, token)
+                    .map_err(|status| Error::kerberos(doing, status))?;
+                if !step.is_complete {
+                    self.state = State::Proving { context };
+                    return Ok(ClientGss::Continue(Some(step.token)));
+                }
+                if !step.flags.is_mutual() {
+                    return Err(Error::exchange(doing, Reason::NotMutual));
+                }
+                self.state = State::Proven { context };
+                // Nothing is left to say, and the server waits for that.
+                Ok(ClientGss::Continue(Some(step.token)))
+            }
+            State::Proven { mut context } => {
+                let mut said = Vec::new();
+                context
+                    .unwrap(token.unwrap_or_default(), &mut said)
+                    .map_err(|status| Error::kerberos(doing, status))?;
+                let offer = GssLayerOffer::parse(&said).map_err(|error| Error::exchange(doing, error))?;
+                let choice = offer.choose(&self.qops).map_err(|error| Error::exchange(doing, error))?;
+                let mut sealed = Vec::new();
+                context.wrap(false, &choice.encode(), &mut sealed).map_err(|status| Error::kerberos(doing, status))?;
+                let qop = choice.qop;
+                self.state = State::Agreed { context, qop, message_len_max: offer.message_len_max };
+                Ok(ClientGss::Complete { token: Some(sealed), qop })
+            }
+            State::Agreed { .. } | State::Over => Err(Error::exchange(doing, Reason::Over)),
+        }
+    }
+
+    /// What seals the connection from now on; `None` where authentication alone was agreed on.
+    pub fn into_sealer(self) -> Result<Option<Sealer>, Error> {
+        match self.state {
+            State::Agreed { context, qop, message_len_max } => Sealer::new(context, qop, message_len_max, self.doing),
+            _ => Err(Error::exchange(self.doing, Reason::Over)),
+        }
+    }
+}
