@@ -121,7 +121,7 @@ class Kdc:
         realms = [word for realm in self.realms for word in ("-r", realm)]
         with open(self.directory / "kdc.out", "ab") as out:
             self.process = subprocess.Popen(
-                ["krb5kdc", "-n", *realms],
+                ["krb5kdc", "-n", "-P", self.directory / "kdc.pid", *realms],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -146,6 +146,10 @@ class Kdc:
             self.process.kill()
             self.process.wait()
             self.process = None
+
+    def kill(self):
+        """As `stop`, from outside of the process that started it."""
+        os.kill(int((self.directory / "kdc.pid").read_text()), signal.SIGKILL)
 
     def log(self) -> str:
         texts = [self.directory / name for name in ("kdc.out", "kdc.log")]
@@ -223,10 +227,7 @@ def main(verb: str, directory: str, *words: str) -> int:
     with Kdc(directory, *words[:between]) as kdc:
         (kdc.directory / "realms.json").write_text(json.dumps(kdc.realms))
         environment = {**kdc.environment, "LEVADA_KDC": str(kdc.directory), "LEVADA_FAKETIME": faketime()}
-        code = subprocess.run(words[between + 1 :], env=environment).returncode
-        if code != 0:
-            print(kdc.log(), file=sys.stderr)
-        return code
+        return subprocess.run(words[between + 1 :], env=environment).returncode
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 //! A server's end: its key, and one exchange with a client.
 
 use crate::c::{Context, Credential, Library, Name, NameKind, Usage};
-use crate::error::{Error, Reason};
-use crate::sealer::Sealer;
+use crate::error::{Error, Reason, failed};
+use crate::sealer::{Agreed, Sealer};
+use crate::trouble::During;
 use crate::{bounded, file, setting, text_of};
 use security::kerberos_name::KerberosName;
 use security::sasl::digest::Qop;
-use security::sasl::rpc::{GssLayerChoice, GssLayerOffer, GssOutcome};
+use security::sasl::rpc::{GssLayerOffer, GssOutcome};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -22,9 +23,12 @@ pub struct AcceptorSettings {
 }
 
 /// The key by which clients' tickets are opened. The library reads the keytab anew for each client, so keys may change
-/// in it at any time.
+/// in it at any time. Clones are the same one, and threads use it together.
+#[derive(Clone, Debug)]
+pub struct Acceptor(Arc<Key>);
+
 #[derive(Debug)]
-pub struct Acceptor {
+struct Key {
     library: &'static Library,
     credential: Credential,
     doing: String,
@@ -32,26 +36,27 @@ pub struct Acceptor {
 
 impl Acceptor {
     /// Refused if the keytab has no key of this principal now.
-    pub fn open(settings: &AcceptorSettings) -> Result<Arc<Self>, Error> {
+    pub fn open(settings: &AcceptorSettings) -> Result<Self, Error> {
         let AcceptorSettings { principal, keytab, replay_cache } = settings;
         let library = Library::get()?;
         let opening = format!("open the keytab {} for {principal}", keytab.display());
         let name = Name::import(library, &principal.to_string(), NameKind::Principal)
-            .map_err(|status| Error::kerberos(&opening, status))?;
+            .map_err(failed(During::Keytab, &opening))?;
         let mut store = vec![setting(&opening, "keytab", file(keytab))?];
         if let Some(path) = replay_cache {
             let cache = path.to_str().ok_or_else(|| Error::exchange(&opening, Reason::Name))?;
             store.push(setting(&opening, "rcache", format!("file2:{cache}"))?);
         }
         let credential = Credential::acquire(library, Some(&name), Usage::Accept, &store)
-            .map_err(|status| Error::kerberos(&opening, status))?;
-        Ok(Arc::new(Self { library, credential, doing: format!("Kerberos login of a client to {principal}") }))
+            .map_err(failed(During::Keytab, &opening))?;
+        let doing = format!("Kerberos login of a client to {principal}");
+        Ok(Self(Arc::new(Key { library, credential, doing })))
     }
 
     /// One connection's exchange, which may agree on one of `qops`.
-    pub fn begin(self: &Arc<Self>, qops: &[Qop]) -> Accepting {
-        let context = Context::new(self.library);
-        Accepting { acceptor: Arc::clone(self), offer: GssLayerOffer::new(qops), state: State::Proving { context } }
+    pub fn begin(&self, qops: &[Qop]) -> Accepting {
+        let context = Context::new(self.0.library);
+        Accepting { key: Arc::clone(&self.0), offer: GssLayerOffer::new(qops), state: State::Proving { context } }
     }
 }
 
@@ -66,7 +71,7 @@ impl Acceptor {
 /// ```
 #[derive(Debug)]
 pub struct Accepting {
-    acceptor: Arc<Acceptor>,
+    key: Arc<Key>,
     offer: GssLayerOffer,
     state: State,
 }
@@ -76,51 +81,51 @@ enum State {
     Proving { context: Context },
     Proven { context: Context, name: String },
     Offered { context: Context, name: String },
-    Agreed { context: Context, choice: GssLayerChoice },
+    Agreed(Agreed),
     Over,
 }
 
 impl Accepting {
     /// Takes one token. After an error every other call is one.
     pub fn step(&mut self, token: &[u8]) -> Result<GssOutcome, Error> {
-        let doing = &self.acceptor.doing;
+        let key = Arc::clone(&self.key);
+        let doing = &key.doing;
         let token = bounded(doing, token)?;
         match std::mem::replace(&mut self.state, State::Over) {
             State::Proving { mut context } => {
-                let step = context
-                    .accept(&self.acceptor.credential, token)
-                    .map_err(|status| Error::kerberos(doing, status))?;
-                let Some(peer) = step.peer else {
-                    self.state = State::Proving { context };
-                    return Ok(GssOutcome::Continue(step.token));
-                };
-                let name = text_of(doing, &peer)?;
-                if step.token.is_empty() {
-                    return self.offer(context, name);
+                let step = context.accept(&key.credential, token).map_err(failed(During::Exchange, doing))?;
+                match step.peer {
+                    // Kerberos' acceptor never waits without a word, but for tokens of a kind that it does not know.
+                    None if step.token.is_empty() => Err(Error::exchange(doing, Reason::Token)),
+                    None => {
+                        self.state = State::Proving { context };
+                        Ok(GssOutcome::Continue(step.token))
+                    }
+                    Some(peer) if step.token.is_empty() => self.offer(context, text_of(doing, &peer)?),
+                    Some(peer) => {
+                        self.state = State::Proven { context, name: text_of(doing, &peer)? };
+                        Ok(GssOutcome::Continue(step.token))
+                    }
                 }
-                self.state = State::Proven { context, name };
-                Ok(GssOutcome::Continue(step.token))
             }
             State::Proven { context, name } if token.is_empty() => self.offer(context, name),
             State::Proven { .. } => Err(Error::exchange(doing, Reason::Surplus)),
             State::Offered { mut context, name } => {
                 let mut said = Vec::new();
-                context.unwrap(token, &mut said).map_err(|status| Error::kerberos(doing, status))?;
+                context.unwrap(token, &mut said).map_err(failed(During::Message, doing))?;
                 let choice = self.offer.chosen(&said).map_err(|error| Error::exchange(doing, error))?;
-                let done = GssOutcome::Done { token: None, name, qop: choice.qop, acting_as: choice.acting_as.clone() };
-                self.state = State::Agreed { context, choice };
-                Ok(done)
+                let qop = choice.qop;
+                self.state = State::Agreed(Agreed::new(context, qop, choice.message_len_max, doing)?);
+                Ok(GssOutcome::Done { token: None, name, qop, acting_as: choice.acting_as })
             }
-            State::Agreed { .. } | State::Over => Err(Error::exchange(doing, Reason::Over)),
+            State::Agreed(_) | State::Over => Err(Error::exchange(doing, Reason::Over)),
         }
     }
 
     fn offer(&mut self, mut context: Context, name: String) -> Result<GssOutcome, Error> {
         let mut sealed = Vec::new();
         // The offer is protected against change, and no secret.
-        context
-            .wrap(false, &self.offer.encode(), &mut sealed)
-            .map_err(|status| Error::kerberos(&self.acceptor.doing, status))?;
+        context.wrap(false, &self.offer.encode(), &mut sealed).map_err(failed(During::Message, &self.key.doing))?;
         self.state = State::Offered { context, name };
         Ok(GssOutcome::Continue(sealed))
     }
@@ -128,17 +133,16 @@ impl Accepting {
     /// Seconds until the client's ticket ends, once there is an agreement. A connection may go on beyond that.
     pub fn seconds_left(&mut self) -> Option<u32> {
         match &mut self.state {
-            State::Agreed { context, .. } => Some(context.seconds_left().unwrap_or(0)),
+            State::Agreed(agreed) => Some(agreed.seconds_left()),
             _ => None,
         }
     }
 
-    /// What seals the connection from now on; `None` where authentication alone was agreed on.
-    pub fn into_sealer(self) -> Result<Option<Sealer>, Error> {
-        let doing = self.acceptor.doing.clone();
+    /// What seals the connection from now on; `None` where authentication alone was agreed on, or nothing yet.
+    pub fn into_sealer(self) -> Option<Sealer> {
         match self.state {
-            State::Agreed { context, choice } => Sealer::new(context, choice.qop, choice.message_len_max, doing),
-            _ => Err(Error::exchange(doing, Reason::Over)),
+            State::Agreed(agreed) => agreed.sealer(),
+            _ => None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What can go wrong, and what to do.
 
 use crate::c::{LoadError, Status};
-use crate::trouble::Trouble;
+use crate::trouble::{During, Trouble};
 use security::sasl::rpc::GssLayerError;
 
 /// An operation that failed.
@@ -23,6 +23,8 @@ pub enum Reason {
     Length { len: usize, max: usize },
     #[error(transparent)]
     Layer(#[from] GssLayerError),
+    #[error("a token that is no login")]
+    Token,
     #[error("the context was complete, and more came")]
     Surplus,
     #[error("the exchange is over")]
@@ -40,12 +42,8 @@ pub enum Reason {
 }
 
 impl Error {
-    pub(crate) fn kerberos(doing: impl Into<String>, status: Status) -> Self {
-        Self::Kerberos { doing: doing.into(), trouble: Trouble::of(&status), status }
-    }
-
-    pub(crate) fn exchange(doing: impl Into<String>, reason: impl Into<Reason>) -> Self {
-        Self::Exchange { doing: doing.into(), reason: reason.into() }
+    pub(crate) fn exchange(doing: &str, reason: impl Into<Reason>) -> Self {
+        Self::Exchange { doing: doing.to_owned(), reason: reason.into() }
     }
 
     /// What is wrong, if it is Kerberos that says so.
@@ -64,4 +62,9 @@ impl Error {
             Self::Exchange { reason, .. } => format!("GSS initiate failed: {reason}"),
         }
     }
+}
+
+/// For `map_err`: what was being done when the library refused.
+pub(crate) fn failed(during: During, doing: &str) -> impl FnOnce(Status) -> Error {
+    move |status| Error::Kerberos { doing: doing.to_owned(), trouble: Trouble::of(during, &status), status }
 }

@@ -1,8 +1,9 @@
 //! A client's end: its tickets, and one exchange with a server.
 
 use crate::c::{Context, Credential, Library, Name, NameKind, Usage};
-use crate::error::{Error, Reason};
-use crate::sealer::Sealer;
+use crate::error::{Error, Reason, failed};
+use crate::sealer::{Agreed, Sealer};
+use crate::trouble::During;
 use crate::{bounded, file, setting, text_of};
 use security::kerberos_name::KerberosName;
 use security::sasl::digest::Qop;
@@ -25,6 +26,7 @@ pub enum Tickets {
 pub struct Initiator {
     library: &'static Library,
     tickets: Tickets,
+    realm: Option<String>,
 }
 
 /// Who a client is.
@@ -37,16 +39,17 @@ pub struct Login {
 }
 
 impl Initiator {
-    /// Nothing is looked up yet.
-    pub fn new(tickets: Tickets) -> Result<Self, Error> {
-        Ok(Self { library: Library::get()?, tickets })
+    /// For servers of `realm`: their names are then taken as they are. Without one the library looks up a server's realm,
+    /// and its host's name where krb5.conf says so. No ticket is looked for yet.
+    pub fn new(tickets: Tickets, realm: Option<String>) -> Result<Self, Error> {
+        Ok(Self { library: Library::get()?, tickets, realm })
     }
 
     /// Who the tickets are for. Logs in by the keytab where there is one.
     pub fn login(&self) -> Result<Login, Error> {
         let doing = self.doing();
         let credential = self.credential(&doing)?;
-        let (name, seconds_left) = credential.inquire().map_err(|status| Error::kerberos(&doing, status))?;
+        let (name, seconds_left) = credential.inquire().map_err(failed(self.during(), &doing))?;
         Ok(Login { name: text_of(&doing, &name)?, seconds_left })
     }
 
@@ -60,6 +63,13 @@ impl Initiator {
         }
     }
 
+    fn during(&self) -> During {
+        match self.tickets {
+            Tickets::Keytab { .. } => During::Keytab,
+            Tickets::DefaultCache | Tickets::Cache(_) => During::Tickets,
+        }
+    }
+
     fn credential(&self, doing: &str) -> Result<Credential, Error> {
         let mut name = None;
         let store = match &self.tickets {
@@ -68,25 +78,23 @@ impl Initiator {
             Tickets::Keytab { principal, keytab } => {
                 let principal = principal.to_string();
                 let imported = Name::import(self.library, &principal, NameKind::Principal);
-                name = Some(imported.map_err(|status| Error::kerberos(doing, status))?);
+                name = Some(imported.map_err(failed(During::Keytab, doing))?);
                 let cache = [format!("MEMORY:levada {principal} ").as_bytes(), &file(keytab)].concat();
                 vec![setting(doing, "client_keytab", file(keytab))?, setting(doing, "ccache", cache)?]
             }
         };
-        Credential::acquire(self.library, name.as_ref(), Usage::Initiate, &store)
-            .map_err(|status| Error::kerberos(doing, status))
+        Credential::acquire(self.library, name.as_ref(), Usage::Initiate, &store).map_err(failed(self.during(), doing))
     }
 
-    /// One connection's exchange with `service/host`, which may agree on one of `qops`, the best first. With a realm the
-    /// name is taken as it is; without one the library looks up the realm, and the host's name where krb5.conf says so.
-    pub fn begin(&self, service: &str, host: &str, realm: Option<&str>, qops: &[Qop]) -> Result<Initiating, Error> {
-        let (target, kind) = match realm {
+    /// One connection's exchange with `service/host`, which may agree on one of `qops`, the best first.
+    pub fn begin(&self, service: &str, host: &str, qops: &[Qop]) -> Result<Initiating, Error> {
+        let (target, kind) = match &self.realm {
             Some(realm) => (format!("{service}/{host}@{realm}"), NameKind::Principal),
             None => (format!("{service}@{host}"), NameKind::HostBased),
         };
         let doing = format!("Kerberos login to {target}");
         let credential = self.credential(&self.doing())?;
-        let target = Name::import(self.library, &target, kind).map_err(|status| Error::kerberos(&doing, status))?;
+        let target = Name::import(self.library, &target, kind).map_err(failed(During::Exchange, &doing))?;
         let context = Context::new(self.library);
         Ok(Initiating { credential, target, qops: qops.to_vec(), doing, state: State::Proving { context } })
     }
@@ -111,11 +119,7 @@ enum State {
     Proven {
         context: Context,
     },
-    Agreed {
-        context: Context,
-        qop: Qop,
-        message_len_max: u32,
-    },
+    Agreed(Agreed),
     Over,
 }
 
@@ -126,9 +130,8 @@ impl Initiating {
         let token = token.map(|token| bounded(doing, token)).transpose()?;
         match std::mem::replace(&mut self.state, State::Over) {
             State::Proving { mut context } => {
-                let step = context
-                    .init(&self.credential, &self.target, token)
-                    .map_err(|status| Error::kerberos(doing, status))?;
+                let step =
+                    context.init(&self.credential, &self.target, token).map_err(failed(During::Exchange, doing))?;
                 if !step.is_complete {
                     self.state = State::Proving { context };
                     return Ok(ClientGss::Continue(Some(step.token)));
@@ -142,26 +145,24 @@ impl Initiating {
             }
             State::Proven { mut context } => {
                 let mut said = Vec::new();
-                context
-                    .unwrap(token.unwrap_or_default(), &mut said)
-                    .map_err(|status| Error::kerberos(doing, status))?;
+                context.unwrap(token.unwrap_or_default(), &mut said).map_err(failed(During::Message, doing))?;
                 let offer = GssLayerOffer::parse(&said).map_err(|error| Error::exchange(doing, error))?;
                 let choice = offer.choose(&self.qops).map_err(|error| Error::exchange(doing, error))?;
                 let mut sealed = Vec::new();
-                context.wrap(false, &choice.encode(), &mut sealed).map_err(|status| Error::kerberos(doing, status))?;
+                context.wrap(false, &choice.encode(), &mut sealed).map_err(failed(During::Exchange, doing))?;
                 let qop = choice.qop;
-                self.state = State::Agreed { context, qop, message_len_max: offer.message_len_max };
+                self.state = State::Agreed(Agreed::new(context, qop, offer.message_len_max, doing)?);
                 Ok(ClientGss::Complete { token: Some(sealed), qop })
             }
-            State::Agreed { .. } | State::Over => Err(Error::exchange(doing, Reason::Over)),
+            State::Agreed(_) | State::Over => Err(Error::exchange(doing, Reason::Over)),
         }
     }
 
-    /// What seals the connection from now on; `None` where authentication alone was agreed on.
-    pub fn into_sealer(self) -> Result<Option<Sealer>, Error> {
+    /// What seals the connection from now on; `None` where authentication alone was agreed on, or nothing yet.
+    pub fn into_sealer(self) -> Option<Sealer> {
         match self.state {
-            State::Agreed { context, qop, message_len_max } => Sealer::new(context, qop, message_len_max, self.doing),
-            _ => Err(Error::exchange(self.doing, Reason::Over)),
+            State::Agreed(agreed) => agreed.sealer(),
+            _ => None,
         }
     }
 }

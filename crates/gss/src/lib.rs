@@ -31,9 +31,11 @@ pub use initiator::{Initiating, Initiator, Login, Tickets};
 pub use sealer::Sealer;
 pub use trouble::Trouble;
 
+use error::failed;
 use security::kerberos_name::NAME_LEN_MAX;
 use std::ffi::CString;
 use std::path::Path;
+use trouble::During;
 
 /// Longest token of a peer. Active Directory puts a user's groups into tickets and ends them at 64 KiB; twice that.
 pub const TOKEN_LEN_MAX: usize = 128 << 10;
@@ -58,7 +60,7 @@ fn file(path: &Path) -> Vec<u8> {
 
 /// A name as text. Whoever makes a user of it parses it first.
 fn text_of(doing: &str, name: &c::Name) -> Result<String, Error> {
-    let bytes = name.display().map_err(|status| Error::kerberos(doing, status))?;
+    let bytes = name.display().map_err(failed(During::Exchange, doing))?;
     if bytes.len() > NAME_LEN_MAX {
         return Err(Error::exchange(doing, Reason::Name));
     }

@@ -1,9 +1,47 @@
 //! What seals a connection after the exchange.
 
 use crate::c::Context;
-use crate::error::{Error, Reason};
+use crate::error::{Error, Reason, failed};
+use crate::trouble::During;
 use security::sasl::digest::Qop;
 use security::sasl::rpc::Protector;
+
+/// A context whose ends have agreed on what follows.
+#[derive(Debug)]
+pub(crate) enum Agreed {
+    /// Nothing is sealed.
+    Plain(Context),
+    Sealed(Sealer),
+}
+
+impl Agreed {
+    /// `sealed_len_max`: how much the peer takes at once.
+    pub(crate) fn new(mut context: Context, qop: Qop, sealed_len_max: u32, doing: &str) -> Result<Self, Error> {
+        if qop == Qop::Auth {
+            return Ok(Self::Plain(context));
+        }
+        let is_private = qop == Qop::Privacy;
+        let piece_len_max =
+            context.message_len_max(is_private, sealed_len_max).map_err(failed(During::Message, doing))?;
+        if piece_len_max == 0 {
+            return Err(Error::exchange(doing, Reason::TooSmall { len: sealed_len_max }));
+        }
+        Ok(Self::Sealed(Sealer { context, is_private, piece_len_max, doing: doing.to_owned() }))
+    }
+
+    /// Of the ticket. 0 if it has ended.
+    pub(crate) fn seconds_left(&mut self) -> u32 {
+        let (Self::Plain(context) | Self::Sealed(Sealer { context, .. })) = self;
+        context.seconds_left().unwrap_or(0)
+    }
+
+    pub(crate) fn sealer(self) -> Option<Sealer> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Sealed(sealer) => Some(sealer),
+        }
+    }
+}
 
 /// Seals and opens the messages of one connection. Both directions are in it, so whoever has two threads for them puts
 /// it behind a lock. It works beyond the end of the ticket, as Hadoop's connections do.
@@ -16,24 +54,6 @@ pub struct Sealer {
 }
 
 impl Sealer {
-    pub(crate) fn new(
-        mut context: Context,
-        qop: Qop,
-        sealed_len_max: u32,
-        doing: String,
-    ) -> Result<Option<Self>, Error> {
-        if qop == Qop::Auth {
-            return Ok(None);
-        }
-        let is_private = qop == Qop::Privacy;
-        let piece_len_max =
-            context.message_len_max(is_private, sealed_len_max).map_err(|status| Error::kerberos(&doing, status))?;
-        if piece_len_max == 0 {
-            return Err(Error::exchange(doing, Reason::TooSmall { len: sealed_len_max }));
-        }
-        Ok(Some(Self { context, is_private, piece_len_max, doing }))
-    }
-
     /// The longest piece whose sealed form the peer has said that it takes at once.
     pub fn piece_len_max(&self) -> usize {
         self.piece_len_max as usize
@@ -41,13 +61,13 @@ impl Sealer {
 
     /// Appends the sealed form of a piece.
     pub fn wrap(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
-        self.context.wrap(self.is_private, piece, out).map_err(|status| Error::kerberos(&self.doing, status))
+        self.context.wrap(self.is_private, piece, out).map_err(failed(During::Message, &self.doing))
     }
 
     /// Appends the piece that `sealed` is. One that comes twice, late or early is refused.
     pub fn unwrap(&mut self, sealed: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         let len = out.len();
-        let was_encrypted = self.context.unwrap(sealed, out).map_err(|status| Error::kerberos(&self.doing, status))?;
+        let was_encrypted = self.context.unwrap(sealed, out).map_err(failed(During::Message, &self.doing))?;
         if self.is_private && !was_encrypted {
             out.truncate(len);
             return Err(Error::exchange(&self.doing, Reason::NotEncrypted));

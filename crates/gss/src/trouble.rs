@@ -61,6 +61,22 @@ codes! {
     KRB5_NOPERM_ETYPE = -1_765_328_148;
 }
 
+/// The library passes on what the system said. Linux has numbers up to 133.
+const ERRNO_MAX: i32 = 133;
+
+/// What was being done. The same error calls for something else by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum During {
+    /// A keytab is opened, or used to log in.
+    Keytab,
+    /// Tickets are looked up.
+    Tickets,
+    /// A peer proves itself.
+    Exchange,
+    /// A sealed message is made or opened.
+    Message,
+}
+
 /// What is wrong. Two differ only if something else has to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Trouble {
@@ -69,7 +85,7 @@ pub enum Trouble {
     TicketNotYetValid,
     /// The same proof came before.
     Replay,
-    /// The keytab lacks the key by which the ticket was sealed, or has another one under its number.
+    /// The keytab and the KDC do not have the same key.
     StaleKey,
     /// The keytab has no key of this principal, or cannot be read.
     Keytab,
@@ -77,7 +93,7 @@ pub enum Trouble {
     WrongService,
     UnknownServer,
     UnknownClient,
-    /// The client's account is locked, or its password has expired or is wrong.
+    /// The client's account is locked, or its password has expired.
     Account,
     /// There is no ticket to begin with.
     NoTicket,
@@ -87,15 +103,25 @@ pub enum Trouble {
     /// krb5.conf.
     Configuration,
     Encryption,
-    /// The system could not keep its list of proofs.
-    ReplayCache,
+    /// The system refused a file, as that of the replay cache.
+    System,
     /// What came is no token, or was changed on its way.
     Malformed,
     Other,
 }
 
 impl Trouble {
-    pub(crate) fn of(status: &Status) -> Self {
+    pub(crate) fn of(during: During, status: &Status) -> Self {
+        match (during, Self::of_status(status)) {
+            // The library did look for tickets, and found no key to get some.
+            (During::Keytab, Self::NoTicket) => Self::Keytab,
+            // The key is the context's own.
+            (During::Message, Self::StaleKey) => Self::Malformed,
+            (_, trouble) => trouble,
+        }
+    }
+
+    fn of_status(status: &Status) -> Self {
         use code::*;
         #[expect(clippy::cast_possible_wrap, reason = "Kerberos' codes are signed, and C carries them as unsigned")]
         let minor = status.minor as i32;
@@ -104,16 +130,18 @@ impl Trouble {
             KRB5KRB_AP_ERR_TKT_EXPIRED => Self::TicketExpired,
             KRB5KRB_AP_ERR_TKT_NYV | KRB5KDC_ERR_NEVER_VALID => Self::TicketNotYetValid,
             KRB5KRB_AP_ERR_REPEAT => Self::Replay,
-            KRB5KRB_AP_ERR_BADKEYVER | KRB5KRB_AP_ERR_BAD_INTEGRITY | KRB5_KT_KVNONOTFOUND | KRB5KRB_AP_ERR_NOKEY => {
-                Self::StaleKey
+            KRB5KRB_AP_ERR_BADKEYVER
+            | KRB5KRB_AP_ERR_BAD_INTEGRITY
+            | KRB5_KT_KVNONOTFOUND
+            | KRB5KDC_ERR_PREAUTH_FAILED
+            | KRB5_PREAUTH_FAILED => Self::StaleKey,
+            KRB5KRB_AP_ERR_NOKEY | KRB5_KT_NOTFOUND | KRB5_KT_IOERR | KRB5_KEYTAB_BADVNO | KRB5_KT_FORMAT => {
+                Self::Keytab
             }
-            KRB5_KT_NOTFOUND | KRB5_KT_IOERR | KRB5_KEYTAB_BADVNO | KRB5_KT_FORMAT => Self::Keytab,
             KRB5KRB_AP_ERR_NOT_US | KRB5KRB_AP_WRONG_PRINC | KRB5KRB_AP_ERR_BADMATCH => Self::WrongService,
             KRB5KDC_ERR_S_PRINCIPAL_UNKNOWN => Self::UnknownServer,
             KRB5KDC_ERR_C_PRINCIPAL_UNKNOWN => Self::UnknownClient,
-            KRB5KDC_ERR_CLIENT_REVOKED | KRB5KDC_ERR_KEY_EXP | KRB5KDC_ERR_PREAUTH_FAILED | KRB5_PREAUTH_FAILED => {
-                Self::Account
-            }
+            KRB5KDC_ERR_CLIENT_REVOKED | KRB5KDC_ERR_KEY_EXP => Self::Account,
             KRB5_FCC_NOFILE | KRB5_CC_NOTFOUND | KRB5_NO_TKT_SUPPLIED | KRB5_FCC_PERM | KRB5_CC_FORMAT => {
                 Self::NoTicket
             }
@@ -124,7 +152,7 @@ impl Trouble {
             | KRB5_ERR_HOST_REALM_UNKNOWN => Self::CrossRealm,
             KRB5_CONFIG_CANTOPEN | KRB5_CONFIG_BADFORMAT | KRB5_CONFIG_NODEFREALM => Self::Configuration,
             KRB5KDC_ERR_ETYPE_NOSUPP | KRB5_NOPERM_ETYPE => Self::Encryption,
-            KRB5_RC_IO..=KRB5_RC_IO_UNKNOWN => Self::ReplayCache,
+            1..=ERRNO_MAX | KRB5_RC_IO..=KRB5_RC_IO_UNKNOWN => Self::System,
             KRB5KRB_AP_ERR_MODIFIED | KRB5KRB_AP_ERR_MSG_TYPE | KRB5KRB_AP_ERR_MUT_FAIL => Self::Malformed,
             _ => Self::of_major(status.major),
         }
@@ -154,13 +182,13 @@ impl Trouble {
             Self::WrongService => "Wrong principal in request",
             Self::UnknownServer => "Server not found in Kerberos database",
             Self::UnknownClient => "Client not found in Kerberos database",
-            Self::Account => "Pre-authentication failed, or the client's credentials have been revoked",
+            Self::Account => "Client's credentials have been revoked",
             Self::NoTicket => "No valid credentials provided",
             Self::KdcUnreachable => "Cannot contact any KDC for the realm",
             Self::CrossRealm => "Fail to create credential: no cross-realm trust",
             Self::Configuration => "Cannot find the default realm",
             Self::Encryption => "KDC has no support for encryption type",
-            Self::ReplayCache => "Replay cache I/O operation failed",
+            Self::System => "Input/output error",
             Self::Malformed => "Defective token",
             Self::Other => "Failure unspecified at GSS-API level",
         }
@@ -184,10 +212,13 @@ impl Trouble {
             Self::Keytab => "look with `klist -kte KEYTAB` for the principal, and whether this user may read the file",
             Self::WrongService => "compare the principal that clients are configured with and the server's own",
             Self::UnknownServer => {
-                "add the principal to the KDC (kadmin: addprinc -randkey), or correct the name the client asks for"
+                "add the principal to the KDC (kadmin: addprinc -randkey), or correct the name the client asks for; if it \
+                 is krbtgt, the realms do not trust each other"
             }
             Self::UnknownClient => "add the principal to the KDC, or correct its name",
-            Self::Account => "check password, keytab and the state of the account on the KDC",
+            Self::Account => {
+                "look at the account on the KDC (kadmin: getprinc): it is locked, or its password has expired"
+            }
             Self::NoTicket => "get a ticket with kinit, or name a keytab",
             Self::KdcUnreachable => "check the realm's `kdc` in krb5.conf, DNS, and the way to port 88",
             Self::CrossRealm => {
@@ -195,7 +226,7 @@ impl Trouble {
             }
             Self::Configuration => "check krb5.conf, and where KRB5_CONFIG points to",
             Self::Encryption => "check the encryption types of krb5.conf, the keytab and the KDC's principal",
-            Self::ReplayCache => "check that the replay cache's file can be written by this user",
+            Self::System => "check that this user may read and write the file",
             Self::Malformed => "something on the way changed or repeated it, or it is no Kerberos",
             Self::Other => "KRB5_TRACE=/dev/stderr shows what the library does",
         }

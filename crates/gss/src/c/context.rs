@@ -168,10 +168,12 @@ impl Context {
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(crate) fn unwrap(&mut self, sealed: &[u8], out: &mut Vec<u8>) -> Result<bool, Status> {
         let (mut minor, mut was_encrypted, mut output) = (0, 0, Output::new(self.library));
-        let mut sealed = BufferDesc::of(sealed);
+        // MIT's library verifies in place: it moves the parts of the message about in the buffer that it is given.
+        let mut scratch = sealed.to_vec();
+        let mut sealed = BufferDesc::scratch(&mut scratch);
         let message = output.fill();
-        // SAFETY: the context is the library's own, or null, which it refuses; the message is only read. The quality is
-        // not asked for.
+        // SAFETY: the context is the library's own, or null, which it refuses; what it writes to is a copy, whose length
+        // it keeps to. The quality is not asked for.
         let major = unsafe {
             (self.library.0.gss_unwrap)(
                 &raw mut minor,

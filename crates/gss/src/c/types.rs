@@ -70,9 +70,15 @@ impl OidDesc {
 impl BufferDesc {
     pub(super) const EMPTY: Self = Self { length: 0, value: ptr::null_mut() };
 
-    /// For the library to read, for as long as `bytes` are borrowed. It never writes through an input buffer.
+    /// For the library to read, for as long as `bytes` are borrowed. It does not write through an input buffer, except
+    /// for `gss_unwrap`.
     pub(super) fn of(bytes: &[u8]) -> Self {
         Self { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
+    }
+
+    /// For the library to read and to write.
+    pub(super) fn scratch(bytes: &mut [u8]) -> Self {
+        Self { length: bytes.len(), value: bytes.as_mut_ptr().cast() }
     }
 }
 

@@ -1,10 +1,9 @@
 //! Clients that send what no client sends.
 
-use crate::support::{first_token, login, story, to_localhost, trouble};
-use gss::{Acceptor, Error, TOKEN_LEN_MAX, Trouble};
+use crate::support::{first_token, login, principal, story, to_localhost, trouble};
+use gss::{Acceptor, AcceptorSettings, Error, TOKEN_LEN_MAX, Trouble};
 use security::sasl::digest::Qop;
 use security::sasl::rpc::{ClientGss, GssOutcome};
-use std::sync::Arc;
 
 /// A small generator, so that a failure comes again. Its seed is in the message of each failure.
 struct Dice(u64);
@@ -34,9 +33,11 @@ impl Dice {
     }
 }
 
-fn sent(server: &Arc<Acceptor>, token: &[u8]) -> Result<GssOutcome, Error> {
+fn sent(server: &Acceptor, token: &[u8]) -> Result<GssOutcome, Error> {
     let mut accepting = server.begin(&Qop::ALL);
+    let before = token.to_vec();
     let outcome = accepting.step(token);
+    assert!(before == token, "what is only lent stays as it is");
     if outcome.is_err() {
         assert!(accepting.step(token).is_err(), "after an error all is one");
     }
@@ -121,7 +122,11 @@ fn the_last_words_are_looked_at() {
                 let changed = if step == at { dice.changed(&said) } else { said.clone() };
                 match accepting.step(&changed) {
                     Ok(GssOutcome::Continue(token)) => heard = Some(token),
-                    Ok(GssOutcome::Done { .. }) => assert_eq!(changed, said, "round {round}"),
+                    // How its parts are turned is not protected, what they say is.
+                    Ok(GssOutcome::Done { name, qop, acting_as, .. }) => {
+                        let done = (name.as_str(), qop, acting_as.as_str());
+                        assert_eq!(done, ("ada@EXAMPLE.COM", Qop::Privacy, ""), "round {round}");
+                    }
                     Err(_) => break,
                 }
             }
@@ -136,5 +141,28 @@ fn a_proof_counts_once() {
         let token = first_token(&client);
         assert!(sent(&server, &token).is_ok());
         assert_eq!(trouble(sent(&server, &token)), Trouble::Replay);
+    });
+}
+
+/// Where the list of proofs cannot be kept, nobody is let in.
+#[test]
+fn a_list_of_proofs_can_be_kept_elsewhere() {
+    story(|kdc| {
+        let (client, keytab) = (kdc.client(), kdc.known("nn.keytab", &["nn/localhost"]));
+        let keeping = |place: &str| {
+            let settings = AcceptorSettings {
+                principal: principal("nn/localhost@EXAMPLE.COM"),
+                keytab: keytab.clone(),
+                replay_cache: Some(kdc.path(place)),
+            };
+            Acceptor::open(&settings).unwrap()
+        };
+        let (one, other) = (keeping("one"), keeping("other"));
+        let token = first_token(&client);
+        assert!(sent(&one, &token).is_ok());
+        assert_eq!(trouble(sent(&one, &token)), Trouble::Replay);
+        assert!(kdc.path("one").exists() && sent(&other, &token).is_ok(), "another list");
+        let nowhere = keeping("no/such/folder/list");
+        assert_eq!(trouble(sent(&nowhere, &first_token(&client))), Trouble::System);
     });
 }

@@ -61,6 +61,6 @@ fn a_client_whose_key_was_changed_cannot_log_in() {
     story(|kdc| {
         let keytab = kdc.known("ada.keytab", &["ada"]);
         kdc.rotate("ada");
-        assert_eq!(trouble(initiator(by_keytab("ada", &keytab)).login()), Trouble::Account);
+        assert_eq!(trouble(initiator(by_keytab("ada", &keytab)).login()), Trouble::StaleKey);
     });
 }

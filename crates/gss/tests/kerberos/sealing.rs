@@ -7,9 +7,12 @@ use security::sasl::digest::Qop;
 /// The sealed form of a piece, and the piece that it is.
 fn carried(from: &mut gss::Sealer, to: &mut gss::Sealer, piece: &[u8]) -> Vec<u8> {
     let (mut sealed, mut opened) = (Vec::new(), Vec::new());
-    from.wrap(piece, &mut sealed).unwrap();
-    to.unwrap(&sealed, &mut opened).unwrap();
-    assert_eq!(opened, piece);
+    let given = piece.to_vec();
+    from.wrap(&given, &mut sealed).unwrap();
+    let came = sealed.clone();
+    to.unwrap(&came, &mut opened).unwrap();
+    // MIT's library opens a message in place.
+    assert!(opened == piece && given == piece && came == sealed, "what is only lent stays as it is");
     sealed
 }
 
@@ -39,8 +42,8 @@ fn nothing_is_sealed_where_authentication_is_enough() {
         let (server, client) = (kdc.server(), kdc.client());
         let (mut accepting, mut initiating) = (server.begin(&[Qop::Auth]), to_localhost(&client).unwrap());
         exchange(&mut initiating, &mut accepting).unwrap();
-        assert!(accepting.into_sealer().unwrap().is_none() && initiating.into_sealer().unwrap().is_none());
-        assert!(server.begin(&[Qop::Auth]).into_sealer().is_err(), "before anything was agreed on");
+        assert!(accepting.into_sealer().is_none() && initiating.into_sealer().is_none());
+        assert!(server.begin(&[Qop::Auth]).into_sealer().is_none(), "before anything was agreed on");
     });
 }
 

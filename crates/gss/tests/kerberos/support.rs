@@ -6,7 +6,6 @@ use security::sasl::digest::Qop;
 use security::sasl::rpc::{ClientGss, GssOutcome};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 
 /// The realms of each KDC. The first one is the default.
 const REALMS: [&str; 2] = ["EXAMPLE.COM", "OTHER.COM"];
@@ -74,6 +73,11 @@ impl Kdc {
         self.call(&["remove", name]);
     }
 
+    /// The KDC ends.
+    pub(crate) fn kill(&self) {
+        self.call(&["kill"]);
+    }
+
     /// Trust in one direction: users of the first realm come to servers of the second.
     pub(crate) fn trust(&self) {
         self.call(&["trust", REALMS[0], REALMS[1]]);
@@ -104,7 +108,7 @@ impl Kdc {
     }
 
     /// `nn/localhost` by a keytab of its own.
-    pub(crate) fn server(&self) -> Arc<Acceptor> {
+    pub(crate) fn server(&self) -> Acceptor {
         acceptor("nn/localhost@EXAMPLE.COM", &self.known("nn.keytab", &["nn/localhost"])).expect("a keytab")
     }
 
@@ -118,7 +122,7 @@ pub(crate) fn principal(name: &str) -> KerberosName {
     KerberosName::parse(name).expect("a name")
 }
 
-pub(crate) fn acceptor(name: &str, keytab: &Path) -> Result<Arc<Acceptor>, Error> {
+pub(crate) fn acceptor(name: &str, keytab: &Path) -> Result<Acceptor, Error> {
     Acceptor::open(&AcceptorSettings { principal: principal(name), keytab: keytab.to_owned(), replay_cache: None })
 }
 
@@ -127,12 +131,12 @@ pub(crate) fn by_keytab(name: &str, keytab: &Path) -> Tickets {
 }
 
 pub(crate) fn initiator(tickets: Tickets) -> Initiator {
-    Initiator::new(tickets).expect("the library")
+    Initiator::new(tickets, None).expect("the library")
 }
 
 /// A login to `nn/localhost` that offers and accepts everything.
 pub(crate) fn to_localhost(client: &Initiator) -> Result<Initiating, Error> {
-    client.begin("nn", "localhost", None, &[Qop::Privacy, Qop::Integrity, Qop::Auth])
+    client.begin("nn", "localhost", &[Qop::Privacy, Qop::Integrity, Qop::Auth])
 }
 
 /// Who logged in, and how what follows is protected.
@@ -151,17 +155,16 @@ pub(crate) fn exchange(client: &mut Initiating, server: &mut Accepting) -> Resul
 }
 
 /// The name of a client that is let in.
-pub(crate) fn login(client: &Initiator, server: &Arc<Acceptor>) -> Result<String, Error> {
+pub(crate) fn login(client: &Initiator, server: &Acceptor) -> Result<String, Error> {
     let mut server = server.begin(&Qop::ALL);
     exchange(&mut to_localhost(client)?, &mut server).map(|(name, _)| name)
 }
 
 /// Both ends' sealers.
-pub(crate) fn sealers(client: &Initiator, server: &Arc<Acceptor>, qop: Qop) -> (Sealer, Sealer) {
+pub(crate) fn sealers(client: &Initiator, server: &Acceptor, qop: Qop) -> (Sealer, Sealer) {
     let (mut server, mut client) = (server.begin(&[qop]), to_localhost(client).expect("tickets"));
     assert_eq!(exchange(&mut client, &mut server).expect("a login").1, qop);
-    let sealer = |made: Result<Option<Sealer>, Error>| made.expect("an agreement").expect("a layer");
-    (sealer(client.into_sealer()), sealer(server.into_sealer()))
+    (client.into_sealer().expect("a layer"), server.into_sealer().expect("a layer"))
 }
 
 /// The first token of a login.
