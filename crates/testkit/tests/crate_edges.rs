@@ -23,7 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("container", &["types", "io", "metrics", "kv"]),
     ("disks", &["types", "io", "container"]),
     ("raft", &["types", "io", "metrics", "kv"]),
-    ("rpc", &["types", "io", "hdfs"]),
+    ("rpc", &["types", "io", "hdfs", "security"]),
     // ring 3: services
     ("metad", &["types", "wire", "hdfs", "namespace", "blocks", "lead", "io", "metrics", "host", "kv", "raft", "rpc"]),
     ("datad", &["types", "wire", "hdfs", "xfer", "datanode", "io", "metrics", "host", "container", "disks", "rpc"]),
