@@ -5,11 +5,13 @@ use crate::error::{Error, Reason, failed};
 use crate::sealer::{Agreed, Sealer};
 use crate::trouble::During;
 use crate::{bounded, file, setting, text_of};
+use io::LogLimit;
 use security::kerberos_name::KerberosName;
 use security::sasl::digest::Qop;
-use security::sasl::rpc::{GssLayerOffer, GssOutcome};
+use security::sasl::rpc::{self, GssLayerOffer, GssOutcome, KerberosOffer, Protector};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct AcceptorSettings {
@@ -60,7 +62,8 @@ impl Acceptor {
     }
 }
 
-/// A client's exchange, as RFC 4752 has it.
+/// A client's exchange, as RFC 4752 has it, and then what seals its connection. Both directions are in it, so whoever has
+/// two threads for them puts it behind a lock.
 ///
 /// ```text
 /// client ── ticket and proof ─────────────▶         Proving
@@ -138,11 +141,57 @@ impl Accepting {
         }
     }
 
-    /// What seals the connection from now on; `None` where authentication alone was agreed on, or nothing yet.
-    pub fn into_sealer(self) -> Option<Sealer> {
-        match self.state {
+    fn sealer(&mut self) -> Result<&mut Sealer, Error> {
+        let sealer = match &mut self.state {
             State::Agreed(agreed) => agreed.sealer(),
             _ => None,
-        }
+        };
+        sealer.ok_or_else(|| Error::exchange(&self.key.doing, Reason::Unsealed))
+    }
+
+    /// The longest piece whose sealed form the peer has said that it takes at once.
+    pub fn piece_len_max(&mut self) -> Result<usize, Error> {
+        self.sealer().map(|sealer| sealer.piece_len_max())
+    }
+
+    /// Appends the sealed form of a piece.
+    pub fn wrap(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        self.sealer()?.wrap(piece, out)
+    }
+
+    /// Appends the piece that `sealed` is. One that comes twice, late or early is refused.
+    pub fn unwrap(&mut self, sealed: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        self.sealer()?.unwrap(sealed, out)
+    }
+}
+
+impl Protector for Accepting {
+    fn wrap(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        Self::wrap(self, piece, out).map_err(|error| error.to_string())
+    }
+
+    fn unwrap(&mut self, sealed: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        Self::unwrap(self, sealed, out).map_err(|error| error.to_string())
+    }
+}
+
+impl rpc::Acceptor for Acceptor {
+    fn begin(&self, offer: &KerberosOffer) -> Result<Box<dyn rpc::Accepting>, String> {
+        Ok(Box::new(Self::begin(self, &offer.qops)))
+    }
+}
+
+/// Failures, which strangers can cause as often as they like.
+static REFUSED: LogLimit = LogLimit::new(Duration::from_secs(1));
+
+impl rpc::Accepting for Accepting {
+    /// A failure is told by its kind; all else of it is for the log.
+    fn step(&mut self, token: &[u8]) -> Result<GssOutcome, String> {
+        Self::step(self, token).map_err(|error| {
+            if let Some(passed_over) = REFUSED.due() {
+                tracing::warn!(%error, passed_over, "Kerberos login failed");
+            }
+            error.told()
+        })
     }
 }

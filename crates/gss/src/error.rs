@@ -29,6 +29,8 @@ pub enum Reason {
     Surplus,
     #[error("the exchange is over")]
     Over,
+    #[error("nothing was agreed on that seals messages")]
+    Unsealed,
     #[error("the server did not prove itself")]
     NotMutual,
     #[error("the name of the peer is not UTF-8, or too long")]
@@ -57,9 +59,9 @@ impl Error {
     /// What a peer may hear that has not proven anything: the kind, without names, paths and versions.
     pub fn told(&self) -> String {
         match self {
-            Self::Load(_) => format!("GSS initiate failed: {}", Trouble::Other.text()),
-            Self::Kerberos { trouble, .. } => format!("GSS initiate failed: {}", trouble.text()),
-            Self::Exchange { reason, .. } => format!("GSS initiate failed: {reason}"),
+            Self::Load(_) => Trouble::Other.text().to_owned(),
+            Self::Kerberos { trouble, .. } => trouble.text().to_owned(),
+            Self::Exchange { reason, .. } => reason.to_string(),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::trouble::During;
 use crate::{bounded, file, setting, text_of};
 use security::kerberos_name::KerberosName;
 use security::sasl::digest::Qop;
-use security::sasl::rpc::{ClientGss, GssLayerOffer};
+use security::sasl::rpc::{self, ClientGss, GssLayerOffer, Protector};
 use std::path::PathBuf;
 
 /// Where a client's tickets come from.
@@ -158,11 +158,51 @@ impl Initiating {
         }
     }
 
-    /// What seals the connection from now on; `None` where authentication alone was agreed on, or nothing yet.
-    pub fn into_sealer(self) -> Option<Sealer> {
-        match self.state {
+    fn sealer(&mut self) -> Result<&mut Sealer, Error> {
+        let sealer = match &mut self.state {
             State::Agreed(agreed) => agreed.sealer(),
             _ => None,
+        };
+        sealer.ok_or_else(|| Error::exchange(&self.doing, Reason::Unsealed))
+    }
+
+    /// The longest piece whose sealed form the peer has said that it takes at once.
+    pub fn piece_len_max(&mut self) -> Result<usize, Error> {
+        self.sealer().map(|sealer| sealer.piece_len_max())
+    }
+
+    /// Appends the sealed form of a piece.
+    pub fn wrap(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        self.sealer()?.wrap(piece, out)
+    }
+
+    /// Appends the piece that `sealed` is. One that comes twice, late or early is refused.
+    pub fn unwrap(&mut self, sealed: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        self.sealer()?.unwrap(sealed, out)
+    }
+}
+
+impl Protector for Initiating {
+    fn wrap(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        Self::wrap(self, piece, out).map_err(|error| error.to_string())
+    }
+
+    fn unwrap(&mut self, sealed: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        Self::unwrap(self, sealed, out).map_err(|error| error.to_string())
+    }
+}
+
+impl rpc::Initiator for Initiator {
+    fn begin(&self, (service, host): &(String, String), qops: &[Qop]) -> Result<Box<dyn rpc::Initiating>, String> {
+        match Self::begin(self, service, host, qops) {
+            Ok(initiating) => Ok(Box::new(initiating)),
+            Err(error) => Err(error.to_string()),
         }
+    }
+}
+
+impl rpc::Initiating for Initiating {
+    fn step(&mut self, token: Option<&[u8]>) -> Result<ClientGss, String> {
+        Self::step(self, token).map_err(|error| error.to_string())
     }
 }

@@ -1,13 +1,13 @@
 //! Kerberos: the system's GSSAPI library, loaded when it is first needed, and SASL's GSSAPI mechanism (RFC 4752) by it.
 //!
 //! ```text
-//! Acceptor   ── begin ──▶ Accepting  ── step: token in, GssOutcome out ──▶ into_sealer ──▶ Sealer
-//! (a keytab)                                                                               (a Protector)
-//! Initiator  ── begin ──▶ Initiating ── step: token in, ClientGss out  ──▶ into_sealer ──▶ Sealer
+//! Acceptor  ── begin ──▶ Accepting  ── step: token in, GssOutcome out ──▶ wrap, unwrap
+//! (a keytab)
+//! Initiator ── begin ──▶ Initiating ── step: token in, ClientGss out  ──▶ wrap, unwrap
 //! (tickets)
 //! ```
 //!
-//! What goes in and out fits the machines of [`security::sasl::rpc`], which know the messages around it.
+//! They are what [`security::sasl::rpc`] asks for under the same names; its machines know the messages around them.
 //!
 //! Promise: a program that does not use Kerberos needs no library; one that does and has none is told which package it
 //! lacks. The process' environment is never changed: keytabs and caches are named in each call. A peer's bytes are
@@ -28,7 +28,6 @@ pub use acceptor::{Accepting, Acceptor, AcceptorSettings};
 pub use c::{LoadError, Status};
 pub use error::{Error, Reason};
 pub use initiator::{Initiating, Initiator, Login, Tickets};
-pub use sealer::Sealer;
 pub use trouble::Trouble;
 
 use error::failed;

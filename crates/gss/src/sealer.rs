@@ -4,7 +4,6 @@ use crate::c::Context;
 use crate::error::{Error, Reason, failed};
 use crate::trouble::During;
 use security::sasl::digest::Qop;
-use security::sasl::rpc::Protector;
 
 /// A context whose ends have agreed on what follows.
 #[derive(Debug)]
@@ -35,7 +34,7 @@ impl Agreed {
         context.seconds_left().unwrap_or(0)
     }
 
-    pub(crate) fn sealer(self) -> Option<Sealer> {
+    pub(crate) fn sealer(&mut self) -> Option<&mut Sealer> {
         match self {
             Self::Plain(_) => None,
             Self::Sealed(sealer) => Some(sealer),
@@ -43,10 +42,9 @@ impl Agreed {
     }
 }
 
-/// Seals and opens the messages of one connection. Both directions are in it, so whoever has two threads for them puts
-/// it behind a lock. It works beyond the end of the ticket, as Hadoop's connections do.
+/// Seals and opens the messages of one connection. It works beyond the end of the ticket, as Hadoop's connections do.
 #[derive(Debug)]
-pub struct Sealer {
+pub(crate) struct Sealer {
     context: Context,
     is_private: bool,
     piece_len_max: u32,
@@ -55,17 +53,17 @@ pub struct Sealer {
 
 impl Sealer {
     /// The longest piece whose sealed form the peer has said that it takes at once.
-    pub fn piece_len_max(&self) -> usize {
+    pub(crate) fn piece_len_max(&self) -> usize {
         self.piece_len_max as usize
     }
 
     /// Appends the sealed form of a piece.
-    pub fn wrap(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    pub(crate) fn wrap(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         self.context.wrap(self.is_private, piece, out).map_err(failed(During::Message, &self.doing))
     }
 
     /// Appends the piece that `sealed` is. One that comes twice, late or early is refused.
-    pub fn unwrap(&mut self, sealed: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+    pub(crate) fn unwrap(&mut self, sealed: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         let len = out.len();
         let was_encrypted = self.context.unwrap(sealed, out).map_err(failed(During::Message, &self.doing))?;
         if self.is_private && !was_encrypted {
@@ -73,15 +71,5 @@ impl Sealer {
             return Err(Error::exchange(&self.doing, Reason::NotEncrypted));
         }
         Ok(())
-    }
-}
-
-impl Protector for Sealer {
-    fn wrap(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-        Self::wrap(self, piece, out).map_err(|error| error.to_string())
-    }
-
-    fn unwrap(&mut self, sealed: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-        Self::unwrap(self, sealed, out).map_err(|error| error.to_string())
     }
 }

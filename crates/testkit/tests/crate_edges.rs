@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("disks", &["types", "io", "container"]),
     ("raft", &["types", "io", "metrics", "kv"]),
     ("rpc", &["types", "io", "hdfs", "security"]),
-    ("gss", &["types", "security"]),
+    ("gss", &["types", "io", "security"]),
     // ring 3: services
     (
         "metad",

@@ -24,6 +24,7 @@ const CRATES: &[&str] = &[
     "security",
     "datanode",
     "io",
+    "gss",
 ];
 
 /// A module by its names from the crate's root on, which has none.

@@ -36,12 +36,10 @@ fn ten_thousand_logins_leave_nothing() {
             for number in 0..count {
                 let (mut accepting, mut initiating) = (server.begin(&Qop::ALL), to_localhost(&client).unwrap());
                 exchange(&mut initiating, &mut accepting).unwrap();
-                let mut ours = initiating.into_sealer().unwrap();
-                let mut theirs = accepting.into_sealer().unwrap();
                 let (mut sealed, mut opened) = (Vec::new(), Vec::new());
-                ours.wrap(b"a frame", &mut sealed).unwrap();
-                theirs.unwrap(&sealed, &mut opened).unwrap();
-                assert!(theirs.unwrap(&sealed, &mut opened).is_err());
+                initiating.wrap(b"a frame", &mut sealed).unwrap();
+                accepting.unwrap(&sealed, &mut opened).unwrap();
+                assert!(accepting.unwrap(&sealed, &mut opened).is_err());
                 if number % 10 == 0 {
                     assert!(server.begin(&Qop::ALL).step(&sealed).is_err());
                 }

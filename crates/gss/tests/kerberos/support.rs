@@ -1,6 +1,6 @@
 //! A KDC (tests/interop/kdc.py), and both ends of an exchange in one process.
 
-use gss::{Accepting, Acceptor, AcceptorSettings, Error, Initiating, Initiator, Sealer, Tickets, Trouble};
+use gss::{Accepting, Acceptor, AcceptorSettings, Error, Initiating, Initiator, Tickets, Trouble};
 use security::kerberos_name::KerberosName;
 use security::sasl::digest::Qop;
 use security::sasl::rpc::{ClientGss, GssOutcome};
@@ -160,11 +160,11 @@ pub(crate) fn login(client: &Initiator, server: &Acceptor) -> Result<String, Err
     exchange(&mut to_localhost(client)?, &mut server).map(|(name, _)| name)
 }
 
-/// Both ends' sealers.
-pub(crate) fn sealers(client: &Initiator, server: &Acceptor, qop: Qop) -> (Sealer, Sealer) {
+/// Both ends of a connection that is protected like this.
+pub(crate) fn connected(client: &Initiator, server: &Acceptor, qop: Qop) -> (Initiating, Accepting) {
     let (mut server, mut client) = (server.begin(&[qop]), to_localhost(client).expect("tickets"));
     assert_eq!(exchange(&mut client, &mut server).expect("a login").1, qop);
-    (client.into_sealer().expect("a layer"), server.into_sealer().expect("a layer"))
+    (client, server)
 }
 
 /// The first token of a login.

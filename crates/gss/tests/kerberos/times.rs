@@ -1,6 +1,6 @@
 //! Clocks that are wrong, and tickets that end.
 
-use crate::support::{acceptor, by_keytab, first_token, initiator, login, sealers, story, trouble};
+use crate::support::{acceptor, by_keytab, connected, first_token, initiator, login, story, trouble};
 use gss::Trouble;
 use security::sasl::digest::Qop;
 use std::path::Path;
@@ -44,12 +44,12 @@ fn a_server_whose_clock_is_wrong_says_so() {
         let said = |offset| said_at(offset, &first_token(&client), &keytab);
         assert!(said("+2m").contains("let in"), "within what Kerberos allows for");
         let ahead = said("+10m");
-        assert!(ahead.contains("GSS initiate failed: Clock skew too great | Kerberos login of a client"), "{ahead}");
+        assert!(ahead.contains("Clock skew too great | Kerberos login of a client"), "{ahead}");
         assert!(ahead.contains("NTP"), "{ahead}");
         let behind = said("-10m");
-        assert!(behind.contains("GSS initiate failed: Ticket not yet valid"), "it was made just now: {behind}");
+        assert!(behind.contains("Ticket not yet valid"), "it was made just now: {behind}");
         let late = said("+2d");
-        assert!(late.contains("GSS initiate failed: Ticket expired"), "{late}");
+        assert!(late.contains("Ticket expired"), "{late}");
     });
 }
 
@@ -90,7 +90,7 @@ fn a_connection_outlives_its_ticket() {
         let server = kdc.server();
         kdc.short_lived("ada", "6s");
         let client = initiator(by_keytab("ada", &kdc.keytab("ada.keytab", &["ada"])));
-        let (mut ours, mut theirs) = sealers(&client, &server, Qop::Privacy);
+        let (mut ours, mut theirs) = connected(&client, &server, Qop::Privacy);
         wait(8);
         let mut opened = Vec::new();
         for _ in 0..2 {
