@@ -33,9 +33,7 @@ class SecureRoles(Roles):
     def start(self, name: str) -> dict:
         config = self.directory / "meta.toml"
         if name == "meta" and "[meta.security]" not in config.read_text():
-            # Clients are to find the server under the name in its principal.
-            text = config.read_text() + self.table
-            config.write_text(text)
+            config.write_text(config.read_text() + self.table)
         return super().start(name)
 
 
@@ -55,8 +53,8 @@ class Secure:
             self.kdc.keytab(self.keytab, SERVER)
             protection = ", ".join(f'"{word}"' for word in self.protection.split(","))
             table = (
-                f'[meta.security]\nauthentication = "kerberos"\nprincipal = "nn/_HOST@{REALM}"\n'
-                f'keytab = "{self.keytab}"\nhost = "localhost"\nrpc_protection = [{protection}]\n'
+                f'[meta.security]\nauthentication = "kerberos"\nprincipal = "{SERVER}"\n'
+                f'keytab = "{self.keytab}"\nrpc_protection = [{protection}]\n'
             )
             self.roles = SecureRoles(self.kdc, self.directory / "roles", self.datanodes, table)
             port = self.roles.fs.rsplit(":", 1)[1]
@@ -89,8 +87,6 @@ class Secure:
         at = command.index("-cp") + 1
         command[at] = f"{CONF}:{command[at]}"
         settings = [f"-Dlevada.principal={principal}", f"-Dlevada.protection={protection or self.protection}"]
-        # Without it the JDK looks for a ticket only where its own login module has put one.
-        settings.append("-Djavax.security.auth.useSubjectCredsOnly=true")
         return [*command[:1], *self.kdc.java_options, *settings, *command[1:]]
 
     def hdfs_dfs(self, cache, *words, check=True, principal=f"nn/_HOST@{REALM}", protection=None, options=()):

@@ -141,7 +141,7 @@ impl Accepting {
         }
     }
 
-    fn sealer(&mut self) -> Result<&mut Sealer, Error> {
+    pub(crate) fn sealer(&mut self) -> Result<&mut Sealer, Error> {
         let sealer = match &mut self.state {
             State::Agreed(agreed) => agreed.sealer(),
             _ => None,

@@ -158,7 +158,7 @@ impl Initiating {
         }
     }
 
-    fn sealer(&mut self) -> Result<&mut Sealer, Error> {
+    pub(crate) fn sealer(&mut self) -> Result<&mut Sealer, Error> {
         let sealer = match &mut self.state {
             State::Agreed(agreed) => agreed.sealer(),
             _ => None,

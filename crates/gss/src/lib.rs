@@ -17,11 +17,19 @@
 //! All of it blocks: accepting reads the keytab and the replay cache, initiating may ask a KDC. So it is for threads
 //! that may wait. Sealing takes processor time alone.
 
+#[cfg(test)]
+extern crate self as gss;
+
 mod acceptor;
 mod c;
 mod error;
 mod initiator;
 mod sealer;
+/// The KDC of the stories.
+#[cfg(test)]
+#[path = "../tests/kerberos/support.rs"]
+#[expect(dead_code, reason = "one test in here needs a KDC")]
+mod support;
 mod trouble;
 
 pub use acceptor::{Accepting, Acceptor, AcceptorSettings};

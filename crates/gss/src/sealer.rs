@@ -46,7 +46,7 @@ impl Agreed {
 #[derive(Debug)]
 pub(crate) struct Sealer {
     context: Context,
-    is_private: bool,
+    pub(crate) is_private: bool,
     piece_len_max: u32,
     doing: String,
 }
@@ -71,5 +71,26 @@ impl Sealer {
             return Err(Error::exchange(&self.doing, Reason::NotEncrypted));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::{Error, Reason};
+    use crate::support::{connected, story};
+    use security::sasl::digest::Qop;
+
+    /// A peer that has the keys, and does not use them as it said.
+    #[test]
+    fn where_privacy_was_agreed_on_all_is_encrypted() {
+        story(|kdc| {
+            let (mut client, mut server) = connected(&kdc.client(), &kdc.server(), Qop::Privacy);
+            client.sealer().unwrap().is_private = false;
+            let (mut sealed, mut opened) = (Vec::new(), Vec::new());
+            client.wrap(b"in the open", &mut sealed).unwrap();
+            let refused = server.unwrap(&sealed, &mut opened);
+            assert!(matches!(refused, Err(Error::Exchange { reason: Reason::NotEncrypted, .. })), "{refused:?}");
+            assert!(opened.is_empty());
+        });
     }
 }

@@ -113,8 +113,8 @@ pub enum Trouble {
 impl Trouble {
     pub(crate) fn of(during: During, status: &Status) -> Self {
         match (during, Self::of_status(status)) {
-            // The library did look for tickets, and found no key to get some.
-            (During::Keytab, Self::NoTicket) => Self::Keytab,
+            // The library did look for tickets and found no key to get some, or found no file.
+            (During::Keytab, Self::NoTicket | Self::System) => Self::Keytab,
             // The key is the context's own.
             (During::Message, Self::StaleKey) => Self::Malformed,
             (_, trouble) => trouble,

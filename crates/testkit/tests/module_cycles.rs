@@ -17,6 +17,7 @@ const CRATES: &[&str] = &[
     "disks",
     "datad",
     "client",
+    "gss",
     "rpc",
     "kv",
     "container",
@@ -24,7 +25,6 @@ const CRATES: &[&str] = &[
     "security",
     "datanode",
     "io",
-    "gss",
 ];
 
 /// A module by its names from the crate's root on, which has none.
