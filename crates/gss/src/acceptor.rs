@@ -1,10 +1,10 @@
 //! A server's end: its key, and one exchange with a client.
 
+use crate::boundary::{bounded, file, setting, text_of};
 use crate::c::{Context, Credential, Library, Name, NameKind, Usage};
 use crate::error::{Error, Reason, failed};
 use crate::sealer::{Agreed, Sealer};
 use crate::trouble::During;
-use crate::{bounded, file, setting, text_of};
 use io::LogLimit;
 use security::kerberos_name::KerberosName;
 use security::sasl::digest::Qop;

@@ -21,6 +21,7 @@
 extern crate self as gss;
 
 mod acceptor;
+mod boundary;
 mod c;
 mod error;
 mod initiator;
@@ -33,50 +34,8 @@ mod support;
 mod trouble;
 
 pub use acceptor::{Accepting, Acceptor, AcceptorSettings};
+pub use boundary::TOKEN_LEN_MAX;
 pub use c::{LoadError, Status};
 pub use error::{Error, Reason};
 pub use initiator::{Initiating, Initiator, Login, Tickets};
 pub use trouble::Trouble;
-
-use error::failed;
-use security::kerberos_name::NAME_LEN_MAX;
-use std::ffi::CString;
-use std::path::Path;
-use trouble::During;
-
-/// Longest token of a peer. Active Directory puts a user's groups into tickets and ends them at 64 KiB; twice that.
-pub const TOKEN_LEN_MAX: usize = 128 << 10;
-
-/// Loads the library, for whoever wants to hear early that it is missing.
-pub fn load() -> Result<(), LoadError> {
-    c::Library::get().map(|_| ())
-}
-
-/// A setting of a credential store.
-fn setting(doing: &str, key: &str, value: impl Into<Vec<u8>>) -> Result<(CString, CString), Error> {
-    let key = CString::new(key).expect("a word of this crate");
-    let value = CString::new(value).map_err(|_| Error::exchange(doing, Reason::Nul))?;
-    Ok((key, value))
-}
-
-/// `FILE:` so that the path is taken as one, whatever is in it.
-fn file(path: &Path) -> Vec<u8> {
-    use std::os::unix::ffi::OsStrExt;
-    [b"FILE:", path.as_os_str().as_bytes()].concat()
-}
-
-/// A name as text. Whoever makes a user of it parses it first.
-fn text_of(doing: &str, name: &c::Name) -> Result<String, Error> {
-    let bytes = name.display().map_err(failed(During::Exchange, doing))?;
-    if bytes.len() > NAME_LEN_MAX {
-        return Err(Error::exchange(doing, Reason::Name));
-    }
-    String::from_utf8(bytes).map_err(|_| Error::exchange(doing, Reason::Name))
-}
-
-fn bounded<'a>(doing: &str, token: &'a [u8]) -> Result<&'a [u8], Error> {
-    if token.len() > TOKEN_LEN_MAX {
-        return Err(Error::exchange(doing, Reason::Length { len: token.len(), max: TOKEN_LEN_MAX }));
-    }
-    Ok(token)
-}
