@@ -9,7 +9,8 @@
 #   tests/run.sh prepare               only install what the real clients need
 #   tests/run.sh interop [PYTEST...]   real clients against a real store; arguments go to pytest
 #
-# Needs Rust and a C compiler; a JDK of 17 or newer, Maven, Go, strace and Python 3.11 are taken from Debian when missing.
+# Needs Rust and a C compiler; a JDK of 17 or newer, Maven, Go, strace, MIT's KDC and Python 3.11 are taken from Debian when
+# missing.
 #   LEVADA_TEST_FS=hdfs://host:port    run the clients against another HDFS; what needs our own servers is skipped
 #   HADOOP_VERSION=3.4.3               which Java client
 set -euo pipefail
@@ -76,8 +77,18 @@ go_client() {
   (cd tests/interop/go && GOPATH="$cache/go" GOFLAGS=-modcacherw go build -o "$cache/bin/hdfs-go" .)
 }
 
+# A KDC for the tests to start, a clock that can be wrong, and the header that our types are compared with.
+kerberos() {
+  need "PATH=\$PATH:/usr/sbin command -v krb5kdc" krb5-kdc
+  need "PATH=\$PATH:/usr/sbin command -v kadmin.local" krb5-admin-server
+  need "command -v kvno" krb5-user
+  need "ls /usr/lib/*/faketime/libfaketime.so.1" faketime
+  need "test -e /usr/include/gssapi/gssapi_ext.h" libkrb5-dev
+}
+
 prepare() {
   need "command -v strace" strace
+  kerberos
   need "command -v javac" openjdk-17-jdk-headless
   need "command -v mvn" maven
   need "command -v go" golang-go
@@ -94,6 +105,7 @@ prepare() {
 rust() {
   # It records what the tests of power loss do to their files.
   need "command -v strace" strace
+  kerberos
   say "cargo fmt --check"
   cargo fmt --all --check
   say "cargo clippy"
@@ -170,5 +182,5 @@ case $part in
   coverage) coverage "${2:-}" ;;
   prepare) prepare ;;
   interop) shift && interop "$@" ;;
-  *) sed -n '2,16p' "$0" && exit 2 ;;
+  *) sed -n '2,17p' "$0" && exit 2 ;;
 esac

@@ -70,6 +70,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "raft_messages", run: raft_messages, golden: &[MESSAGES, POSITIONS] },
     Target { name: "namespace_rows", run: namespace::fuzz::row, golden: &[] },
     Target { name: "block_rows", run: blocks::fuzz::row, golden: &[] },
+    Target { name: "ring_rows", run: security::rings::row_of, golden: &[] },
     Target { name: "commands", run: store::commands, golden: &[] },
 ];
 

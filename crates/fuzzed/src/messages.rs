@@ -4,9 +4,9 @@ use bytes::{Bytes, BytesMut};
 use hdfs::frame::{self, Call};
 use hdfs::opening::{self, Opening};
 use hdfs::proto::*;
-use hdfs::sasl::{Negotiation, Step};
 use hdfs::{call_id, proto};
 use prost::Message;
+use security::sasl::rpc::{Offers, Server, Step};
 
 /// Longest frame that is tried.
 const FRAME_LEN_MAX: u32 = 1 << 20;
@@ -19,14 +19,14 @@ pub(crate) fn rpc(bytes: &[u8]) {
     }
     let start = if matches!(opening, Some(Opening::Rpc { .. })) { Opening::LEN } else { 0 };
     let mut stream = BytesMut::from(&bytes[start..]);
-    let mut negotiation = Negotiation::default();
+    let mut exchange = Server::new(Offers { simple: true, ..Offers::default() }, [7; 24]);
     while let Ok(Some(frame)) = frame::split(&mut stream, FRAME_LEN_MAX) {
         let _ = frame::Answer::decode(frame.clone());
-        request(frame, &mut negotiation);
+        request(frame, &mut exchange);
     }
 }
 
-fn request(mut frame: Bytes, negotiation: &mut Negotiation) {
+fn request(mut frame: Bytes, exchange: &mut Server) {
     let Ok(header) = frame::take_message::<RpcRequestHeaderProto>(&mut frame, "header") else { return };
     let call = Call::of(&header);
     let answer = call.succeeded(0);
@@ -41,10 +41,10 @@ fn request(mut frame: Bytes, negotiation: &mut Negotiation) {
     match header.call_id {
         call_id::SASL => {
             if let Ok(message) = frame::take_message::<RpcSaslProto>(&mut frame, "SASL") {
-                match negotiation.on_message(&message) {
-                    Ok(Step::Answer(answer)) => assert!(answer.encoded_len() < 100),
-                    Ok(Step::Silence) => {}
-                    Err(exception) => drop(call.refused(&exception)),
+                match exchange.on_message(&message, |_| unreachable!("tokens are not offered")) {
+                    Ok(Step::Simple { answer }) => assert!(answer.is_none_or(|answer| answer.encoded_len() < 100)),
+                    Ok(step) => unreachable!("{step:?} where nothing is to be proven"),
+                    Err(refused) => drop(call.refused(&refused.told)),
                 }
             }
         }

@@ -79,6 +79,7 @@ fn written(name: &str) -> Vec<Vec<u8>> {
             let rows = kept("blocks/src/golden_rows.txt");
             rows.iter().flat_map(|(_, value)| (0..6).map(|kind| with(kind, value))).collect()
         }
+        "ring_rows" => kept("security/src/rings/golden_rows.txt").into_iter().map(|(_, value)| value).collect(),
         "kv_store" => vec![fs::read(store().path().join("data.mdb")).expect("the store's file")],
         "kv_chunks" => {
             let dir = store();
@@ -109,7 +110,9 @@ fn written(name: &str) -> Vec<Vec<u8>> {
             let command = |request| types::encoding::encode(&request, Vec::new());
             let requests = requests().into_iter().map(|request| with(0, &command(request)));
             let blocks = kept("blocks/src/golden_commands.txt");
-            requests.chain(blocks.iter().map(|(_, command)| with(1, command))).collect()
+            let rings = kept("security/src/rings/golden_commands.txt");
+            let blocks = blocks.iter().map(|(_, command)| with(1, command));
+            requests.chain(blocks).chain(rings.iter().map(|(_, command)| with(2, command))).collect()
         }
         // How it is read, then what real datanodes sent: 20,000 bytes, in buffers of a chunk and of more than a packet.
         "reads_received" => {

@@ -47,10 +47,10 @@ fn use_store(dir: &Path) -> Result<(), kv::KvError> {
 /// Commands as they stand in the log. The first byte chooses whose.
 pub(crate) fn commands(bytes: &[u8]) {
     let Some((kind, command)) = bytes.split_first() else { return };
-    if kind % 2 == 0 {
-        again::<namespace::Request>(command);
-    } else {
-        again::<blocks::Command>(command);
+    match kind % 3 {
+        0 => again::<namespace::Request>(command),
+        1 => again::<blocks::Command>(command),
+        _ => again::<security::rings::Command>(command),
     }
 }
 

@@ -1,4 +1,4 @@
-//! HDFS's words: its messages, the framing of its RPC and SASL, its exceptions.
+//! HDFS's words: its messages, the framing of its RPC, its exceptions.
 //!
 //! Promise: pure. Bytes come in, values go out, and no length a stranger chose is believed before it was bounded.
 //! This is the one place where HDFS's words and ours meet. Start reading at [`frame`], which draws the wire.
@@ -10,7 +10,6 @@ pub mod frame;
 pub mod listing;
 pub mod opening;
 pub mod protocol;
-pub mod sasl;
 mod words;
 
 /// HDFS's messages by its own names, flat; made by `cargo run -p xtask -- generate` from `crates/hdfs/proto`.

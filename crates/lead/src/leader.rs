@@ -21,6 +21,7 @@ use crate::doomed::Doomed;
 use crate::effects::{EffectHandler, Wakeups};
 use crate::hash_tree_queue::HashTreeQueue;
 use crate::jobs::Jobs;
+use crate::key_rings::KeyRings;
 use crate::liveness::LivenessRules;
 use crate::node_claim::Newcomers;
 use crate::repair::Repair;
@@ -68,6 +69,8 @@ pub struct Leader {
     /// How many blocks have too few copies.
     pub census: LastCensus,
     pub jobs: Jobs,
+    /// Keys of tokens, and what they signed of late.
+    pub keys: KeyRings,
     /// How much containers hold.
     pub container_sizes: ContainerSizes,
     /// Files whose replication was changed.
@@ -109,6 +112,7 @@ impl Leader {
             shortage: Shortage::default(),
             census: LastCensus::default(),
             jobs: Jobs::load(rows, wall, now)?,
+            keys: KeyRings::load(rows)?,
             container_sizes: ContainerSizes::default(),
             resizes: ResizeQueue::default(),
             container_audit: ContainerAudit::default(),
@@ -215,6 +219,7 @@ impl Leader {
         self.complaints.check();
         self.chain_sets.check();
         self.jobs.check();
+        self.keys.check();
         self.container_sizes.check();
         self.shortage.check();
         // Positions in passes over the rows, which may name what is gone, have no relation to the rest: `resizes`,

@@ -194,7 +194,7 @@ mod tests {
             method: String::new(),
             version: 1,
             body: Bytes::new(),
-            user: rpc::Identity { effective: effective.into(), real: real.map(str::to_owned) }.into(),
+            user: rpc::Identity::simple(effective, real.map(str::to_owned)).into(),
             client_id: Bytes::from_static(&[7; 16]),
             call_id: 3,
             retry_count: 0,
@@ -214,7 +214,7 @@ mod tests {
         let first = at(&call, second).await;
         assert_eq!((&first.caller.groups[..], first.authentication.name()), (&["staff".to_owned()][..], "SIMPLE"));
         assert!(Arc::ptr_eq(&first, &at(&call, second * 2).await));
-        let other = Call { user: Identity { effective: "bob".into(), real: None }.into(), ..call.clone() };
+        let other = Call { user: Identity::simple("bob", None).into(), ..call.clone() };
         assert_eq!(at(&other, second * 2).await.caller.user, "bob");
         let again = at(&call, second * 2).await;
         assert!(!Arc::ptr_eq(&again, &at(&call, second * 12).await));

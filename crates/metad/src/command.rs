@@ -1,10 +1,14 @@
 //! Commands in a metadata server's Raft log, and the replies of applying them.
 
 use namespace::NsError;
+use security::rings::{self, RingError};
 
 /// The highest level of forms that this program knows. It rises by one with each version that writes a field or a
 /// variant which the version before does not know; [`Command::level`] says which ones those are (docs/adr/0014).
-pub(crate) const LEVEL: u8 = raft::LEVEL_FIRST;
+pub(crate) const LEVEL: u8 = KEY_RINGS;
+
+/// Rings of keys, and blocks that remember under which file they were written.
+pub(crate) const KEY_RINGS: u8 = raft::LEVEL_FIRST + 1;
 
 /// One change, with everything the leader decided in it. The order of the variants is that of the numbers in the log:
 /// new ones go to the end, and have a level of their own.
@@ -18,12 +22,14 @@ pub(crate) enum Command {
     Raise {
         level: u8,
     },
+    Rings(rings::Command),
 }
 types::variants!(Command {
     0 => Namespace[request],
     1 => Blocks[command],
     2 => Found[founding],
     3 => Raise { 0: level },
+    4 => Rings[command],
 });
 
 impl Command {
@@ -31,6 +37,7 @@ impl Command {
     pub(crate) fn level(&self) -> u8 {
         match self {
             Self::Namespace(_) | Self::Blocks(_) | Self::Found(_) | Self::Raise { .. } => raft::LEVEL_FIRST,
+            Self::Rings(_) => KEY_RINGS,
         }
     }
 }
@@ -51,6 +58,7 @@ pub(crate) enum Reply {
     Blocks(Result<blocks::Reply, blocks::BlocksError>),
     Founded,
     Raised,
+    Rings(Result<(), RingError>),
     /// Founding the store, or raising its level, panicked.
     Failed,
 }
@@ -62,6 +70,7 @@ impl Reply {
             Self::Nothing | Self::Founded | Self::Raised => true,
             Self::Namespace(answer) => answer.is_ok(),
             Self::Blocks(answer) => answer.is_ok(),
+            Self::Rings(answer) => answer.is_ok(),
             Self::Failed => false,
         }
     }

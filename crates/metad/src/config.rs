@@ -1,5 +1,6 @@
 //! Configuration of a metadata server. Every setting has its name here.
 
+use security::keys::Lifetimes;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -69,6 +70,17 @@ pub struct Config {
     /// Access times are not kept more exactly than this; 0: not at all. HDFS: `dfs.namenode.accesstime.precision`, 1 h.
     #[serde(default = "default_access_time_ms")]
     pub access_time_ms: u64,
+    /// Datanodes ask for a token with each operation on a block. Set alike on all servers of the group. HDFS:
+    /// `dfs.block.access.token.enable`.
+    #[serde(default)]
+    pub block_tokens: bool,
+    /// So long a key signs block tokens. HDFS: `dfs.block.access.key.update.interval`, in minutes there.
+    #[serde(default = "default_block_key_update_ms")]
+    pub block_key_update_ms: u64,
+    /// So long a block token counts at least: at most eight times `block_key_update_ms`. HDFS:
+    /// `dfs.block.access.token.lifetime`, in minutes there.
+    #[serde(default = "default_block_token_lifetime_ms")]
+    pub block_token_lifetime_ms: u64,
     /// Program that prints the rack of an address, as HDFS's `net.topology.script.file.name`: of datanodes whose
     /// configuration names no `rack`, and of clients. None: all others are in `/default-rack`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,6 +144,9 @@ impl Config {
             lost_after_ms: default_lost_after_ms(),
             container_len: default_container_len(),
             access_time_ms: default_access_time_ms(),
+            block_tokens: false,
+            block_key_update_ms: default_block_key_update_ms(),
+            block_token_lifetime_ms: default_block_token_lifetime_ms(),
             topology_script: None,
             log_kept_len: default_log_kept_len(),
             memory: default_memory(),
@@ -174,6 +189,12 @@ impl Config {
                 "audit_file_len must be at least {AUDIT_FILE_LEN_MIN}, audit_file_count 1 to {AUDIT_FILE_COUNT_MAX}"
             ));
         }
+        if self.lifetimes().is_none() {
+            return Err(format!(
+                "block_token_lifetime_ms ({}) must be above 0, and at most eight times block_key_update_ms ({})",
+                self.block_token_lifetime_ms, self.block_key_update_ms
+            ));
+        }
         if self.lease_soft_ms > self.lease_hard_ms {
             return Err("lease_soft_ms must not be above lease_hard_ms".into());
         }
@@ -208,6 +229,16 @@ impl Config {
     /// True if there are, or may be, other servers.
     pub(crate) fn is_group(&self) -> bool {
         self.join || !self.members.is_empty()
+    }
+
+    /// Of the keys of block tokens; `None`: none are asked for.
+    pub(crate) fn block_token_lifetimes(&self) -> Option<Lifetimes> {
+        self.lifetimes().filter(|_| self.block_tokens)
+    }
+
+    fn lifetimes(&self) -> Option<Lifetimes> {
+        let (roll, lifetime) = (self.block_key_update_ms, self.block_token_lifetime_ms);
+        Lifetimes::new(Duration::from_millis(roll), Duration::from_millis(lifetime))
     }
 
     pub(crate) fn lease_soft(&self) -> Duration {
@@ -261,6 +292,14 @@ fn default_lost_after_ms() -> u64 {
 
 fn default_container_len() -> u64 {
     limits::CONTAINER_LEN_MAX
+}
+
+fn default_block_key_update_ms() -> u64 {
+    Lifetimes::BLOCK_TOKENS.roll_interval().as_millis() as u64
+}
+
+fn default_block_token_lifetime_ms() -> u64 {
+    Lifetimes::BLOCK_TOKENS.token_lifetime().as_millis() as u64
 }
 
 fn default_access_time_ms() -> u64 {

@@ -189,7 +189,7 @@ mod tests {
     /// Calls are served to their end, whether their connection lasts or not.
     #[test]
     fn a_call_that_outlives_its_connection_leaves_nothing_behind() {
-        let (identity, second) = (Arc::new(Identity { effective: "alice".into(), real: None }), Duration::from_secs(1));
+        let (identity, second) = (Arc::new(Identity::simple("alice", None)), Duration::from_secs(1));
         let caller = namespace::Caller { user: "alice".into(), ..namespace::Caller::system() };
         let user = User { caller, real: None, authentication: crate::principal::Authentication::Simple };
         for port in 1..100 {

@@ -20,6 +20,7 @@ use io::{Clock, OsRandom};
 use lead::{Allocation, Ask, Batch, Cluster, Complainant, Leader, PlaceError, Plan, Spender};
 use namespace::{Caller, Op, Request, SafeMode};
 use raft::{Raft, RaftError};
+use security::rings::{self, RingError};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -350,6 +351,22 @@ impl Core {
             Reply::Blocks(answer) => Ok(answer),
             reply => unreachable!("a command of the block side was answered with {reply:?}"),
         }
+    }
+
+    pub(crate) async fn change_rings(&self, command: rings::Command) -> Result<Result<(), RingError>, RaftError> {
+        match self.propose(Command::Rings(command)).await? {
+            Reply::Rings(answer) => Ok(answer),
+            reply => unreachable!("a command of the rings was answered with {reply:?}"),
+        }
+    }
+
+    /// Lets newer forms be written, if every member knows them. False: they may not be yet.
+    pub(crate) async fn raise_level(&self, needed: u8) -> Result<bool, RaftError> {
+        if let Some(level) = self.raft.common_level().filter(|level| *level > self.raft.level()) {
+            self.raft.propose(Command::Raise { level }).await?;
+            tracing::info!(level, "format level raised");
+        }
+        Ok(self.raft.level() >= needed)
     }
 
     /// A block and its nodes for the file at `path`, which a client on `host` writes.

@@ -9,12 +9,17 @@ use crate::repair;
 use blocks::BlocksError;
 use lead::Wakeups;
 use namespace::Effects;
+use security::rings::{self, RingError};
 
 impl Follower for Core {
     fn on_blocks(&self, command: &blocks::Command, answer: &Result<blocks::Reply, BlocksError>) {
         let rules = repair::rules(self);
         let wakes = self.leader_unless_broken().map(|mut leader| leader.on_applied(command, answer, rules));
         self.wake(wakes.unwrap_or_default());
+    }
+
+    fn on_rings(&self, command: &rings::Command, answer: &Result<(), RingError>) {
+        self.leader_unless_broken().into_iter().for_each(|mut leader| leader.keys.on_applied(command, answer));
     }
 
     fn on_blocks_lost(&self) {

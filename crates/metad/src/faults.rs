@@ -9,6 +9,7 @@
 use crate::command::{Command, Reply};
 use blocks::BlocksError;
 use namespace::NsError;
+use security::rings::RingError;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -52,6 +53,7 @@ impl Faults {
         match command {
             Command::Namespace(_) => Reply::Namespace(Err(NsError::Panicked { operation })),
             Command::Blocks(_) => Reply::Blocks(Err(BlocksError::Fault { operation })),
+            Command::Rings(_) => Reply::Rings(Err(RingError::Fault { operation })),
             Command::Found(_) | Command::Raise { .. } => Reply::Failed,
         }
     }
@@ -69,13 +71,16 @@ impl Faults {
 fn name(command: &Command) -> String {
     match command {
         Command::Namespace(request) => request.op.name().to_owned(),
-        Command::Blocks(command) => {
-            let text = format!("{command:?}");
-            text.split(|character: char| !character.is_alphanumeric()).next().unwrap_or_default().to_owned()
-        }
+        Command::Blocks(command) => variant(command),
+        Command::Rings(command) => format!("{}Ring", variant(command)),
         Command::Found(_) => "found".to_owned(),
         Command::Raise { .. } => "raise".to_owned(),
     }
+}
+
+fn variant(command: &impl std::fmt::Debug) -> String {
+    let text = format!("{command:?}");
+    text.split(|character: char| !character.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -120,6 +125,8 @@ mod tests {
         fn on_blocks(&self, command: &blocks::Command, answer: &Result<blocks::Reply, BlocksError>) {
             self.0.lock().unwrap().on_applied(command, answer);
         }
+
+        fn on_rings(&self, _command: &security::rings::Command, _answer: &Result<(), RingError>) {}
 
         fn on_blocks_lost(&self) {}
 
@@ -204,6 +211,8 @@ mod tests {
         fn on_blocks(&self, _command: &blocks::Command, _answer: &Result<blocks::Reply, BlocksError>) {
             panic!("a thought of ours was wrong");
         }
+
+        fn on_rings(&self, _command: &security::rings::Command, _answer: &Result<(), RingError>) {}
 
         fn on_blocks_lost(&self) {
             self.blocks_lost.fetch_add(1, Ordering::Relaxed);

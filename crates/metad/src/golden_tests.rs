@@ -4,6 +4,7 @@
 use crate::command::{Command, Founding};
 use crate::machine::Machine;
 use raft::Machine as _;
+use security::rings::{self, RingKind};
 use testkit::golden::Golden;
 use types::Millis;
 use types::rows::{Rows, Table};
@@ -18,6 +19,7 @@ fn commands() -> Vec<Command> {
         Command::Blocks(seal),
         Command::Found(Founding { pool: "BP-7-10.0.0.1-1700000000000".into() }),
         Command::Raise { level: 1 },
+        Command::Rings(rings::Command::Revoke { kind: RingKind::BlockTokens, key: 7 }),
     ]
 }
 

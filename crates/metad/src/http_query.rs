@@ -32,7 +32,7 @@ pub(crate) fn fsck(
             method: fsck::METHOD.to_owned(),
             version: 1,
             body: ask.encode_to_vec().into(),
-            user: Arc::new(Identity { effective: user, real: None }),
+            user: Arc::new(Identity::simple(user, None)),
             client_id: Bytes::new(),
             call_id: -1,
             retry_count: 0,

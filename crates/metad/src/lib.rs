@@ -62,6 +62,7 @@ mod http_query;
 #[cfg(test)]
 mod identity_tests;
 mod inspect;
+mod key_rolls;
 mod leader_lock;
 mod leadership;
 mod levada_protocol;

@@ -10,6 +10,7 @@ use crate::residency::Residency;
 use kv::Store;
 use namespace::Effects;
 use raft::MachineError;
+use security::rings::{self, RingError};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -48,7 +49,8 @@ pub(crate) struct Machine {
 /// It is called between two entries, so its time delays all changes.
 pub(crate) trait Follower: std::fmt::Debug + Send + Sync {
     fn on_blocks(&self, command: &blocks::Command, answer: &Result<blocks::Reply, blocks::BlocksError>);
-    /// It panicked over one, and does not know the rows' present content.
+    fn on_rings(&self, command: &rings::Command, answer: &Result<(), RingError>);
+    /// It panicked over one of these, and does not know the rows' present content.
     fn on_blocks_lost(&self);
     fn on_effects(&self, effects: &Effects);
     /// It panicked over some: their effects are to be looked for in the rows.
@@ -161,6 +163,12 @@ impl Machine {
                 faults::follower_failed(raft::entry_index(position), command, &panic);
                 leader.on_blocks_lost();
             }
+            if let (Command::Rings(change), Reply::Rings(answer)) = (command, &reply)
+                && let Err(panic) = faults::guard(|| leader.on_rings(change, answer))
+            {
+                faults::follower_failed(raft::entry_index(position), command, &panic);
+                leader.on_blocks_lost();
+            }
             if !effects.is_empty()
                 && let Err(panic) = faults::guard(|| leader.on_effects(&effects))
             {
@@ -193,6 +201,7 @@ pub(crate) fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Applied
         Command::Blocks(command) => {
             Reply::Blocks(blocks::apply_with(rows, command, &namespace::read::is_empty)?).into()
         }
+        Command::Rings(command) => Reply::Rings(rings::apply(rows, command)?).into(),
         Command::Found(founding) => {
             if read_founding(rows)?.is_none() {
                 rows.put(FOUNDING, &[], encoding::encode(founding, vec![FOUNDING_VERSION]));

@@ -1,9 +1,9 @@
 //! Background tasks of the leader: preparation, deletion, leases, repair; sizes, sealing and removal of containers.
 
-use crate::command::Command;
+use crate::command::LEVEL;
 use crate::core::Core;
 use crate::task_fault::rest_after_fault;
-use crate::{block_deletion, container_removal, container_sealing, container_sizes, recovery, repair};
+use crate::{block_deletion, container_removal, container_sealing, container_sizes, key_rolls, recovery, repair};
 use io::task::Owned;
 use io::time::{sleep, timeout};
 use std::sync::Arc;
@@ -83,9 +83,10 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
         kept(core, "level", async |core| {
             loop {
                 sleep(LEVEL_EACH).await;
-                rest_after_fault(raise_level(&core).await).await;
+                rest_after_fault(core.raise_level(LEVEL).await.map(drop)).await;
             }
         }),
+        kept(core, "keys", key_rolls::run),
         kept(core, "containers", async |core| {
             loop {
                 sleep(SEAL_EACH).await;
@@ -95,15 +96,4 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
             }
         }),
     ]
-}
-
-/// Lets newer forms be written once every member knows them.
-async fn raise_level(core: &Core) -> Result<(), raft::RaftError> {
-    match core.raft.common_level() {
-        Some(level) if level > core.raft.level() => {
-            tracing::info!(level, "format level raised");
-            core.raft.propose(Command::Raise { level }).await.map(drop)
-        }
-        _ => Ok(()),
-    }
 }

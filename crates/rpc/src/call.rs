@@ -1,25 +1,14 @@
 //! One call, as a service sees it.
 
 use crate::budget::Budget;
+use crate::identity::Identity;
 use bytes::Bytes;
 use hdfs::Exception;
 use prost::Message;
+use security::method::Method;
+use security::sasl::rpc::{Claim, ClaimError};
 use std::net::SocketAddr;
 use std::sync::Arc;
-
-/// Who a connection says it is. SIMPLE: nobody checks it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Identity {
-    /// In whose name calls are made. Never empty.
-    pub effective: String,
-    /// Who makes them, when that is somebody else.
-    pub real: Option<String>,
-}
-
-impl Identity {
-    /// The effective user of a connection that named nobody.
-    pub const ANONYMOUS: &str = "anonymous";
-}
 
 #[derive(Clone, Debug)]
 pub struct Call {
@@ -96,6 +85,18 @@ pub trait Service: Send + Sync + 'static {
     fn admit_urgent(&self, _peer: SocketAddr) -> impl Future<Output = Result<(), Exception>> + Send {
         async { Err(Exception::unauthorized(hdfs::exception::ACCESS_CONTROL, "no urgent requests are accepted here")) }
     }
+
+    /// Looks up a token that a client says it has, where tokens are offered. It may wait for a disk: it is called on a
+    /// thread of its own.
+    fn claim(&self, _identifier: &[u8]) -> Result<Claim, ClaimError> {
+        Err(ClaimError::Token { reason: "there are no tokens for this server".into() })
+    }
+
+    /// A caller has proved who it is, or need not.
+    fn authenticated(&self, _peer: SocketAddr, _method: Method) {}
+
+    /// A caller is refused that did not prove who it is.
+    fn unauthenticated(&self, _peer: SocketAddr) {}
 
     /// A connection of this peer has begun. No call of it came yet.
     fn opened(&self, _peer: SocketAddr) {}

@@ -5,7 +5,8 @@ use hdfs::exception::Detail;
 /// Why a call brought no response. Two variants differ only if the caller acts differently.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The server answered so: class and detail say what to do, and the message is for people.
+    /// The server answered so: class and detail say what to do, and the message is for people. What keeps this client
+    /// from logging in comes as a refusal as well.
     #[error("{class}: {message}")]
     Remote { class: String, message: String, detail: Option<Box<Detail>> },
     /// The call was certainly not sent: try another server, or again later.

@@ -137,8 +137,7 @@ impl Shared {
         let connecting = Link::connect(&self.addr, &self.user, self.protocol, &self.client_id, &self.options);
         let link = timeout(self.options.connect_time_max, connecting)
             .await
-            .unwrap_or_else(|_elapsed| Err(std::io::ErrorKind::TimedOut.into()))
-            .map_err(CallError::Connect)?;
+            .unwrap_or_else(|_elapsed| Err(CallError::Connect(std::io::ErrorKind::TimedOut.into())))?;
         Ok(place.insert(Arc::new(link)).clone())
     }
 

@@ -1,8 +1,10 @@
-//! Limits of a client.
+//! Limits of a client, and what it can prove.
 
 use crate::answers::AnswerRoom;
+use crate::login::Login;
 use crate::options::FRAME_LEN_MAX;
 use ::io::TaskGroup;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Limits of one client.
@@ -19,6 +21,8 @@ pub struct ClientOptions {
     pub answers: Option<AnswerRoom>,
     /// The connection is a task of this group. `None`: it ends with the client, or by itself.
     pub tasks: Option<TaskGroup>,
+    /// `None`: this client proves nothing, and only says who it is.
+    pub login: Option<Arc<Login>>,
 }
 
 impl ClientOptions {
@@ -38,6 +42,7 @@ impl Default for ClientOptions {
             queue_count_max: 256,
             answers: None,
             tasks: None,
+            login: None,
         }
     }
 }

@@ -2,18 +2,24 @@
 
 use crate::budget::{Budget, Charge};
 use crate::call::{Call, Service, Untaken};
+use crate::exchange::{Exchange, Progress};
 use crate::host::{Host, Phase};
+use crate::inward::Inward;
 use crate::lane::{Held, Lane, USUAL_LEN_MAX};
 use crate::link::take_frame;
+use crate::log_text::log_text;
 use crate::pace::Patience;
-use crate::session::{Event, Refusal, Request, Session};
+use crate::session::{Event, NAMELESS_LEN_MAX, Refusal, Request, Session};
 use crate::writer::{Outgoing, Room, write_all};
 use ::io::{ConnectionPermit, RequestGuard};
 use bytes::{Bytes, BytesMut};
 use hdfs::exception::Exception;
 use hdfs::frame;
-use hdfs::opening::{HTTP_ANSWER, Opening, version_mismatch};
-use hdfs::proto::RpcErrorCodeProto;
+use hdfs::opening::{Auth, HTTP_ANSWER, Opening, version_mismatch};
+use hdfs::proto::{RpcErrorCodeProto, RpcSaslProto};
+use prost::Message;
+use security::method::Method;
+use security::sasl::rpc::Refused;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,6 +40,9 @@ const LINGER: Duration = Duration::from_millis(500);
 const LINGER_LEN_MAX: usize = 1 << 20;
 /// Frames that answer no call: SASL's, and the one that ends a connection.
 const ANSWERS_BESIDE_CALLS_MAX: usize = 8;
+/// Longest frame around a sealed piece. JDK's clients seal 64 KB at a time; hdfs-native a whole request, whatever its
+/// length: a longer one is refused. Each connection may hold so many bytes of a piece that is not whole. A guess.
+const SEALED_FRAME_LEN_MAX: u32 = 1 << 20;
 
 /// Serves one connection to its end.
 pub(crate) async fn serve<S: Service>(
@@ -61,6 +70,7 @@ pub(crate) async fn serve<S: Service>(
             sender,
         };
         let mut draining = phase.clone();
+        let mut inward = Inward::new(&mut inward);
         let reading = async {
             tokio::select! {
                 // Dropping the reader drops its sender: the writer ends when the calls under way are answered.
@@ -116,53 +126,141 @@ struct Reader<S> {
 
 impl<S: Service> Reader<S> {
     /// Reads until the client hangs up, or until it is refused and the last answer is on its way.
-    async fn run(mut self, socket: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
-        let opening = timeout(self.host.options.opening_time_max, self.opening(socket));
-        let Some(opening) = opening.await.map_err(|_elapsed| io::ErrorKind::TimedOut)?? else { return Ok(()) };
-        let auth = match opening {
-            Opening::Rpc { auth, .. } => auth,
-            Opening::OtherVersion(version) => return self.end(version_mismatch(version)).await,
-            Opening::Http => return self.end(Bytes::from_static(HTTP_ANSWER.as_bytes())).await,
-            Opening::Unknown => return Err(io::Error::new(io::ErrorKind::InvalidData, "not Hadoop RPC")),
+    async fn run<R: AsyncRead + Unpin>(mut self, socket: &mut Inward<R>) -> io::Result<()> {
+        let introduction = timeout(self.host.options.opening_time_max, self.introduce(socket));
+        let Some(mut session) = introduction.await.map_err(|_elapsed| io::ErrorKind::TimedOut)?? else {
+            return Ok(());
         };
-        let mut session = Session::new(auth);
+        let is_urgent = self.is_urgent(&session.on_frames);
+        if is_urgent && let Err(exception) = self.host.service.admit_urgent(self.peer).await {
+            return self.refuse(&Refusal::of_connection(exception)).await;
+        }
         loop {
             let permits = self.permits.clone();
             let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
-            let Incoming { frame, place } = match self.frame(socket, &session).await? {
+            let Incoming { frame, place } = match self.frame(socket, &session.on_frames).await? {
                 Some(Ok(incoming)) => incoming,
                 Some(Err(refusal)) => return self.refuse(&refusal).await,
                 None => return Ok(()),
             };
-            let was_known = session.is_known();
-            let event = match session.on_frame(frame) {
-                Ok(event) => event,
-                Err(refusal) => return self.refuse(&refusal).await,
-            };
-            let is_urgent = self.is_urgent(&session);
-            if is_urgent
-                && !was_known
-                && let Err(exception) = self.host.service.admit_urgent(self.peer).await
-            {
-                return self.refuse(&Refusal::of_connection(exception)).await;
-            }
-            match event {
-                Event::Call(request) if self.is_urgent_call(&request) != is_urgent => {
+            match session.on_frames.on_frame(frame) {
+                Ok(Event::Call(request)) if self.is_urgent_call(&request) != is_urgent => {
                     return self.refuse(&Refusal::other_lane(&request)).await;
                 }
-                Event::Call(request) => {
+                Ok(Event::Call(request)) => {
                     if let Err(refusal) = self.start(*request, permit, place, is_urgent).await {
                         return self.refuse(&refusal).await;
                     }
                 }
-                Event::Answer(head, body) => self.send(Outgoing::of_connection(head, body)).await?,
-                Event::Nothing => {}
+                Ok(Event::Sasl(call, message)) => {
+                    if let Some(refusal) = self.on_sasl(socket, &mut session, call, message).await? {
+                        return self.refuse(&refusal).await;
+                    }
+                }
+                Ok(Event::Nothing) => {}
+                Err(refusal) => return self.refuse(&refusal).await,
             }
         }
     }
 
+    /// Reads until it is known who calls. `None`: the client hung up, or was refused.
+    async fn introduce<R: AsyncRead + Unpin>(&mut self, socket: &mut Inward<R>) -> io::Result<Option<Introduced>> {
+        let Some(opening) = self.opening(socket).await? else { return Ok(None) };
+        let auth = match opening {
+            Opening::Rpc { auth, .. } => auth,
+            Opening::OtherVersion(version) => return self.end(version_mismatch(version)).await.map(|()| None),
+            Opening::Http => return self.end(Bytes::from_static(HTTP_ANSWER.as_bytes())).await.map(|()| None),
+            Opening::Unknown => return Err(io::Error::new(io::ErrorKind::InvalidData, "not Hadoop RPC")),
+        };
+        let authentication = &self.host.options.authentication;
+        let exchange = match auth {
+            Auth::Sasl => Some(Box::new(Exchange::new(authentication))),
+            Auth::Simple => None,
+        };
+        if exchange.is_none() {
+            if let Some(exception) = authentication.offers.refuse_simple() {
+                self.note_stranger(&Refused::from(exception.clone()));
+                return self.refuse(&Refusal::of_connection(exception)).await.map(|()| None);
+            }
+            self.host.service.authenticated(self.peer, Method::Simple);
+        }
+        let mut introduced = Introduced { on_frames: Session::new(auth), exchange };
+        while !introduced.on_frames.is_known() {
+            let frame = match self.frame(socket, &introduced.on_frames).await? {
+                Some(Ok(incoming)) => incoming.frame,
+                Some(Err(refusal)) => return self.refuse(&refusal).await.map(|()| None),
+                None => return Ok(None),
+            };
+            let refusal = match introduced.on_frames.on_frame(frame) {
+                Ok(Event::Sasl(call, message)) => self.on_sasl(socket, &mut introduced, call, message).await?,
+                Ok(Event::Nothing) => None,
+                Ok(Event::Call(_)) => unreachable!("a call is none before it is known who calls"),
+                Err(refusal) => Some(refusal),
+            };
+            if let Some(refusal) = refusal {
+                return self.refuse(&refusal).await.map(|()| None);
+            }
+        }
+        Ok(Some(introduced))
+    }
+
+    /// Carries a message of SASL to its end. Answers why the connection cannot go on, if so.
+    async fn on_sasl<R: AsyncRead + Unpin>(
+        &mut self,
+        socket: &mut Inward<R>,
+        introduced: &mut Introduced,
+        call: frame::Call,
+        message: Box<RpcSaslProto>,
+    ) -> io::Result<Option<Refusal>> {
+        let exchange = introduced.exchange.take().expect("who announced no SASL gets no message of it through");
+        let service = Arc::clone(&self.host.service);
+        let carried = self.host.steps.carry(exchange, message, move |identifier| service.claim(identifier)).await?;
+        let (exchange, progress) = carried;
+        introduced.exchange = Some(exchange);
+        let progress = match progress {
+            Ok(progress) => progress,
+            Err(refused) => {
+                self.note_stranger(&refused);
+                return Ok(Some(Refusal { call, exception: refused.told }));
+            }
+        };
+        let was_open = introduced.on_frames.is_open();
+        introduced.on_frames.on_progress(&progress);
+        let (answer, seal) = match progress {
+            Progress::Answer(answer) => (Some(answer), None),
+            Progress::Simple(answer) => {
+                if was_open {
+                    self.host.service.authenticated(self.peer, Method::Simple);
+                }
+                (answer, None)
+            }
+            Progress::Accepted { answer, proof, seal } => {
+                self.host.service.authenticated(self.peer, proof.method());
+                (Some(answer), seal)
+            }
+        };
+        if let Some(seal) = &seal {
+            let charge = self.host.usual.count(0);
+            socket.seal(seal.clone(), SEALED_FRAME_LEN_MAX, std::mem::take(&mut self.buffer), Some(charge));
+        }
+        if let Some(answer) = answer {
+            let body = Bytes::from(answer.encode_to_vec());
+            self.send(Outgoing::of_connection(call.succeeded(body.len()), body).before(seal)).await?;
+        }
+        Ok(None)
+    }
+
+    /// The client hears less of it.
+    fn note_stranger(&self, refused: &Refused) {
+        self.host.service.unauthenticated(self.peer);
+        if let Some(passed_over) = self.host.strangers.due() {
+            let (peer, reason) = (self.peer, log_text(&refused.reason));
+            tracing::warn!(%peer, reason, passed_over, "authentication failed");
+        }
+    }
+
     /// `None`: the client hung up first.
-    async fn opening(&mut self, socket: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Opening>> {
+    async fn opening<R: AsyncRead + Unpin>(&mut self, socket: &mut Inward<R>) -> io::Result<Option<Opening>> {
         loop {
             if let Some(opening) = Opening::decode(&self.buffer) {
                 if let Opening::Rpc { .. } = opening {
@@ -170,33 +268,34 @@ impl<S: Service> Reader<S> {
                 }
                 return Ok(Some(opening));
             }
-            self.buffer.reserve(READ_LEN);
-            if socket.read_buf(&mut self.buffer).await? == 0 {
+            if socket.read(&mut self.buffer, READ_LEN).await? == 0 {
                 return Ok(None);
             }
         }
     }
 
     /// The next frame, let in by the budget. `None`: the client hung up, or was idle for too long.
-    async fn frame(
+    async fn frame<R: AsyncRead + Unpin>(
         &mut self,
-        socket: &mut (impl AsyncRead + Unpin),
+        socket: &mut Inward<R>,
         session: &Session,
     ) -> io::Result<Option<Result<Incoming, Refusal>>> {
+        let mut len_max = self.host.options.frame_len_max;
+        if !session.is_known() {
+            len_max = len_max.min(NAMELESS_LEN_MAX);
+        }
         let len = loop {
-            match frame::length(&self.buffer, self.host.options.frame_len_max) {
+            match frame::length(&self.buffer, len_max) {
                 Ok(Some(len)) => break len,
                 Ok(None) => {}
                 Err(error) => return Ok(Some(Err(Refusal::unreadable(&error)))),
             }
-            self.buffer.reserve(READ_LEN);
-            let options = &self.host.options;
-            let time_max = if session.is_known() { options.idle_time_max } else { options.opening_time_max };
-            match timeout(time_max, socket.read_buf(&mut self.buffer)).await {
+            match timeout(self.host.options.idle_time_max, socket.read(&mut self.buffer, READ_LEN)).await {
                 Ok(Ok(0)) => return Ok(None),
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(error),
-                Err(_elapsed) if self.may_stay(session) => {}
+                // Who is not known yet has a time limit for all of it.
+                Err(_elapsed) if !session.is_known() || self.may_stay() => {}
                 Err(_elapsed) => return Ok(None),
             }
         };
@@ -238,11 +337,10 @@ impl<S: Service> Reader<S> {
     }
 
     /// Whether a client that has been silent for the idle time is kept: as in Hadoop, while there is room for others.
-    fn may_stay(&self, session: &Session) -> bool {
+    fn may_stay(&self) -> bool {
         let options = &self.host.options;
         let calls_under_way = options.calls_per_connection_max - 1 - self.permits.available_permits();
-        session.is_known()
-            && (calls_under_way > 0 || self.host.connection_limit.count() <= options.idle_connections_max)
+        calls_under_way > 0 || self.host.connection_limit.count() <= options.idle_connections_max
     }
 
     /// Starts a call as soon as there is room for the answer it is expected to have, and for the request.
@@ -315,6 +413,13 @@ impl<S: Service> Reader<S> {
     async fn send(&self, outgoing: Outgoing) -> io::Result<()> {
         self.sender.send(outgoing).await.map_err(|_closed| io::ErrorKind::BrokenPipe.into())
     }
+}
+
+/// What is known of who calls.
+struct Introduced {
+    on_frames: Session,
+    /// `None`: SASL was not announced.
+    exchange: Option<Box<Exchange>>,
 }
 
 /// A frame that came, and what it needs to be answered.

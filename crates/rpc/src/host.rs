@@ -1,6 +1,7 @@
 //! What the connections of a server share.
 
 use crate::budget::Budget;
+use crate::exchange::Steps;
 use crate::expected::ExpectedLens;
 use crate::lane::Lane;
 use crate::options::ServerOptions;
@@ -29,4 +30,8 @@ pub(crate) struct Host<S> {
     pub(crate) connection_limit: Arc<ConnectionLimit>,
     /// Connections that are refused.
     pub(crate) refusals: LogLimit,
+    /// Steps of SASL that may wait.
+    pub(crate) steps: Steps,
+    /// Callers who did not prove who they are.
+    pub(crate) strangers: LogLimit,
 }

@@ -12,15 +12,16 @@
 
 use crate::budget::{Budget, Charge};
 use crate::coming::Coming;
+use crate::inward::Inward;
 use crate::options::ServerOptions;
 use crate::pace::{Pace, Patience};
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use hdfs::fields::{self, FIELD_LEN};
 use hdfs::frame::{self, FrameError};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
 /// Requests of stock clients are shorter. Longer ones, once they are here, are counted as what they can grow to when
@@ -98,7 +99,7 @@ impl Lane {
     /// Reads until `buffer` holds `whole` bytes: a frame of which the length has come.
     pub(crate) async fn read(
         &self,
-        socket: &mut (impl AsyncRead + Unpin),
+        socket: &mut Inward<impl AsyncRead + Unpin>,
         buffer: &mut BytesMut,
         whole: usize,
     ) -> io::Result<Charge> {
@@ -118,7 +119,7 @@ impl Lane {
     /// As [`Lane::read`], of a frame that was counted before it came.
     pub(crate) async fn read_counted(
         &self,
-        socket: &mut (impl AsyncRead + Unpin),
+        socket: &mut Inward<impl AsyncRead + Unpin>,
         buffer: &mut BytesMut,
         whole: usize,
     ) -> io::Result<()> {
@@ -170,13 +171,12 @@ impl Lane {
 
 /// Reads `len_max` bytes at most: what follows a long request is not counted with it.
 async fn read_some(
-    socket: &mut (impl AsyncRead + Unpin),
+    socket: &mut Inward<impl AsyncRead + Unpin>,
     buffer: &mut BytesMut,
     len_max: usize,
     pace: &mut Pace<'_>,
 ) -> io::Result<()> {
-    buffer.reserve(len_max);
-    match pace.step(socket.read_buf(&mut buffer.limit(len_max))).await? {
+    match pace.step(socket.read(buffer, len_max)).await? {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         _read => Ok(()),
     }

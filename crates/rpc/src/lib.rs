@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!               ┌──────────── one task for each connection ────────────┐
-//!   socket ────▶│ session (pure): frames ─▶ calls ──┐                  │
+//!   socket ────▶│ exchange: who calls (SASL)                           │
+//!               │ session (pure): frames ─▶ calls ──┐                  │
 //!               │                                   ├─▶ a task a call ─┼─▶ Service::call
 //!   socket ◀────│ writer: batches of answers ◀──────┘                  │
 //!               └──────────────────────────────────────────────────────┘
@@ -10,7 +11,8 @@
 //!
 //! Promise: calls of one connection run side by side up to a limit, and answers go out as they are done. Every queue,
 //! length and wait has a limit: at a limit the server stops reading, and a client that takes no answers is cut off. A
-//! call that panics is answered with an error, and its connection lives.
+//! call that panics is answered with an error, and its connection lives. No call is made before its caller proved what
+//! the server's [`Authentication`] asks for; what was agreed on to protect the connection protects all of it.
 
 mod answers;
 mod budget;
@@ -20,27 +22,34 @@ mod client;
 mod client_options;
 mod coming;
 mod connection;
+mod exchange;
 mod expected;
 mod host;
+mod identity;
+mod inward;
 mod lane;
 mod link;
 mod log_text;
+mod login;
 mod options;
 mod origins;
 mod pace;
+mod seal;
 mod server;
 mod servers;
 mod session;
 mod writer;
 
 pub use answers::AnswerRoom;
-pub use call::{Call, Identity, Service, Untaken};
+pub use call::{Call, Service, Untaken};
 pub use call_error::CallError;
 pub use client::{Attempt, Client};
 pub use client_options::ClientOptions;
 pub use hdfs::Exception;
+pub use identity::{Identity, Proof};
 pub use log_text::log_text;
-pub use options::{FRAME_LEN_MAX, ServerOptions};
+pub use login::{Kerberos, Login, LoginToken};
+pub use options::{Authentication, FRAME_LEN_MAX, ServerOptions};
 pub use origins::Origins;
 pub use server::Server;
 pub use servers::Servers;

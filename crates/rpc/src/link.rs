@@ -3,10 +3,13 @@
 use crate::answers::{AnswerRoom, Place};
 use crate::call_error::CallError;
 use crate::client_options::ClientOptions;
+use crate::inward::Inward;
+use crate::login::LoggedIn;
+use crate::seal::Seal;
 use ::io::TaskGroup;
 use ::io::socket::SocketOptions;
 use ::io::task::Owned;
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use hdfs::call_id;
 use hdfs::frame::{self, Answer};
 use hdfs::opening::{Auth, Opening};
@@ -19,12 +22,14 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 
 /// Room for reading at a time; a longer answer's buffer grows as its bytes come.
 const READ_LEN: usize = 16 << 10;
+/// A sealed answer is longer by what its layer adds and the header around it: some hundred bytes.
+const SEALED_MORE_MAX: u32 = 4 << 10;
 /// Calls of one write.
 const BATCH_COUNT_MAX: usize = 64;
 /// Letters of a refusal that are kept, and of its class. Java's longest stacks have less.
@@ -51,20 +56,36 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects. The opening goes out with the first call, in one packet.
+    /// Connects, and proves who calls. The context goes out with the first call, in one packet; so does the opening
+    /// where nothing is to be proven.
     pub(crate) async fn connect(
         addr: &str,
         user: &str,
         protocol: &str,
         client_id: &Bytes,
         options: &ClientOptions,
-    ) -> io::Result<Self> {
-        let socket = TcpStream::connect(addr).await?;
-        ::io::socket::apply(&socket, &SocketOptions::default())?;
+    ) -> Result<Self, CallError> {
+        let mut socket = TcpStream::connect(addr).await.map_err(CallError::Connect)?;
+        ::io::socket::apply(&socket, &SocketOptions::default()).map_err(CallError::Connect)?;
         let (calls, queue) = mpsc::channel(options.queue_count_max.max(1));
         let waiting = Arc::new(Waiting::default());
-        calls.try_send(opening(user, protocol, client_id)).expect("the queue is empty");
-        let run = run(socket, queue, waiting.clone(), options.frame_len_max, options.answers.clone());
+        let mut first = BytesMut::new();
+        let logged_in = match &options.login {
+            Some(login) => {
+                let (inward, mut outward) = socket.split();
+                let logged_in = login.open(addr, &mut Inward::new(inward), &mut outward).await?;
+                let user = if logged_in.is_simple { Some(user) } else { login.acting_as.as_deref() };
+                put_context(user, protocol, client_id, &mut first);
+                Some(logged_in)
+            }
+            None => {
+                first.extend_from_slice(&Opening::encode(Auth::Simple));
+                put_context(Some(user), protocol, client_id, &mut first);
+                None
+            }
+        };
+        calls.try_send(first.freeze()).expect("the queue is empty");
+        let run = run(socket, logged_in, queue, waiting.clone(), options.frame_len_max, options.answers.clone());
         let task = TaskGroup::spawn_in(options.tasks.as_ref(), "rpc client", run);
         Ok(Self { calls, waiting, task })
     }
@@ -176,12 +197,11 @@ fn broken(reason: &str) -> CallError {
     CallError::Broken(reason.to_owned())
 }
 
-fn opening(user: &str, protocol: &str, client_id: &Bytes) -> Bytes {
-    let mut bytes = BytesMut::from(&Opening::encode(Auth::Simple)[..]);
-    let user_info = UserInformationProto { effective_user: Some(user.to_owned()), real_user: None };
-    let context = IpcConnectionContextProto { user_info: Some(user_info), protocol: Some(protocol.to_owned()) };
-    frame::put_frame(&[&request_header(call_id::CONTEXT, client_id, -1), &context], &mut bytes);
-    bytes.freeze()
+/// `user`: in whose name to call, if the server does not know that.
+fn put_context(user: Option<&str>, protocol: &str, client_id: &Bytes, out: &mut BytesMut) {
+    let named = |user: &str| UserInformationProto { effective_user: Some(user.to_owned()), real_user: None };
+    let context = IpcConnectionContextProto { user_info: user.map(named), protocol: Some(protocol.to_owned()) };
+    frame::put_frame(&[&request_header(call_id::CONTEXT, client_id, -1), &context], out);
 }
 
 pub(crate) fn request_header(call_id: i32, client_id: &Bytes, retry_count: i32) -> RpcRequestHeaderProto {
@@ -197,26 +217,48 @@ pub(crate) fn request_header(call_id: i32, client_id: &Bytes, retry_count: i32) 
 
 async fn run(
     mut socket: TcpStream,
+    logged_in: Option<LoggedIn>,
     mut queue: mpsc::Receiver<Bytes>,
     waiting: Arc<Waiting>,
     frame_len_max: u32,
     answers: Option<AnswerRoom>,
 ) {
-    let (mut inward, mut outward) = socket.split();
+    let (inward, mut outward) = socket.split();
+    let mut inward = Inward::new(inward);
+    let (seal, early) = logged_in.map_or((None, BytesMut::new()), |logged_in| (logged_in.seal, logged_in.early));
+    let mut buffer = BytesMut::new();
+    match &seal {
+        Some(seal) => {
+            let charge = answers.as_ref().map(|answers| answers.lane.count(0));
+            inward.seal(seal.clone(), frame_len_max.saturating_add(SEALED_MORE_MAX), early, charge);
+        }
+        None => buffer = early,
+    }
     let ended = tokio::select! {
-        read = read(&mut inward, &waiting, frame_len_max, answers.as_ref()) => read,
-        written = write(&mut outward, &mut queue) => written,
+        read = read(&mut inward, buffer, &waiting, frame_len_max, answers.as_ref()) => read,
+        written = write(&mut outward, &mut queue, seal.as_ref()) => written,
     };
     waiting.close(ended.map_or_else(|error| error.to_string(), |()| "the server closed it".to_owned()), broken);
 }
 
-async fn write(socket: &mut (impl AsyncWrite + Unpin), queue: &mut mpsc::Receiver<Bytes>) -> io::Result<()> {
+async fn write(
+    socket: &mut (impl AsyncWrite + Unpin),
+    queue: &mut mpsc::Receiver<Bytes>,
+    seal: Option<&Seal>,
+) -> io::Result<()> {
     let mut batch = Vec::new();
     while queue.recv_many(&mut batch, BATCH_COUNT_MAX).await > 0 {
-        match &batch[..] {
-            [call] => socket.write_all(call).await?,
-            // Calls are short: copying a few together is cheaper than a packet each.
-            calls => socket.write_all(&calls.concat()).await?,
+        // Calls are short: copying a few together is cheaper than a packet each.
+        let calls = if batch.len() == 1 { batch.swap_remove(0) } else { batch.concat().into() };
+        match seal {
+            Some(seal) => {
+                let mut rest = [calls, Bytes::new()];
+                while !rest[0].is_empty() {
+                    let (head, token) = seal.seal_next(&mut rest)?;
+                    socket.write_all_buf(&mut head.chain(token)).await?;
+                }
+            }
+            None => socket.write_all(&calls).await?,
         }
         batch.clear();
     }
@@ -224,12 +266,12 @@ async fn write(socket: &mut (impl AsyncWrite + Unpin), queue: &mut mpsc::Receive
 }
 
 async fn read(
-    socket: &mut (impl AsyncRead + Unpin),
+    socket: &mut Inward<impl AsyncRead + Unpin>,
+    mut buffer: BytesMut,
     waiting: &Waiting,
     frame_len_max: u32,
     answers: Option<&AnswerRoom>,
 ) -> io::Result<()> {
-    let mut buffer = BytesMut::new();
     loop {
         while let Some(len) = frame::length(&buffer, frame_len_max).map_err(invalid)? {
             let whole = frame::LENGTH_LEN + len;
@@ -246,8 +288,7 @@ async fn read(
             let place = came.map(|(answers, came)| answers.place(&frame, came)).transpose().map_err(invalid)?;
             on_answer(Answer::decode(frame).map_err(invalid)?, place, waiting)?;
         }
-        buffer.reserve(READ_LEN);
-        let read_len = socket.read_buf(&mut buffer).await?;
+        let read_len = socket.read(&mut buffer, READ_LEN).await?;
         if read_len == 0 {
             return Ok(());
         }
@@ -270,13 +311,23 @@ fn beginning(text: &str, max: usize) -> String {
     text.chars().take(max).collect()
 }
 
-fn on_answer(answer: Answer, place: Option<Place>, waiting: &Waiting) -> io::Result<()> {
-    let remote = |message: &str| CallError::Remote {
+/// A refusal, as far as it is kept: who is refused logs why, and the other side chose the words.
+fn refusal(answer: &Answer, message: &str) -> CallError {
+    let detail = answer.header.detail.clone().filter(|detail| detail.path().len() <= DETAIL_PATH_LEN_MAX);
+    CallError::Remote {
         class: beginning(answer.header.exception_class_name(), CLASS_LEN_MAX),
         message: message.to_owned(),
-        detail: answer.header.detail.clone().filter(|detail| detail.path().len() <= DETAIL_PATH_LEN_MAX).map(Box::new),
-    };
-    // Who is refused logs why, and the other side chose the words.
+        detail: detail.map(Box::new),
+    }
+}
+
+/// How a server refuses that answers no call.
+pub(crate) fn refusal_of_connection(answer: &Answer) -> CallError {
+    refusal(answer, &beginning(answer.header.error_msg(), REFUSAL_LEN_MAX))
+}
+
+fn on_answer(answer: Answer, place: Option<Place>, waiting: &Waiting) -> io::Result<()> {
+    let remote = |message: &str| refusal(&answer, message);
     let message = &beginning(answer.header.error_msg(), REFUSAL_LEN_MAX);
     let outcome = match answer.header.status() {
         RpcStatusProto::Success => Ok(Response { bytes: answer.response.clone(), place }),

@@ -1,5 +1,7 @@
-//! Limits of a server.
+//! Limits of a server, and what its callers have to prove.
 
+use security::sasl::rpc::{Acceptor, Offers};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest request of a server that says nothing else. Hadoop takes 128 MiB; a page of a node's catalogue, the longest
@@ -31,7 +33,7 @@ pub struct ServerOptions {
     /// Bytes of answers that one connection has not taken, and of those its calls under way are expected to need. At
     /// the limit no further call of it starts; one call may always be under way.
     pub answers_len_per_connection_max: usize,
-    /// Until the context has come.
+    /// Until the context has come, and all of SASL before it.
     pub opening_time_max: Duration,
     /// From a frame's length to its end, and for a client to take an answer; a second more for each
     /// `len_per_second_min` bytes. Who is slower is cut off.
@@ -46,6 +48,30 @@ pub struct ServerOptions {
     pub idle_connections_max: usize,
     /// For calls under way when the server shuts down.
     pub drain_time_max: Duration,
+    pub authentication: Authentication,
+}
+
+/// What callers have to prove.
+#[derive(Clone, Debug)]
+pub struct Authentication {
+    /// What they can choose from. Tokens are looked up by [`crate::Service::claim`].
+    pub offers: Offers,
+    /// Kerberos' library; there is one where Kerberos is offered.
+    pub acceptor: Option<Arc<dyn Acceptor>>,
+}
+
+impl Authentication {
+    /// Whether there is nothing to prove.
+    pub(crate) fn is_simple_only(&self) -> bool {
+        self.offers.simple && self.offers.token.is_none() && self.offers.kerberos.is_none()
+    }
+}
+
+/// Everybody is who he says he is.
+impl Default for Authentication {
+    fn default() -> Self {
+        Self { offers: Offers { simple: true, ..Offers::default() }, acceptor: None }
+    }
 }
 
 /// Guesses where nothing else is said here or at the field.
@@ -69,6 +95,7 @@ impl Default for ServerOptions {
             idle_time_max: Duration::from_secs(20),
             idle_connections_max: 4000,
             drain_time_max: Duration::from_secs(3),
+            authentication: Authentication::default(),
         }
     }
 }

@@ -3,10 +3,11 @@
 use crate::budget::Budget;
 use crate::call::Service;
 use crate::connection;
+use crate::exchange::Steps;
 use crate::expected::ExpectedLens;
 use crate::host::{Host, Phase};
 use crate::lane::Lane;
-use crate::options::ServerOptions;
+use crate::options::{Authentication, ServerOptions};
 use ::io::socket::SocketOptions;
 use ::io::task::Owned;
 use ::io::{ConnectionLimit, LogLimit};
@@ -42,6 +43,8 @@ impl Server {
         service: Arc<S>,
     ) -> io::Result<Self> {
         assert!(options.calls_per_connection_max > 0 && options.connections_max > 0);
+        let Authentication { offers, acceptor } = &options.authentication;
+        assert!(offers.kerberos.is_none() || acceptor.is_some(), "Kerberos is offered, and nobody takes tickets");
         let listener = TcpListener::bind(addr).await?;
         ::io::socket::apply(&listener, &SocketOptions::default())?;
         let (phase, watching) = watch::channel(Phase::Serving);
@@ -55,6 +58,8 @@ impl Server {
             expected: ExpectedLens::default(),
             connection_limit: ConnectionLimit::new(options.connections_max),
             refusals: LogLimit::default(),
+            steps: Steps::default(),
+            strangers: LogLimit::default(),
             options,
         });
         let addr = listener.local_addr()?;

@@ -1,30 +1,33 @@
 //! What a connection's frames mean: who the client is, and then its calls. Pure.
 //!
 //! ```text
-//! auth SASL ─▶ NEGOTIATE/SUCCESS ─┐
+//! auth SASL ─▶ the exchange ──────┐
 //! auth NONE ──────────────────────┴─▶ context (once) ─▶ call, call, …      pings at any time
 //! ```
 
-use crate::call::Identity;
+use crate::exchange::Progress;
+use crate::identity::{Identity, Proof};
 use bytes::Bytes;
 use hdfs::call_id;
-use hdfs::exception::{ACCESS_CONTROL, Exception};
+use hdfs::exception::Exception;
 use hdfs::frame::{self, FrameError};
 use hdfs::opening::Auth;
 use hdfs::proto::{
     IpcConnectionContextProto, RequestHeaderProto, RpcErrorCodeProto, RpcRequestHeaderProto, RpcSaslProto,
 };
-use hdfs::sasl::{Negotiation, Step};
 use prost::Message;
 use std::sync::Arc;
 
 /// Names of protocols that are remembered; HDFS's have some fifty letters.
 const PROTOCOL_LEN_MAX: usize = 100;
-/// Of a user: no system has longer ones.
-const USER_LEN_MAX: usize = 255;
-/// A header, or a message beside calls: a context, or one of SASL's. They are decoded before a request's memory is
-/// counted, and what a context says is kept as long as its connection. A guess; stock clients send a few hundred bytes.
+/// A header, or a context. They are decoded before a request's memory is counted, and what a context says is kept as
+/// long as its connection. A guess; stock clients send a few hundred bytes.
 const BESIDE_LEN_MAX: usize = 4 << 10;
+/// A message of SASL. A ticket of Active Directory names the groups of its user: 48,000 bytes by default
+/// (`MaxTokenSize`), and 65,535 where more are allowed.
+const SASL_LEN_MAX: usize = 96 << 10;
+/// Longest frame of who is not known yet.
+pub(crate) const NAMELESS_LEN_MAX: u32 = (SASL_LEN_MAX + 2 * BESIDE_LEN_MAX) as u32;
 
 /// A call as the frames tell it.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,8 +42,8 @@ pub(crate) struct Request {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Event {
     Call(Box<Request>),
-    /// Send this frame: head, then body.
-    Answer(Bytes, Bytes),
+    /// For the exchange, whose outcome goes to [`Session::on_progress`].
+    Sasl(frame::Call, Box<RpcSaslProto>),
     /// A ping, or the context: never answered.
     Nothing,
 }
@@ -86,117 +89,119 @@ impl Refusal {
 
 /// How far a connection has come.
 #[derive(Debug)]
-pub(crate) enum Session {
-    /// SASL was announced.
-    Sasl(Negotiation),
+pub(crate) struct Session {
+    stage: Stage,
+    /// Whether SASL was announced: a client may say once more that it chose SIMPLE, at any time.
+    has_sasl: bool,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Who calls has yet to be proven.
+    Sasl,
     /// The context must come next.
-    Nameless { sasl: Option<Negotiation> },
+    Nameless(Proof),
     Known {
         user: Arc<Identity>,
         /// What the connection was opened for.
         protocol: Option<String>,
-        sasl: Option<Negotiation>,
     },
 }
 
 impl Session {
     pub(crate) fn new(auth: Auth) -> Self {
         match auth {
-            Auth::Simple => Self::Nameless { sasl: None },
-            Auth::Sasl => Self::Sasl(Negotiation::default()),
+            Auth::Simple => Self { stage: Stage::Nameless(Proof::Nothing), has_sasl: false },
+            Auth::Sasl => Self { stage: Stage::Sasl, has_sasl: true },
         }
     }
 
     pub(crate) fn is_known(&self) -> bool {
-        matches!(self, Self::Known { .. })
+        matches!(self.stage, Stage::Known { .. })
+    }
+
+    /// Whether nothing was proven yet, nor had to be.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Sasl)
     }
 
     /// What the connection was opened for; its calls may be of others too.
     pub(crate) fn protocol(&self) -> Option<&str> {
-        match self {
-            Self::Known { protocol, .. } => protocol.as_deref(),
-            Self::Sasl(_) | Self::Nameless { .. } => None,
+        match &self.stage {
+            Stage::Known { protocol, .. } => protocol.as_deref(),
+            Stage::Sasl | Stage::Nameless(_) => None,
         }
     }
 
     /// Carries one frame, without its length, to its end. After an error the connection is closed.
     pub(crate) fn on_frame(&mut self, mut frame: Bytes) -> Result<Event, Refusal> {
         let header: RpcRequestHeaderProto =
-            short_message(&mut frame, "request header").map_err(|error| Refusal::unreadable(&error))?;
+            short_message(&mut frame, "request header", BESIDE_LEN_MAX).map_err(|error| Refusal::unreadable(&error))?;
         let call = frame::Call::of(&header);
         frame::check_header(&header)
             .and_then(|()| match header.call_id {
                 0.. => self.on_call(header, frame),
                 call_id::PING => Ok(Event::Nothing),
                 call_id::CONTEXT => self.on_context(frame),
-                call_id::SASL => self.on_sasl(&call, frame),
+                call_id::SASL => self.on_sasl(call.clone(), frame),
                 other => Err(invalid(format!("Unknown out of band call #{other}"))),
             })
             .map_err(|exception| Refusal { call, exception })
     }
 
     fn on_call(&self, header: RpcRequestHeaderProto, mut frame: Bytes) -> Result<Event, Exception> {
-        let Self::Known { user, .. } = self else { return Err(invalid("Connection context not established")) };
-        let what = short_message(&mut frame, "call header").map_err(|error| unreadable(&error))?;
+        let Stage::Known { user, .. } = &self.stage else { return Err(invalid("Connection context not established")) };
+        let what = short_message(&mut frame, "call header", BESIDE_LEN_MAX).map_err(|error| unreadable(&error))?;
         // What follows the request is ignored, as in Hadoop.
         let body = frame::take(&mut frame, "request").map_err(|error| unreadable(&error))?;
         Ok(Event::Call(Box::new(Request { header, what, body, user: user.clone() })))
     }
 
     fn on_context(&mut self, mut frame: Bytes) -> Result<Event, Exception> {
-        let sasl = match self {
-            Self::Nameless { sasl } => *sasl,
-            Self::Sasl(_) => return Err(invalid("Connection header sent during SASL negotiation")),
-            Self::Known { .. } => return Err(invalid("Connection context already processed")),
+        let proof = match &self.stage {
+            Stage::Nameless(proof) => proof.clone(),
+            Stage::Sasl => return Err(invalid("Connection header sent during SASL negotiation")),
+            Stage::Known { .. } => return Err(invalid("Connection context already processed")),
         };
         let context: IpcConnectionContextProto =
-            short_message(&mut frame, "connection context").map_err(|error| unreadable(&error))?;
-        let user = context.user_info.unwrap_or_default();
-        let named = |name: Option<String>| name.filter(|name| !name.is_empty());
-        // No user at all happens after SASL only; without security that is as good as any other.
-        let effective = named(user.effective_user).unwrap_or_else(|| Identity::ANONYMOUS.to_owned());
-        let real = named(user.real_user).filter(|real| *real != effective);
-        if let Some(name) =
-            [Some(&effective), real.as_ref()].into_iter().flatten().find(|name| name.len() > USER_LEN_MAX)
-        {
-            let message = format!("the name of a user has {} bytes: give one of 1 to {USER_LEN_MAX}", name.len());
-            return Err(Exception::unauthorized(ACCESS_CONTROL, message));
-        }
+            short_message(&mut frame, "connection context", BESIDE_LEN_MAX).map_err(|error| unreadable(&error))?;
+        let named = context.user_info.unwrap_or_default();
+        let user = Identity::of_context(proof, named.effective_user, named.real_user)?;
         let protocol = context.protocol.filter(|name| name.len() <= PROTOCOL_LEN_MAX);
-        *self = Self::Known { user: Arc::new(Identity { effective, real }), protocol, sasl };
+        self.stage = Stage::Known { user: Arc::new(user), protocol };
         Ok(Event::Nothing)
     }
 
-    fn on_sasl(&mut self, call: &frame::Call, mut frame: Bytes) -> Result<Event, Exception> {
-        let message: RpcSaslProto = short_message(&mut frame, "SASL message").map_err(|error| unreadable(&error))?;
-        let negotiation = match self {
-            Self::Sasl(negotiation)
-            | Self::Nameless { sasl: Some(negotiation) }
-            | Self::Known { sasl: Some(negotiation), .. } => negotiation,
-            Self::Nameless { sasl: None } | Self::Known { sasl: None, .. } => {
-                return Err(invalid("SASL protocol not requested by client"));
-            }
-        };
-        let step = negotiation.on_message(&message)?;
-        if matches!(self, Self::Sasl(Negotiation::Done)) {
-            *self = Self::Nameless { sasl: Some(Negotiation::Done) };
+    fn on_sasl(&self, call: frame::Call, mut frame: Bytes) -> Result<Event, Exception> {
+        if !self.has_sasl {
+            return Err(invalid("SASL protocol not requested by client"));
         }
-        match step {
-            Step::Answer(message) => {
-                let body = Bytes::from(message.encode_to_vec());
-                Ok(Event::Answer(call.succeeded(body.len()), body))
-            }
-            Step::Silence => Ok(Event::Nothing),
+        let len_max = if self.is_known() { BESIDE_LEN_MAX } else { SASL_LEN_MAX };
+        let message: RpcSaslProto =
+            short_message(&mut frame, "SASL message", len_max).map_err(|error| unreadable(&error))?;
+        Ok(Event::Sasl(call, Box::new(message)))
+    }
+
+    /// What the exchange made of a message.
+    pub(crate) fn on_progress(&mut self, progress: &Progress) {
+        let proof = match progress {
+            Progress::Answer(_) => return,
+            Progress::Simple(_) => Proof::Nothing,
+            Progress::Accepted { proof, .. } => proof.clone(),
+        };
+        // Who chooses SIMPLE once more has got further already.
+        if matches!(self.stage, Stage::Sasl) {
+            self.stage = Stage::Nameless(proof);
         }
     }
 }
 
 /// As [`frame::take_message`], of one that may not be long.
-fn short_message<M: Message + Default>(frame: &mut Bytes, what: &'static str) -> Result<M, FrameError> {
+fn short_message<M: Message + Default>(frame: &mut Bytes, what: &'static str, len_max: usize) -> Result<M, FrameError> {
     let mut rest = frame.clone();
     let len = frame::take(&mut rest, what)?.len();
-    if len > BESIDE_LEN_MAX {
-        return Err(FrameError::Message { what, reason: format!("it has {len} bytes, {BESIDE_LEN_MAX} are allowed") });
+    if len > len_max {
+        return Err(FrameError::Message { what, reason: format!("it has {len} bytes, {len_max} are allowed") });
     }
     frame::take_message(frame, what)
 }
@@ -212,9 +217,11 @@ fn unreadable(error: &FrameError) -> Exception {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exchange::Exchange;
+    use crate::options::Authentication;
     use bytes::BytesMut;
     use hdfs::frame::put_frame;
-    use hdfs::proto::{OperationProto, RpcKindProto, SaslState, UserInformationProto};
+    use hdfs::proto::{OperationProto, RpcKindProto, UserInformationProto};
     use proptest::prelude::*;
 
     fn header(call_id: i32) -> RpcRequestHeaderProto {
@@ -251,14 +258,8 @@ mod tests {
 
     #[test]
     fn the_context_says_who_calls() {
-        let named = |effective: &str, real: Option<&str>| Identity {
-            effective: effective.to_owned(),
-            real: real.map(str::to_owned),
-        };
-        assert_eq!(user_of(context("alice", "")), named("alice", None));
-        assert_eq!(user_of(context("alice", "oozie")), named("alice", Some("oozie")));
-        assert_eq!(user_of(context("alice", "alice")), named("alice", None));
-        assert_eq!(user_of(context("", "")), named("anonymous", None));
+        assert_eq!(user_of(context("alice", "")), Identity::simple("alice", None));
+        assert_eq!(user_of(context("alice", "oozie")), Identity::simple("alice", Some("oozie".into())));
     }
 
     proptest! {
@@ -282,14 +283,15 @@ mod tests {
             ),
         ) {
             let mut session = Session::new(if auth { Auth::Sasl } else { Auth::Simple });
+            let mut exchange = Exchange::new(&Authentication::default());
             for frame in frames {
                 let known = session.is_known();
                 match session.on_frame(frame) {
                     Ok(Event::Call(_)) => prop_assert!(known),
-                    Ok(Event::Answer(head, body)) => {
-                        let answer = frame::Answer::decode([&head[frame::LENGTH_LEN..], &body].concat().into()).unwrap();
-                        prop_assert_eq!(RpcSaslProto::decode(answer.response).unwrap().state(), SaslState::Success);
-                    }
+                    Ok(Event::Sasl(_, message)) => match exchange.on_message(&message, |_| panic!("no tokens here")) {
+                        Ok(progress) => session.on_progress(&progress),
+                        Err(refused) => prop_assert!(refused.told.is_fatal()),
+                    },
                     Ok(Event::Nothing) => {}
                     Err(refusal) => prop_assert!(refusal.exception.is_fatal()),
                 }

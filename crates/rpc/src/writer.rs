@@ -2,6 +2,7 @@
 
 use crate::budget::Charge;
 use crate::pace::{Pace, Patience};
+use crate::seal::Seal;
 use bytes::Bytes;
 use std::io::{self, IoSlice};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -9,6 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Answers of one write. Two slices each, and the kernel takes 1024 slices at most.
 const BATCH_COUNT_MAX: usize = 64;
+/// Sealed bytes that wait to be written, but for one piece more.
+const SEALED_LEN_MAX: usize = 64 << 10;
 
 /// What an answer holds from before its call starts until it is sent: its place among the calls of its connection, and
 /// memory, counted for the connection and for all.
@@ -34,6 +37,8 @@ pub(crate) struct Outgoing {
     pub(crate) body: Bytes,
     /// The connection ends with this one.
     pub(crate) last: bool,
+    /// Of what comes after this one.
+    seal: Option<Seal>,
     /// Given back when it is sent.
     _held: Option<Room>,
 }
@@ -41,11 +46,16 @@ pub(crate) struct Outgoing {
 impl Outgoing {
     /// An answer that belongs to no call.
     pub(crate) fn of_connection(head: Bytes, body: Bytes) -> Self {
-        Self { head, body, last: false, _held: None }
+        Self { head, body, last: false, seal: None, _held: None }
+    }
+
+    /// What comes after this one is sealed, if there is a seal.
+    pub(crate) fn before(self, seal: Option<Seal>) -> Self {
+        Self { seal, ..self }
     }
 
     pub(crate) fn of_call(head: Bytes, body: Bytes, last: bool, held: Room) -> Self {
-        Self { head, body, last, _held: Some(held) }
+        Self { head, body, last, seal: None, _held: Some(held) }
     }
 
     pub(crate) fn last(head: Bytes) -> Self {
@@ -59,25 +69,69 @@ pub(crate) async fn write_all(
     answers: &mut mpsc::Receiver<Outgoing>,
     patience: &Patience,
 ) -> io::Result<()> {
-    let mut batch = Vec::new();
+    let mut batch: Vec<Outgoing> = Vec::new();
     let mut last = false;
+    let mut seal: Option<Seal> = None;
     while !last && answers.recv_many(&mut batch, BATCH_COUNT_MAX).await > 0 {
         if let Some(end) = batch.iter().position(|answer| answer.last) {
             batch.truncate(end + 1);
             last = true;
         }
-        let len: usize = batch.iter().map(|answer| answer.head.len() + answer.body.len()).sum();
-        write_batch(socket, &batch, patience.begin(len)).await?;
+        let mut rest = &mut batch[..];
+        while !rest.is_empty() {
+            let begins = rest.iter().position(|answer| answer.seal.is_some());
+            // A client may call before it heard that its exchange is over: what it is answered is sealed.
+            let end = begins.filter(|_| seal.is_none()).map_or(rest.len(), |at| at + 1);
+            let (now, later) = rest.split_at_mut(end);
+            let len: usize = now.iter().map(|answer| answer.head.len() + answer.body.len()).sum();
+            let pace = &mut patience.begin(len);
+            match &seal {
+                Some(seal) => write_sealed(socket, now, seal, pace).await?,
+                None => {
+                    write_batch(socket, now.iter().map(|answer| [&answer.head, &answer.body]), pace).await?;
+                    seal = now.last().and_then(|answer| answer.seal.clone());
+                }
+            }
+            rest = later;
+        }
         batch.clear();
     }
     socket.shutdown().await
 }
 
-async fn write_batch(socket: &mut (impl AsyncWrite + Unpin), batch: &[Outgoing], mut pace: Pace<'_>) -> io::Result<()> {
+/// As [`write_batch`], in sealed pieces, so many at a time that what they take beside the answers is bounded.
+async fn write_sealed(
+    socket: &mut (impl AsyncWrite + Unpin),
+    batch: &mut [Outgoing],
+    seal: &Seal,
+    pace: &mut Pace<'_>,
+) -> io::Result<()> {
+    let (mut pieces, mut len) = (Vec::new(), 0);
+    for answer in batch.iter_mut() {
+        let mut rest = [std::mem::take(&mut answer.head), std::mem::take(&mut answer.body)];
+        while rest.iter().any(|part| !part.is_empty()) {
+            let (head, token) = seal.seal_next(&mut rest)?;
+            len += head.len() + token.len();
+            pieces.push([head, token]);
+            if len >= SEALED_LEN_MAX || pieces.len() == BATCH_COUNT_MAX {
+                write_batch(socket, pieces.iter().map(|[head, token]| [head, token]), pace).await?;
+                pieces.clear();
+                len = 0;
+            }
+        }
+    }
+    write_batch(socket, pieces.iter().map(|[head, token]| [head, token]), pace).await
+}
+
+async fn write_batch<'a>(
+    socket: &mut (impl AsyncWrite + Unpin),
+    batch: impl Iterator<Item = [&'a Bytes; 2]>,
+    pace: &mut Pace<'_>,
+) -> io::Result<()> {
     let mut slices = [IoSlice::new(&[]); 2 * BATCH_COUNT_MAX];
     let mut count = 0;
-    for answer in batch {
-        for bytes in [&answer.head, &answer.body] {
+    for parts in batch {
+        for bytes in parts {
             if !bytes.is_empty() {
                 slices[count] = IoSlice::new(bytes);
                 count += 1;

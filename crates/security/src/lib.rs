@@ -3,6 +3,7 @@
 //! ```text
 //!              proves who calls                         decides what that means
 //! secret ◀─ keys ◀─ block_token      one for a file      kerberos_name ◀─ auth_to_local   whole name → short name
+//!                ◀─ rings            rows of a store
 //!                ◀─ delegation       acts for a user     proxy                            who may act as whom
 //!                ◀─ encryption_key   of the cluster
 //! sasl   digest ◀─ rpc               exchanges that carry the proofs, each end a machine,
@@ -12,7 +13,7 @@
 //! Promise: pure. Time, chance and secrets are arguments; bytes come in, bytes and decisions go out. No length that a
 //! stranger chose is believed before it was bounded, and no bytes make any of it panic. Nothing is compared with a
 //! secret but in constant time, and no secret is printed. What is not here: Kerberos' own tokens, which a library makes
-//! that is loaded at run time; TLS; and where keys and tokens are kept.
+//! that is loaded at run time; TLS; and where tokens are kept.
 
 pub mod auth_to_local;
 pub mod block_token;
@@ -24,5 +25,6 @@ pub mod kerberos_name;
 pub mod keys;
 pub mod method;
 pub mod proxy;
+pub mod rings;
 pub mod sasl;
 pub mod secret;

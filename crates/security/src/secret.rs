@@ -6,6 +6,7 @@ use ctutils::CtEq;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
+use types::encoding::{DecodeError, Encoded, Input};
 
 /// Bytes of a secret: as many as SHA-256 has of state. Drawn by whoever has chance, never derived from a word.
 pub const SECRET_LEN: usize = 32;
@@ -56,6 +57,17 @@ impl Secret {
         mac.update(purpose.label());
         mac.update(bytes);
         Password(mac.finalize().into_bytes().into())
+    }
+}
+
+/// For rows, log entries and messages between our own servers.
+impl Encoded for Secret {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.bytes.encode(out);
+    }
+
+    fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
+        <[u8; SECRET_LEN]>::decode(input).map(Self::new)
     }
 }
 

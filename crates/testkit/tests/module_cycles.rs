@@ -17,6 +17,7 @@ const CRATES: &[&str] = &[
     "disks",
     "datad",
     "client",
+    "gss",
     "rpc",
     "kv",
     "container",

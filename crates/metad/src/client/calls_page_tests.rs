@@ -86,7 +86,7 @@ async fn class_of(leadership: &Arc<Leadership>, name: &str) -> Option<&'static s
             method: name.to_owned(),
             version: hdfs::protocol::VERSION,
             body: Bytes::from_static(body),
-            user: rpc::Identity { effective: leadership.users.owner().to_owned(), real: None }.into(),
+            user: rpc::Identity::simple(leadership.users.owner().to_owned(), None).into(),
             client_id: Bytes::new(),
             call_id: -1,
             retry_count: 0,

@@ -20,7 +20,7 @@ fn call(protocol: &str, version: Option<u64>, method: &str, user: &str, body: Ve
         method: method.into(),
         version: version.unwrap_or(1),
         body: body.into(),
-        user: rpc::Identity { effective: user.into(), real: None }.into(),
+        user: rpc::Identity::simple(user, None).into(),
         client_id: Bytes::new(),
         call_id: 0,
         retry_count: 0,
@@ -121,7 +121,7 @@ async fn what_changes_or_is_denied_is_written_down() {
     pass(&leadership, read("/a")).await.unwrap();
     pass(&leadership, mkdirs("/a/b", STRANGER)).await.unwrap_err();
     pass(&leadership, call(hdfs::protocol::CLIENT, None, "refreshNodes", STRANGER, Vec::new())).await.unwrap_err();
-    let acting = rpc::Identity { effective: owner.clone(), real: Some(STRANGER.into()) };
+    let acting = rpc::Identity::simple(owner.clone(), Some(STRANGER.into()));
     pass(&leadership, Call { user: acting.into(), ..read("/secret") }).await.unwrap_err();
     let concat = ConcatRequestProto { trg: "/a/all".into(), srcs: vec!["/a/1".into(), "/a/2".into()] };
     pass(&leadership, call(hdfs::protocol::CLIENT, None, "concat", STRANGER, concat.encode_to_vec()))

@@ -1,7 +1,10 @@
 //! The server and the client over real sockets: with each other, with strangers, and with recorded Java clients.
 
+mod authentication;
 mod golden;
 mod hostile;
+#[path = "../../../security/tests/support/played_kerberos.rs"]
+mod played_kerberos;
 mod stories;
 mod support;
 mod urgent;

@@ -8,7 +8,13 @@ use hdfs::proto::{
 };
 use hdfs::{call_id, exception};
 use prost::Message;
-use rpc::{Call, Client, ClientOptions, Exception, Server, ServerOptions, Service};
+use rpc::{Call, Client, ClientOptions, Exception, LoginToken, Server, ServerOptions, Service};
+use security::delegation::{self, Identifier, Kept, Request, Rules};
+use security::keys::{KeyId, KeyRing, Lifetimes};
+use security::method::Method;
+use security::sasl::rpc::{Claim, ClaimError};
+use security::secret::Secret;
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +24,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use types::Millis;
 
 pub(crate) const PROTOCOL: &str = "org.levada.TestProtocol";
 pub(crate) const URGENT: &str = "org.levada.Urgent";
@@ -34,11 +41,59 @@ pub(crate) struct TestService {
     pub(crate) started_count: AtomicUsize,
     /// Peers whose urgent requests are refused.
     pub(crate) strangers: Mutex<Vec<IpAddr>>,
+    pub(crate) tokens: Tokens,
+    /// Callers that proved who they are, and those that did not.
+    pub(crate) authenticated: Mutex<Vec<Method>>,
+    pub(crate) unauthenticated_count: AtomicUsize,
+}
+
+/// Delegation tokens, as a metadata server has them.
+#[derive(Debug)]
+pub(crate) struct Tokens {
+    ring: KeyRing,
+    /// Of each token by its number; none of those that were cancelled.
+    kept: Mutex<HashMap<u32, Kept>>,
+    pub(crate) now: Mutex<Millis>,
+}
+
+impl Tokens {
+    fn new() -> Self {
+        let secrets = [Secret::new([1; 32]), Secret::new([2; 32])];
+        let ring = KeyRing::new(Millis(0), Lifetimes::DELEGATION_TOKENS, KeyId(1), secrets);
+        Self { ring, kept: Mutex::default(), now: Mutex::new(Millis(1)) }
+    }
+
+    pub(crate) fn issue(&self, owner: &str, real_user: &str) -> LoginToken {
+        let mut kept = self.kept.lock().unwrap();
+        let sequence = kept.len() as u32 + 1;
+        let request = Request { method: Method::Kerberos, owner, real_user, renewer: "", sequence };
+        let issued = Rules::default().issue(Millis(0), &self.ring, request).unwrap();
+        kept.insert(sequence, issued.kept);
+        let identifier = issued.identifier.encode().into();
+        LoginToken { identifier, password: issued.password.bytes().to_vec().into(), addrs: Vec::new() }
+    }
+
+    pub(crate) fn cancel_all(&self) {
+        self.kept.lock().unwrap().clear();
+    }
+
+    fn claim(&self, identifier: &[u8]) -> Result<Claim, ClaimError> {
+        let now = *self.now.lock().unwrap();
+        let kept = |identifier: &Identifier| self.kept.lock().unwrap().get(&identifier.sequence).copied();
+        Ok(Claim::Delegation(delegation::authenticate(now, self.ring.keys(), identifier, kept)?))
+    }
 }
 
 impl TestService {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { gate: Semaphore::new(0), started_count: AtomicUsize::new(0), strangers: Mutex::default() })
+        Arc::new(Self {
+            gate: Semaphore::new(0),
+            started_count: AtomicUsize::new(0),
+            strangers: Mutex::default(),
+            tokens: Tokens::new(),
+            authenticated: Mutex::default(),
+            unauthenticated_count: AtomicUsize::new(0),
+        })
     }
 
     /// So many calls have begun.
@@ -78,6 +133,18 @@ impl Service for TestService {
             _ => return Err(call.no_such_method()),
         };
         Ok(answer.encode_to_vec().into())
+    }
+
+    fn claim(&self, identifier: &[u8]) -> Result<Claim, ClaimError> {
+        self.tokens.claim(identifier)
+    }
+
+    fn authenticated(&self, _peer: SocketAddr, method: Method) {
+        self.authenticated.lock().unwrap().push(method);
+    }
+
+    fn unauthenticated(&self, _peer: SocketAddr) {
+        self.unauthenticated_count.fetch_add(1, Ordering::SeqCst);
     }
 
     async fn admit_urgent(&self, peer: SocketAddr) -> Result<(), Exception> {

@@ -170,7 +170,7 @@ fn call(
         method: method.to_owned(),
         version,
         body,
-        user: Arc::new(Identity { effective: user.to_owned(), real: None }),
+        user: Arc::new(Identity::simple(user, None)),
         client_id: retry.map_or(Bytes::new(), |key| Bytes::copy_from_slice(&key.client)),
         call_id: retry.map_or(-1, |key| key.call),
         retry_count: 0,

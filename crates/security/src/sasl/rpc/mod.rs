@@ -12,12 +12,14 @@
 //! ```
 //!
 //! Both machines end with the exchange: what is wrapped from then on goes through [`wrap`] and [`unwrap`]. Kerberos'
-//! own tokens are made by a library outside; a machine hands them over and takes them back.
+//! own tokens are made by a library outside ([`Acceptor`], [`Initiator`]); a machine hands them over and takes them
+//! back.
 
 mod client;
 #[cfg(test)]
 mod golden;
 mod gss;
+mod kerberos;
 mod message;
 mod refused;
 mod sealing;
@@ -26,6 +28,7 @@ mod wrap;
 
 pub use client::{Asking, Client, ClientError, ClientGss, Credentials, KerberosCredentials, TokenCredentials};
 pub use gss::{GssLayerChoice, GssLayerError, GssLayerOffer};
+pub use kerberos::{Accepting, Acceptor, Initiating, Initiator};
 pub use refused::{ClaimError, Refused};
 pub use sealing::Sealing;
 pub use server::{Caller, Claim, GssOutcome, KerberosOffer, Offers, Proven, Server, Step};

@@ -1,0 +1,10 @@
+//! Logins at a real KDC: each story has one of its own, with two realms, in a process of its own.
+
+mod hostile;
+mod jdk;
+mod keys;
+mod load;
+mod logins;
+mod sealing;
+mod support;
+mod times;

@@ -1,0 +1,95 @@
+//! What comes over a connection: as it is, or, behind an exchange that agreed on protection, out of sealed pieces.
+//!
+//! Promise: sealed bytes are counted as they come, as everything that a connection holds; only whole pieces that were
+//! verified are seen by whoever reads here.
+
+use crate::budget::Charge;
+use crate::seal::Seal;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use hdfs::frame;
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Room for reading at a time.
+const READ_LEN: usize = 16 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Inward<R> {
+    socket: R,
+    sealed: Option<Sealed>,
+}
+
+/// Pieces on their way in.
+#[derive(Debug)]
+struct Sealed {
+    seal: Seal,
+    /// Longest frame around a piece.
+    frame_len_max: u32,
+    buffer: BytesMut,
+    /// Of the last piece, not yet taken.
+    opened: Bytes,
+    /// For all of it. `None`: it is counted nowhere.
+    charge: Option<Charge>,
+}
+
+impl Sealed {
+    fn count(&mut self) {
+        let len = self.buffer.len() + self.opened.len();
+        self.charge.iter_mut().for_each(|charge| charge.resize(len));
+    }
+}
+
+impl<R: AsyncRead + Unpin> Inward<R> {
+    pub(crate) fn new(socket: R) -> Self {
+        Self { socket, sealed: None }
+    }
+
+    /// All that comes from now on is sealed; `early` came already. `charge` counts what is held of it.
+    pub(crate) fn seal(&mut self, seal: Seal, frame_len_max: u32, early: BytesMut, charge: Option<Charge>) {
+        let mut sealed = Sealed { seal, frame_len_max, buffer: early, opened: Bytes::new(), charge };
+        sealed.count();
+        self.sealed = Some(sealed);
+    }
+
+    /// Appends some bytes, at most `len_max`; 0: the end. Whoever drops this loses nothing.
+    pub(crate) async fn read(&mut self, buffer: &mut BytesMut, len_max: usize) -> io::Result<usize> {
+        let Some(sealed) = &mut self.sealed else {
+            buffer.reserve(len_max);
+            return self.socket.read_buf(&mut buffer.limit(len_max)).await;
+        };
+        while sealed.opened.is_empty() {
+            match frame::length(&sealed.buffer, sealed.frame_len_max).map_err(invalid)? {
+                Some(len) if sealed.buffer.len() >= frame::LENGTH_LEN + len => {
+                    sealed.buffer.advance(frame::LENGTH_LEN);
+                    let piece = sealed.buffer.split_to(len).freeze();
+                    if sealed.buffer.is_empty() {
+                        // A connection may be idle from now on.
+                        sealed.buffer = BytesMut::new();
+                    }
+                    sealed.opened = sealed.seal.open(piece)?.into();
+                    sealed.count();
+                }
+                _ => {
+                    sealed.buffer.reserve(READ_LEN);
+                    let read_len = self.socket.read_buf(&mut (&mut sealed.buffer).limit(READ_LEN)).await?;
+                    if read_len == 0 {
+                        return Ok(0);
+                    }
+                    sealed.count();
+                }
+            }
+        }
+        let len = sealed.opened.len().min(len_max);
+        if buffer.is_empty() && len == sealed.opened.len() {
+            *buffer = BytesMut::from(std::mem::take(&mut sealed.opened));
+        } else {
+            buffer.put(sealed.opened.split_to(len));
+        }
+        sealed.count();
+        Ok(len)
+    }
+}
+
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
