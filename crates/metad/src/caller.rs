@@ -185,6 +185,7 @@ impl Users {
     /// Whether `by`, whose whole name is `real`, may act as `user`. Who is named in the settings may as far as these
     /// say; and where nobody proves anything, so may superusers: everybody could be one.
     async fn authorize(&self, real: &str, by: &str, user: &str, from: IpAddr, now: Duration) -> Result<(), Exception> {
+        assert!(by != user, "nobody needs a permission to be who he is");
         let proxies = self.proxies();
         if proxies.has(by) {
             let groups = self.groups.of(user, from, now).await;

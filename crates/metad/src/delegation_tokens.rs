@@ -67,6 +67,7 @@ async fn forget(core: &Core) -> Result<(), crate::block_deletion::ReapError> {
         let (numbers, next) = core.chore_rows(move |rows| read::expired_tokens(rows, now, after, LOOK_COUNT)).await?;
         if !numbers.is_empty() {
             let count = numbers.len();
+            assert!(count <= LOOK_COUNT, "{count} tokens are listed of {LOOK_COUNT} rows");
             core.change_unasked(ForgetTokens { numbers }).await?;
             tracing::info!(count, "expired delegation tokens forgotten");
         }

@@ -168,6 +168,7 @@ pub async fn start_in(config: Config, environment: Environment) -> Result<Metad,
 /// What callers have to prove. Where that is nothing, the log says so.
 fn authentication(config: &Config, environment: &Environment) -> Result<rpc::Authentication, StartError> {
     let offers = config.security.offers(&environment.host).map_err(StartError::Config)?;
+    assert!(offers.simple != offers.kerberos.is_some(), "who may say who he is need not prove it");
     let acceptor = environment.acceptor.clone();
     match &offers.kerberos {
         Some(_) if acceptor.is_none() => {

@@ -47,6 +47,8 @@ pub(super) async fn get_delegation_token(
             rules.issue(core.now(), ring, request).map_err(refused)?
         };
         let Issued { identifier, password, kept } = issued;
+        assert!(identifier.sequence >= last.max(1), "number {} comes before {last}", identifier.sequence);
+        assert!(kept.expires <= identifier.max, "a token counts beyond its last day");
         let issue = IssueToken { number: identifier.sequence, token: row(&identifier, kept) };
         if core.change(session, issue).await? == Reply::Bool(true) {
             let Identifier { owner, renewer, sequence, .. } = &identifier;
