@@ -178,6 +178,7 @@ mod tests {
         };
         let port: SocketAddr = "127.0.0.1:0".parse().unwrap();
         check("[meta]", toml::Table::try_from(metad::Config::new("/d".into(), port)).unwrap());
+        check("[meta.security]", toml::Table::try_from(metad::SecurityConfig::default()).unwrap());
         let data = datad::Config::new("/d".into(), port, port, "h:1".into());
         let mut data = toml::Table::try_from(data).unwrap();
         let toml::Value::Table(limits) = data.remove("limits").unwrap() else { panic!("limits are a table") };

@@ -41,6 +41,7 @@ mod leases;
 mod listing;
 mod located;
 mod locations;
+mod login;
 mod messages;
 mod meter;
 mod nameservice;

@@ -43,6 +43,9 @@ pub struct Options {
     pub renew_every: Duration,
     /// Have every block on disk when its last packet is acknowledged (`CreateFlag.SYNC_BLOCK`).
     pub sync_blocks: bool,
+    /// What is proven to metadata servers. `None`: delegation tokens, if `HADOOP_TOKEN_FILE_LOCATION` names a file with
+    /// some; without them nothing.
+    pub login: Option<Arc<rpc::Login>>,
 }
 
 /// Who forwards to whom when a block is written.
@@ -75,6 +78,7 @@ impl Default for Options {
             retry_pause: Duration::from_millis(500),
             renew_every: Duration::from_secs(30),
             sync_blocks: false,
+            login: None,
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::hedge::Hedging;
 use crate::located::Node;
 use crate::locations::{FileBlocks, LocationCache};
+use crate::login;
 use crate::options::Options;
 use crate::scope::Scope;
 use crate::sockets::Sockets;
@@ -42,6 +43,8 @@ struct Shared {
     defaults: Defaults,
     /// RPC of those who use the store.
     servers: Mutex<Vec<Weak<rpc::Servers>>>,
+    /// What is proven to metadata servers.
+    login: Option<Arc<rpc::Login>>,
 }
 
 /// By address of the metadata server: after a failover it may be one of another version.
@@ -67,6 +70,7 @@ impl Store {
     fn in_scope(url: &Url, options: Options, scope: Scope) -> Self {
         let (connect_time_max, tasks) = (options.connect_timeout, Some(scope.tasks().clone()));
         let connecting = ConnectOptions { connect_time_max, tasks, ..ConnectOptions::default() };
+        let login = options.login.clone().or_else(login::of_environment);
         let shared = Shared {
             url: url.with_path(""),
             options,
@@ -78,6 +82,7 @@ impl Store {
             locations: Mutex::default(),
             defaults: Defaults::default(),
             servers: Mutex::default(),
+            login,
         };
         Self { shared: Arc::new(shared) }
     }
@@ -126,12 +131,17 @@ impl Store {
 
     /// Calls of this user to the metadata servers, until the store is closed.
     pub(crate) fn servers(&self, user: &str, protocol: &'static str) -> Arc<rpc::Servers> {
-        let servers =
-            Arc::new(rpc::Servers::new(&self.shared.url.authority, user, protocol, self.scope().tasks().clone()));
+        let (tasks, login) = (self.scope().tasks().clone(), self.shared.login.clone());
+        let servers = Arc::new(rpc::Servers::with_login(&self.shared.url.authority, user, protocol, tasks, login));
         let mut known = lock(&self.shared.servers);
         known.retain(|servers| servers.strong_count() > 0);
         known.push(Arc::downgrade(&servers));
         servers
+    }
+
+    /// As [`Store::rpc_options`], for calls to a metadata server.
+    pub(crate) fn metad_options(&self) -> rpc::ClientOptions {
+        self.rpc_options().with_login(self.shared.login.clone())
     }
 
     /// For calls to one server, until the store is closed.

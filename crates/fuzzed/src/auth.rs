@@ -6,7 +6,7 @@ use hdfs::proto::{RpcSaslProto, SaslState};
 use prost::Message;
 use security::auth_to_local::{AuthToLocal, Mechanism};
 use security::block_token::{Admission, Grant, Identifier, Mode, Modes, Signer};
-use security::delegation;
+use security::delegation::{self, token_file};
 use security::encryption_key;
 use security::kerberos_name::KerberosName;
 use security::keys::{KeyId, KeyRing, Lifetimes};
@@ -52,7 +52,7 @@ fn claim(bytes: &[u8]) -> Result<rpc::Claim, rpc::ClaimError> {
     claim.map(rpc::Claim::Delegation).map_err(rpc::ClaimError::from)
 }
 
-/// Identifiers of tokens, and names of encryption keys. Nobody but who knows the secret gets in.
+/// Identifiers of tokens, files of tokens, and names of encryption keys. Nobody but who knows the secret gets in.
 pub(crate) fn tokens(bytes: &[u8]) {
     let ring = ring();
     if let Ok((identifier, signed_len)) = Identifier::parse(bytes) {
@@ -84,6 +84,9 @@ pub(crate) fn tokens(bytes: &[u8]) {
         let rpc::Claim::Delegation(claim) = claim else { panic!("a block token") };
         assert_eq!(*claim.password(), delegated().password);
         assert_eq!(bytes, delegated().identifier.encode());
+    }
+    if let Ok(tokens) = token_file::read(bytes) {
+        assert_eq!(token_file::read(&token_file::write(&tokens)), Ok(tokens));
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = encryption_key::authenticate(Millis(1), ring.keys(), POOL, text);
@@ -270,7 +273,13 @@ pub(crate) fn seeds(name: &str) -> Vec<Vec<u8>> {
         "tokens" => {
             let (identifier, password) = token();
             let user = encryption_key::user_name(KeyId(1), POOL, b"12345678").into_bytes();
-            vec![with(&identifier, password.bytes()), identifier, user]
+            let stored = token_file::StoredToken {
+                identifier: identifier.clone().into(),
+                password: password.bytes().to_vec().into(),
+                kind: delegation::KIND.into(),
+                service: "10.0.0.1:8020".into(),
+            };
+            vec![with(&identifier, password.bytes()), identifier, user, token_file::write(&[stored])]
         }
         "sasl_digest" => {
             let of = |first: u8| {

@@ -30,6 +30,7 @@ use crate::replica_fate::Undecided;
 use crate::resize_queue::ResizeQueue;
 use crate::surplus::Surplus;
 use crate::takeover::Shortage;
+use crate::token_numbers::TokenNumbers;
 use crate::unresponsive::Unresponsive;
 use crate::writer_leases::WriterLeases;
 use blocks::{BlocksError, Command, Reply};
@@ -71,6 +72,7 @@ pub struct Leader {
     pub jobs: Jobs,
     /// Keys of tokens, and what they signed of late.
     pub keys: KeyRings,
+    pub token_numbers: TokenNumbers,
     /// How much containers hold.
     pub container_sizes: ContainerSizes,
     /// Files whose replication was changed.
@@ -113,6 +115,7 @@ impl Leader {
             census: LastCensus::default(),
             jobs: Jobs::load(rows, wall, now)?,
             keys: KeyRings::load(rows)?,
+            token_numbers: TokenNumbers::default(),
             container_sizes: ContainerSizes::default(),
             resizes: ResizeQueue::default(),
             container_audit: ContainerAudit::default(),

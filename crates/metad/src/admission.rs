@@ -170,6 +170,7 @@ impl Admission {
             let call = MemberCall {
                 addr: &addr,
                 user: &self.owner,
+                is_own: true,
                 protocol: ADMIN_PROTOCOL,
                 method: LIST_MEMBERS,
                 wait_max: ASK_WAIT,

@@ -3,9 +3,9 @@
 use crate::audit::{Record, listed, shortened};
 use crate::date;
 use crate::leadership::Leadership;
-use crate::principal::Authentication;
 use hdfs::Exception;
 use hdfs::exception::{ACCESS_CONTROL, AUTHORIZATION};
+use security::method::Method;
 use std::time::Duration;
 use types::Millis;
 use wire::node::{NODE_IN_USE, NODE_SUPERSEDED};
@@ -14,9 +14,25 @@ use wire::node::{NODE_IN_USE, NODE_SUPERSEDED};
 pub(crate) struct Caller<'a> {
     pub(crate) user: &'a str,
     pub(crate) real: Option<&'a str>,
-    pub(crate) authentication: Authentication,
+    /// Of whoever made the call.
+    pub(crate) method: Method,
     pub(crate) address: String,
 }
+
+impl Caller<'_> {
+    /// How the user was authenticated, as HDFS names it, and how the real user was if there is one.
+    fn authentication(&self) -> (&'static str, Option<&'static str>) {
+        match (self.real, self.method) {
+            (None, method) => (method.name(), None),
+            // It is a token for both.
+            (Some(_), Method::Token) => (Method::Token.name(), Some(Method::Token.name())),
+            (Some(_), method) => (PROXY, Some(method.name())),
+        }
+    }
+}
+
+/// For whom another one vouches.
+const PROXY: &str = "PROXY";
 
 /// What was called, and what for.
 pub(crate) struct Named<'a> {
@@ -55,11 +71,13 @@ impl CallTimer {
         let Named { protocol, method, paths, subject } = named;
         let (paths, more_paths) = listed(paths);
         let error = answer.as_ref().err();
+        let (authentication, real_authentication) = caller.authentication();
         log.record(&Record {
             time: date::rfc3339(self.at),
             user: shortened(caller.user),
             real_user: caller.real.map(shortened),
-            authentication: caller.authentication.name(),
+            authentication,
+            real_authentication,
             address: caller.address.clone(),
             protocol: protocol.rsplit('.').next().unwrap_or(protocol),
             method: shortened(method),

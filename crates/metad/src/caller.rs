@@ -1,17 +1,21 @@
-//! Callers: their groups, whether they are superusers, and for which users they may act.
+//! Callers: their short names and groups, whether they are superusers, and for which users they may act.
 
 use crate::connections::Connections;
 use crate::environment::GroupLookUp;
 use crate::groups::{GroupNames, Groups, NoAnswer, is_name};
 use crate::principal::{Authentication, User};
 use crate::refusal;
+use crate::security_config::SecurityConfig;
 use hdfs::Exception;
-use hdfs::exception::{AUTHORIZATION, RETRIABLE};
+use hdfs::exception::{ACCESS_CONTROL, AUTHORIZATION, RETRIABLE};
 use namespace::{Caller, RetryKey};
-use rpc::{Call, Identity};
+use rpc::{Call, Identity, Proof};
+use security::auth_to_local::AuthToLocal;
+use security::kerberos_name::KerberosName;
+use security::proxy::{self, ProxyUsers};
 use std::net::IpAddr;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// Characters of a name that is none which an error repeats.
@@ -53,7 +57,8 @@ impl Session {
     #[cfg(test)]
     pub(crate) fn example(user: &str, superuser: bool) -> Self {
         let caller = Caller { user: user.into(), groups: Vec::new(), groups_known: true, superuser };
-        let user = Arc::new(User { caller, real: None, authentication: Authentication::Simple });
+        let (name, authentication) = (user.to_owned(), Authentication::Simple);
+        let user = Arc::new(User { caller, name, real: None, authentication });
         Self { user, retry: None, peer: [127, 0, 0, 1].into(), untaken: rpc::Untaken::default() }
     }
 
@@ -73,12 +78,36 @@ pub(crate) struct Users {
     owner: String,
     supergroup: String,
     groups: Groups,
+    /// How whole names become short ones. `None`: names are taken as they come, and nobody proves anything.
+    names: Option<AuthToLocal>,
+    /// Replaced when the names of hosts in it were looked up.
+    proxies: RwLock<Arc<ProxyUsers>>,
 }
 
 impl Users {
-    /// `owner` runs the server, and may do everything.
-    pub(crate) fn new(owner: String, supergroup: String, look_up: Box<GroupLookUp>) -> Self {
-        Self { owner, supergroup, groups: Groups::new(look_up) }
+    /// `owner` runs the server, and may do everything; where callers prove who they are, so may the user that the
+    /// server is there itself, in place of `owner`. `host`: of this machine.
+    pub(crate) fn new(
+        owner: String,
+        supergroup: String,
+        look_up: Box<GroupLookUp>,
+        config: &SecurityConfig,
+        host: &str,
+    ) -> Result<Self, String> {
+        let names = if config.is_kerberos() { Some(config.names()?) } else { None };
+        let owner = match (&names, config.own_name(host)?) {
+            (Some(names), Some(own)) => {
+                names.short_name(&own).map_err(|error| format!("security.principal: {error}"))?
+            }
+            _ => owner,
+        };
+        let known = config.groups()?;
+        let look_up: Box<GroupLookUp> = match known.is_empty() {
+            true => look_up,
+            false => Box::new(move |user| known.get(user).map_or_else(|| look_up(user), |groups| Ok(groups.clone()))),
+        };
+        let proxies = RwLock::new(Arc::new(config.proxies()?));
+        Ok(Self { owner, supergroup, groups: Groups::new(look_up), names, proxies })
     }
 
     pub(crate) fn owner(&self) -> &str {
@@ -112,19 +141,95 @@ impl Users {
     }
 
     async fn user(&self, identity: &Identity, from: IpAddr, now: Duration) -> Result<User, Exception> {
-        let user = identity.effective.as_str();
-        check_name(user)?;
-        let real = identity.real.clone().filter(|real| real != user);
-        if let Some(real) = real.as_deref() {
-            check_name(real)?;
-            let by = self.caller(real, from, now).await;
-            if !by.superuser {
-                let message = format!("User: {real} is not allowed to impersonate {user}");
-                let class = if by.groups_known { AUTHORIZATION } else { RETRIABLE };
-                return Err(Exception::new(class, message));
+        let authentication = Authentication::of(identity.proof.method());
+        // As of a query over HTTP: nobody proves anything there.
+        if self.names.is_some() && identity.proof == Proof::Nothing {
+            let message = "SIMPLE authentication is not enabled.  Available:[TOKEN, KERBEROS]";
+            return Err(Exception::new(ACCESS_CONTROL, message));
+        }
+        let user = self.short_name(&identity.effective)?;
+        let (mut name, mut real) = (&identity.effective, None);
+        if let Some(whole) = &identity.real {
+            let by = self.short_name(whole)?;
+            if by == user {
+                name = whole; // who has a ticket may call itself by the short name
+            } else {
+                // The real user of a token was permitted to act when it was issued.
+                if authentication != Authentication::Token {
+                    self.authorize(whole, &by, &user, from, now).await?;
+                }
+                real = Some(whole.clone());
             }
         }
-        Ok(User { caller: self.caller(user, from, now).await, real, authentication: Authentication::Simple })
+        let caller = self.caller(&user, from, now).await;
+        Ok(User { caller, name: name.clone(), real, authentication })
+    }
+
+    /// The name that permissions know.
+    pub(crate) fn short_name(&self, name: &str) -> Result<String, Exception> {
+        let short = match &self.names {
+            None => name.to_owned(),
+            Some(names) => {
+                let illegal = |error: &dyn std::fmt::Display| {
+                    let name = types::excerpt(name);
+                    Exception::new(ACCESS_CONTROL, format!("Illegal principal name {name}: {error}"))
+                };
+                let whole = KerberosName::parse(name).map_err(|error| illegal(&error))?;
+                names.short_name(&whole).map_err(|error| illegal(&error))?
+            }
+        };
+        check_name(&short)?;
+        Ok(short)
+    }
+
+    /// Whether `by`, whose whole name is `real`, may act as `user`. Who is named in the settings may as far as these
+    /// say; and where nobody proves anything, so may superusers: everybody could be one.
+    async fn authorize(&self, real: &str, by: &str, user: &str, from: IpAddr, now: Duration) -> Result<(), Exception> {
+        assert!(by != user, "nobody needs a permission to be who he is");
+        let proxies = self.proxies();
+        if proxies.has(by) {
+            let groups = self.groups.of(user, from, now).await;
+            let class = if groups.is_ok() { AUTHORIZATION } else { RETRIABLE };
+            let groups = groups.map(|groups| groups.to_vec()).unwrap_or_default();
+            let request = proxy::Request { real, real_short_name: by, user, address: from.to_canonical() };
+            let refused = |refusal: proxy::Refusal| Exception::new(class, refusal.to_string());
+            return proxies.authorize(request, || &groups).map_err(refused);
+        }
+        let refused = |class| Exception::new(class, format!("User: {real} is not allowed to impersonate {user}"));
+        if self.names.is_some() {
+            return Err(refused(AUTHORIZATION));
+        }
+        match self.caller(by, from, now).await {
+            Caller { superuser: true, .. } => Ok(()),
+            Caller { groups_known: true, .. } => Err(refused(AUTHORIZATION)),
+            Caller { groups_known: false, .. } => Err(refused(RETRIABLE)),
+        }
+    }
+
+    fn proxies(&self) -> Arc<ProxyUsers> {
+        Arc::clone(&self.proxies.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Names of hosts in the settings of who may act for others.
+    pub(crate) fn has_host_names(&self) -> bool {
+        self.proxies().names().next().is_some()
+    }
+
+    /// Looks up the names of hosts from which somebody may act for others. One that cannot be looked up stays as it
+    /// is.
+    pub(crate) async fn resolve_hosts(&self) {
+        let mut proxies = ProxyUsers::clone(&self.proxies());
+        let names: Vec<String> = proxies.names().map(str::to_owned).collect();
+        for name in names {
+            match tokio::net::lookup_host((name.as_str(), 0)).await {
+                Ok(found) => {
+                    let addresses: Vec<IpAddr> = found.map(|addr| addr.ip()).collect();
+                    proxies.set_addresses(&name, &addresses);
+                }
+                Err(error) => tracing::warn!(host = name, %error, "a host of security.proxy_users cannot be looked up"),
+            }
+        }
+        *self.proxies.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(proxies);
     }
 
     /// The owner's groups are not looked up: the owner may do everything without them. The servers of a group call each
@@ -174,10 +279,91 @@ fn check_name(user: &str) -> Result<(), Exception> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::security_config::{AuthenticationSetting, ProxyUser};
     use bytes::Bytes;
+    use std::collections::BTreeMap;
 
     fn users(look_up: impl Fn(&str) -> std::io::Result<Vec<String>> + Send + Sync + 'static) -> Users {
-        Users::new("owner".into(), "supergroup".into(), Box::new(look_up))
+        let config = SecurityConfig::default();
+        Users::new("owner".into(), "supergroup".into(), Box::new(look_up), &config, "meta1").unwrap()
+    }
+
+    /// Whose callers prove who they are.
+    fn secure_users() -> Users {
+        let oozie =
+            ProxyUser { users: Some("ada".into()), groups: Some("staff".into()), hosts: Some("10.0.0.0/8".into()) };
+        let config = SecurityConfig {
+            authentication: AuthenticationSetting::Kerberos,
+            principal: Some("nn/_HOST@EXAMPLE.COM".into()),
+            proxy_users: BTreeMap::from([("oozie".to_owned(), oozie)]),
+            static_groups: "bob=staff;admin=supergroup".into(),
+            ..SecurityConfig::default()
+        };
+        let nobody = |_: &str| Ok(Vec::new());
+        Users::new("root".into(), "supergroup".into(), Box::new(nobody), &config, "meta1").unwrap()
+    }
+
+    fn proven(name: &str, effective: &str, from: &str) -> Call {
+        let real = (name != effective).then(|| name.to_owned());
+        let (effective, proof) = (effective.to_owned(), Proof::Kerberos { name: name.to_owned() });
+        let user = rpc::Identity { effective, real, proof }.into();
+        Call { user, peer: from.parse().unwrap(), ..call("", None) }
+    }
+
+    async fn secure_session(users: &Users, call: &Call) -> Result<Session, (&'static str, String)> {
+        let session = users.session(&Connections::default(), call, Duration::ZERO).await;
+        session.map_err(|refused| (refused.class, refused.message))
+    }
+
+    const HERE: &str = "10.0.0.1:1000";
+
+    /// Rights go by the short name, and what says who calls by the whole one.
+    #[tokio::test]
+    async fn a_ticket_names_the_caller() {
+        let users = secure_users();
+        let session = secure_session(&users, &proven("ada@EXAMPLE.COM", "ada@EXAMPLE.COM", HERE)).await.unwrap();
+        assert_eq!((&*session.caller.user, &*session.name), ("ada", "ada@EXAMPLE.COM"));
+        assert_eq!((session.real.as_deref(), session.authentication), (None, Authentication::Kerberos));
+        assert!(!session.caller.superuser);
+        let short = secure_session(&users, &proven("ada@EXAMPLE.COM", "ada", HERE)).await.unwrap();
+        assert_eq!((&*short.name, short.real.as_deref()), ("ada@EXAMPLE.COM", None), "no proxy of itself");
+        for name in ["nn/meta1@EXAMPLE.COM", "nn/meta2@EXAMPLE.COM", "admin@EXAMPLE.COM"] {
+            assert!(secure_session(&users, &proven(name, name, HERE)).await.unwrap().caller.superuser, "{name}");
+        }
+        let root = secure_session(&users, &proven("root@EXAMPLE.COM", "root@EXAMPLE.COM", HERE)).await.unwrap();
+        assert!(!root.caller.superuser, "who runs the server here is nobody there");
+        let (class, message) =
+            secure_session(&users, &proven("ada@OTHER.COM", "ada@OTHER.COM", HERE)).await.unwrap_err();
+        assert_eq!(class, ACCESS_CONTROL);
+        assert_eq!(message, "Illegal principal name \"ada@OTHER.COM\": No rules applied to ada@OTHER.COM");
+        let (class, message) = secure_session(&users, &call("admin", None)).await.unwrap_err();
+        assert_eq!(
+            (class, &*message),
+            (ACCESS_CONTROL, "SIMPLE authentication is not enabled.  Available:[TOKEN, KERBEROS]")
+        );
+    }
+
+    #[tokio::test]
+    async fn who_acts_for_others_is_in_the_settings() {
+        let users = secure_users();
+        let (oozie, other) = ("oozie/gate@EXAMPLE.COM", "192.168.0.1:1000");
+        for user in ["ada", "bob", "ada@EXAMPLE.COM"] {
+            let session = secure_session(&users, &proven(oozie, user, HERE)).await.unwrap();
+            assert_eq!(session.real.as_deref(), Some(oozie), "{user}");
+        }
+        let refused = async |real: &str, user: &str, from: &str| {
+            let (class, message) = secure_session(&users, &proven(real, user, from)).await.unwrap_err();
+            assert_eq!(class, AUTHORIZATION);
+            message
+        };
+        let impersonate = format!("User: {oozie} is not allowed to impersonate");
+        assert_eq!(refused(oozie, "eve", HERE).await, format!("{impersonate} eve"), "neither named nor in a group");
+        let host = refused(oozie, "ada", other).await;
+        assert_eq!(host, format!("Unauthorized connection for super-user: {oozie} from IP /192.168.0.1"));
+        let message = refused("hue@EXAMPLE.COM", "ada", HERE).await;
+        assert_eq!(message, "User: hue@EXAMPLE.COM is not allowed to impersonate ada");
+        let message = refused("admin@EXAMPLE.COM", "ada", HERE).await;
+        assert_eq!(message, "User: admin@EXAMPLE.COM is not allowed to impersonate ada", "no superuser by itself");
     }
 
     async fn check(effective: &str, real: Option<&str>) -> Result<Session, Exception> {
@@ -212,7 +398,8 @@ mod tests {
         connections.opened(call.peer);
         let at = async |call: &Call, now| users.session(&connections, call, now).await.unwrap().user;
         let first = at(&call, second).await;
-        assert_eq!((&first.caller.groups[..], first.authentication.name()), (&["staff".to_owned()][..], "SIMPLE"));
+        assert_eq!(first.caller.groups, ["staff"]);
+        assert_eq!(first.authentication, Authentication::Simple);
         assert!(Arc::ptr_eq(&first, &at(&call, second * 2).await));
         let other = Call { user: Identity::simple("bob", None).into(), ..call.clone() };
         assert_eq!(at(&other, second * 2).await.caller.user, "bob");

@@ -1,14 +1,17 @@
 //! Commands in a metadata server's Raft log, and the replies of applying them.
 
-use namespace::NsError;
+use namespace::{NsError, Op};
 use security::rings::{self, RingError};
 
 /// The highest level of forms that this program knows. It rises by one with each version that writes a field or a
 /// variant which the version before does not know; [`Command::level`] says which ones those are (docs/adr/0014).
-pub(crate) const LEVEL: u8 = KEY_RINGS;
+pub(crate) const LEVEL: u8 = DELEGATION_TOKENS;
 
 /// Rings of keys, and blocks that remember under which file they were written.
 pub(crate) const KEY_RINGS: u8 = raft::LEVEL_FIRST + 1;
+
+/// Delegation tokens that were given out.
+pub(crate) const DELEGATION_TOKENS: u8 = KEY_RINGS + 1;
 
 /// One change, with everything the leader decided in it. The order of the variants is that of the numbers in the log:
 /// new ones go to the end, and have a level of their own.
@@ -36,6 +39,10 @@ impl Command {
     /// The level to which its form belongs: that of the newest field or variant that it uses.
     pub(crate) fn level(&self) -> u8 {
         match self {
+            Self::Namespace(namespace::Request {
+                op: Op::IssueToken(_) | Op::RenewToken(_) | Op::CancelToken(_) | Op::ForgetTokens(_),
+                ..
+            }) => DELEGATION_TOKENS,
             Self::Namespace(_) | Self::Blocks(_) | Self::Found(_) | Self::Raise { .. } => raft::LEVEL_FIRST,
             Self::Rings(_) => KEY_RINGS,
         }

@@ -1,5 +1,6 @@
 //! Configuration of a metadata server. Every setting has its name here.
 
+use crate::security_config::SecurityConfig;
 use security::keys::Lifetimes;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -111,6 +112,13 @@ pub struct Config {
     /// Files of the audit log that are kept, with the one that grows.
     #[serde(default = "default_audit_file_count")]
     pub audit_file_count: u32,
+    /// How callers prove who they are, and what follows from their names.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub security: SecurityConfig,
+}
+
+fn is_default(security: &SecurityConfig) -> bool {
+    *security == SecurityConfig::default()
 }
 
 /// A metadata server of the group.
@@ -156,12 +164,14 @@ impl Config {
             audit_reads: false,
             audit_file_len: default_audit_file_len(),
             audit_file_count: default_audit_file_count(),
+            security: SecurityConfig::default(),
         }
     }
 
     /// Settings that cannot work, described for the user who wrote them.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.check_members()?;
+        self.security.check()?;
         let sums = u64::from(self.bytes_per_checksum);
         if self.replication == 0 || self.replication > limits::REPLICATION_MAX {
             return Err(format!("replication is {}; give 1 to {}", self.replication, limits::REPLICATION_MAX));

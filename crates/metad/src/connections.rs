@@ -191,7 +191,8 @@ mod tests {
     fn a_call_that_outlives_its_connection_leaves_nothing_behind() {
         let (identity, second) = (Arc::new(Identity::simple("alice", None)), Duration::from_secs(1));
         let caller = namespace::Caller { user: "alice".into(), ..namespace::Caller::system() };
-        let user = User { caller, real: None, authentication: crate::principal::Authentication::Simple };
+        let authentication = crate::principal::Authentication::Simple;
+        let user = User { caller, name: "alice".into(), real: None, authentication };
         for port in 1..100 {
             let connections = connections([port]);
             assert!(connections.bind(peer(port), NODE));

@@ -1,6 +1,6 @@
 //! Shared context of all calls and background tasks of one leader.
 
-use crate::caller::Session;
+use crate::caller::{Session, Users};
 use crate::change_error::ChangeError;
 use crate::command::{Command, Reply};
 use crate::config::Config;
@@ -55,6 +55,7 @@ pub(crate) struct Core {
     pub(crate) room: Arc<Room>,
     /// `None`: datanodes alone name their racks.
     pub(crate) racks: Option<TopologyScript>,
+    pub(crate) users: Arc<Users>,
     pub(crate) pool: String,
     /// Since when this server leads.
     pub(crate) started: Duration,
@@ -102,6 +103,7 @@ pub(crate) struct Parts {
     pub(crate) room: Arc<Room>,
     pub(crate) calls: Arc<NodeCalls>,
     pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) users: Arc<Users>,
     pub(crate) pool: String,
     pub(crate) cluster: Cluster,
     pub(crate) term: u64,
@@ -109,7 +111,7 @@ pub(crate) struct Parts {
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
-        let Parts { config, machine, raft, clock, heard, room, calls, telemetry, pool, cluster, term } = parts;
+        let Parts { config, machine, raft, clock, heard, room, calls, telemetry, users, pool, cluster, term } = parts;
         let started = clock.monotonic();
         let leader = Leader::load(cluster, &machine.store().view(), clock.now(), started, config.lease_soft())?;
         let racks = config.topology_script.clone().map(TopologyScript::new);
@@ -122,6 +124,7 @@ impl Core {
             heard,
             room,
             racks,
+            users,
             pool,
             started,
             reception,

@@ -3,10 +3,12 @@
 use crate::config::{Config, MemberAddr};
 use crate::node_calls::NodeCalls;
 use crate::peers::Peers;
+use crate::refusal;
 use crate::route::Route;
 use crate::start_error::StartError;
 use io::Clock;
 use raft::{Disk, Transport};
+use security::sasl::rpc::Acceptor;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +35,12 @@ pub struct Environment {
     /// The user who runs this server, and may do everything.
     pub owner: String,
     pub groups: Box<GroupLookUp>,
+    /// This machine's name, for `_HOST` in Kerberos names.
+    pub host: String,
+    /// Kerberos' library for callers of this server, and what this server proves to other members. Both are needed
+    /// where the configuration says `kerberos`.
+    pub acceptor: Option<Arc<dyn Acceptor>>,
+    pub login: Option<Arc<rpc::Login>>,
 }
 
 impl fmt::Debug for Environment {
@@ -61,6 +69,9 @@ impl Environment {
             route: None,
             owner,
             groups: Box::new(host::user::groups_of),
+            host: refusal::host().to_owned(),
+            acceptor: None,
+            login: None,
         })
     }
 
@@ -68,10 +79,11 @@ impl Environment {
     pub(crate) fn ways(&self, config: &Config) -> (NodeCalls, Option<Arc<Peers>>) {
         let nodes = match &self.route {
             Some(route) => NodeCalls::Route { user: self.owner.clone(), route: Arc::clone(route) },
-            None => NodeCalls::over_tcp(self.owner.clone()),
+            None => NodeCalls::over_tcp(self.owner.clone(), self.login.clone()),
         };
         let known = config.members.iter().map(|MemberAddr { id, addr }| (*id, addr.clone()));
-        let peers = config.is_group().then(|| Arc::new(Peers::new(self.owner.clone(), known.collect())));
+        let peers =
+            config.is_group().then(|| Arc::new(Peers::new(self.owner.clone(), self.login.clone(), known.collect())));
         (nodes, peers)
     }
 }

@@ -31,7 +31,9 @@ pub(crate) async fn run(core: Arc<Core>) {
 
 /// The rings that this store is to have.
 fn wanted(core: &Core) -> impl Iterator<Item = (RingKind, Lifetimes)> + use<> {
-    core.config.block_token_lifetimes().map(|lifetimes| (RingKind::BlockTokens, lifetimes)).into_iter()
+    let block = core.config.block_token_lifetimes().map(|lifetimes| (RingKind::BlockTokens, lifetimes));
+    let delegation = core.config.security.delegation_token_lifetimes();
+    block.into_iter().chain(delegation.map(|lifetimes| (RingKind::DelegationTokens, lifetimes)))
 }
 
 /// Proposes what is due.

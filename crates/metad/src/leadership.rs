@@ -323,7 +323,8 @@ impl Leadership {
         let leadership = Arc::clone(self);
         let core = io::task::blocking(move || {
             leadership.machine.follow(|| {
-                let Leadership { config, machine, raft, clock, heard, room, calls, telemetry, .. } = &*leadership;
+                let Leadership { config, machine, raft, clock, heard, room, calls, telemetry, users, .. } =
+                    &*leadership;
                 // Named at random, so that ids leased by another time than this are never taken for its own.
                 let mut cluster = Cluster::load(&machine.store().view(), io::OsRandom::new().next_u64())?;
                 cluster.set_container_len_max(config.container_len);
@@ -338,6 +339,7 @@ impl Leadership {
                     room: Arc::clone(room),
                     calls: Arc::clone(calls),
                     telemetry: Arc::clone(telemetry),
+                    users: Arc::clone(users),
                     pool,
                     term,
                 })

@@ -45,6 +45,7 @@ mod container_sealing;
 mod container_sizes;
 mod core;
 mod date;
+mod delegation_tokens;
 mod door;
 mod effects;
 mod environment;
@@ -85,6 +86,7 @@ mod refusal;
 mod repair;
 mod residency;
 mod route;
+mod security_config;
 mod server;
 mod service;
 mod settings;
@@ -94,6 +96,7 @@ mod task_fault;
 mod tasks;
 mod telemetry;
 mod to_hdfs;
+mod token_claims;
 mod topology_script;
 mod visit;
 
@@ -102,6 +105,7 @@ pub use environment::{Environment, GroupLookUp};
 pub use inspect::{Inspection, RowsNow};
 pub use raft::Fault;
 pub use route::{Route, RouteAnswer, RouteCall};
+pub use security_config::{AuthenticationSetting, MechanismSetting, ProxyUser, SecurityConfig};
 pub use server::Server;
 pub use start_error::StartError;
 
@@ -134,11 +138,18 @@ pub async fn start(config: Config) -> Result<Metad, StartError> {
 /// As [`start`], on a clock of the caller's.
 pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<Metad, StartError> {
     let environment = Environment::of_machine(&config, clock).await?;
+    start_in(config, environment).await
+}
+
+/// As [`start`], in an environment of the caller's.
+pub async fn start_in(config: Config, environment: Environment) -> Result<Metad, StartError> {
+    let authentication = authentication(&config, &environment)?;
     let (memory, rpc_addr) = (config.memory, config.rpc_addr);
     let server = Server::start(config, environment).await?;
     let options = rpc::ServerOptions {
         held_len_max: (memory / 2) as usize,
         urgent_protocol: Some(wire::raft::RAFT_PROTOCOL),
+        authentication,
         ..rpc::ServerOptions::default()
     };
     let port = match rpc::Server::bind(rpc_addr, options, Arc::new(server.service())).await {
@@ -152,6 +163,26 @@ pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<M
     let _set_once = server.leadership.rpc_addr.set(rpc_addr);
     tracing::info!(%rpc_addr, "the metadata server is ready");
     Ok(Metad { rpc_addr, running: Mutex::new(Some(Running { port, server })) })
+}
+
+/// What callers have to prove. Where that is nothing, the log says so.
+fn authentication(config: &Config, environment: &Environment) -> Result<rpc::Authentication, StartError> {
+    let offers = config.security.offers(&environment.host).map_err(StartError::Config)?;
+    assert!(offers.simple != offers.kerberos.is_some(), "who may say who he is need not prove it");
+    let acceptor = environment.acceptor.clone();
+    match &offers.kerberos {
+        Some(_) if acceptor.is_none() => {
+            let message = "security.authentication is kerberos, and this program has no library for it";
+            return Err(StartError::Config(message.into()));
+        }
+        Some(kerberos) => {
+            let (service, host) = (&kerberos.service, &kerberos.host);
+            let protection = config.security.rpc_protection.join(",");
+            tracing::info!(service, host, protection, "authentication is KERBEROS, and TOKEN for delegation tokens");
+        }
+        None => tracing::info!("authentication is SIMPLE: callers are who they say they are"),
+    }
+    Ok(rpc::Authentication { offers, acceptor })
 }
 
 impl Metad {

@@ -15,8 +15,12 @@ pub(crate) async fn get(
     Ok(GetGroupsForUserResponseProto { groups })
 }
 
-/// `hdfs dfsadmin -refreshUserToGroupsMappings`, and the like for proxies, of which there are no lists.
+/// `hdfs dfsadmin -refreshUserToGroupsMappings`, and the like for proxies: names of hosts are looked up again. Settings
+/// are read when a server starts.
 pub(crate) async fn refresh(visit: &Visit) -> Result<RefreshUserToGroupsMappingsResponseProto, Exception> {
     visit.leadership.forget_groups();
+    if visit.leadership.users.has_host_names() {
+        visit.leadership.users.resolve_hosts().await;
+    }
     Ok(RefreshUserToGroupsMappingsResponseProto {})
 }

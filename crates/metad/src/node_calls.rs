@@ -3,7 +3,7 @@
 
 use crate::route::{Route, RouteCall};
 use prost::Message;
-use rpc::{AnswerRoom, CallError, Client, ClientOptions};
+use rpc::{AnswerRoom, CallError, Client, ClientOptions, Login};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +24,8 @@ pub(crate) enum NodeCalls {
 
 pub(crate) struct NodeConnections {
     user: String,
+    /// What is proven to members.
+    login: Option<Arc<Login>>,
     clients: Mutex<HashMap<String, Client>>,
     /// For datanodes' answers: anyone may claim to be a datanode.
     answers: AnswerRoom,
@@ -34,6 +36,8 @@ pub(crate) struct NodeConnections {
 pub(crate) struct MemberCall<'a> {
     pub(crate) addr: &'a str,
     pub(crate) user: &'a str,
+    /// It is this server's own call, which may prove who it is; not one that is passed on for a caller.
+    pub(crate) is_own: bool,
     pub(crate) protocol: &'static str,
     pub(crate) method: &'static str,
     pub(crate) wait_max: Duration,
@@ -47,8 +51,8 @@ impl fmt::Debug for NodeCalls {
 
 impl NodeCalls {
     /// Datanodes are called as `user`.
-    pub(crate) fn over_tcp(user: String) -> Self {
-        Self::Connections(NodeConnections { user, clients: Mutex::default(), answers: AnswerRoom::default() })
+    pub(crate) fn over_tcp(user: String, login: Option<Arc<Login>>) -> Self {
+        Self::Connections(NodeConnections { user, login, clients: Mutex::default(), answers: AnswerRoom::default() })
     }
 
     /// Of a datanode; `addr` is host:port.
@@ -71,10 +75,11 @@ impl NodeCalls {
         Q: Message,
         A: Message + Default,
     {
-        let MemberCall { addr, user, protocol, method, wait_max } = call;
+        let MemberCall { addr, user, is_own, protocol, method, wait_max } = call;
         match self {
-            Self::Connections(_) => {
-                let options = ClientOptions::of_nodes(AnswerRoom::default());
+            Self::Connections(connections) => {
+                let login = connections.login.clone().filter(|_| is_own);
+                let options = ClientOptions::of_nodes(AnswerRoom::default()).with_login(login);
                 let options = ClientOptions { connect_time_max: wait_max, call_time_max: wait_max, ..options };
                 let client = Client::with_options(addr.to_owned(), user.to_owned(), protocol, options);
                 client.call(method, request).await

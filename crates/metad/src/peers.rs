@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use raft::{Answer, Lane, Peer, Transport};
-use rpc::{AnswerRoom, CallError, ClientOptions};
+use rpc::{AnswerRoom, CallError, ClientOptions, Login};
 use std::collections::HashMap;
 use std::io::{Error, ErrorKind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use wire::raft::{MemberMessage, RAFT_PROTOCOL, TELL};
 
@@ -23,6 +23,8 @@ const _: () = assert!(raft::MESSAGE_LEN_MAX + AROUND_LEN <= rpc::FRAME_LEN_MAX a
 
 pub(crate) struct Peers {
     user: String,
+    /// `None`: members take the address for the proof.
+    login: Option<Arc<Login>>,
     /// From this server's configuration, which may be newer than the group's rows.
     known: HashMap<u64, String>,
     clients: Mutex<HashMap<(u64, Lane), rpc::Client>>,
@@ -30,8 +32,8 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    pub(crate) fn new(user: String, known: HashMap<u64, String>) -> Self {
-        Self { user, known, clients: Mutex::default(), answers: AnswerRoom::default() }
+    pub(crate) fn new(user: String, login: Option<Arc<Login>>, known: HashMap<u64, String>) -> Self {
+        Self { user, login, known, clients: Mutex::default(), answers: AnswerRoom::default() }
     }
 
     /// Where a member is; `written` is what the group has written down.
@@ -56,7 +58,7 @@ impl Peers {
             Lane::Log => LOG_WAIT,
             Lane::Snapshot => SNAPSHOT_WAIT,
         };
-        let options = ClientOptions::of_nodes(self.answers.clone());
+        let options = ClientOptions::of_nodes(self.answers.clone()).with_login(self.login.clone());
         let options = ClientOptions { connect_time_max: CONNECT_WAIT, call_time_max, ..options };
         let client = rpc::Client::with_options(addr.to_owned(), self.user.clone(), RAFT_PROTOCOL, options);
         clients.insert((to.id, lane), client.clone());

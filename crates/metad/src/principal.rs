@@ -3,6 +3,7 @@
 use blocks::Incarnation;
 use namespace::Caller;
 use rpc::Identity;
+use security::method::Method;
 use std::sync::Arc;
 use std::time::Duration;
 use types::NodeId;
@@ -16,13 +17,26 @@ const USER_KEPT: Duration = Duration::from_secs(10);
 pub(crate) enum Authentication {
     /// The caller gave a name, and proved nothing.
     Simple,
+    /// By a delegation token.
+    Token,
+    /// By a ticket.
+    Kerberos,
 }
 
 impl Authentication {
-    /// As HDFS names it.
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn of(method: Method) -> Self {
+        match method {
+            Method::Simple => Self::Simple,
+            Method::Token => Self::Token,
+            Method::Kerberos => Self::Kerberos,
+        }
+    }
+
+    pub(crate) fn method(self) -> Method {
         match self {
-            Self::Simple => "SIMPLE",
+            Self::Simple => Method::Simple,
+            Self::Token => Method::Token,
+            Self::Kerberos => Method::Kerberos,
         }
     }
 }
@@ -31,8 +45,11 @@ impl Authentication {
 #[derive(Clone, Debug)]
 pub(crate) struct User {
     pub(crate) caller: Caller,
-    /// The user who makes the calls, if it is another one. It is permitted to.
+    /// As Kerberos knows the user, with a realm; without it the caller's name.
+    pub(crate) name: String,
+    /// The user who makes the calls, by the whole name, if it is another one. It is permitted to.
     pub(crate) real: Option<String>,
+    /// Of the user who makes the calls.
     pub(crate) authentication: Authentication,
 }
 

@@ -26,12 +26,14 @@ use tokio::sync::mpsc;
 /// Until the last task that works on the store has let go of it; they do when they are next looked at.
 const RELEASE_WAIT: Duration = Duration::from_secs(2);
 const RELEASE_POLL: Duration = Duration::from_millis(5);
+/// An address that a name lost may be somebody else's for so long. A guess.
+const RESOLVE_EACH: Duration = Duration::from_secs(600);
 
 /// A running metadata server. To end it cleanly, see [`Server::shutdown`]; dropped, it is as if it was killed.
 pub struct Server {
     pub(crate) leadership: Arc<Leadership>,
-    /// They follow the elections, and the free space.
-    tasks: [Owned<()>; 2],
+    /// They follow the elections, the free space, and the addresses of hosts in the settings.
+    tasks: [Owned<()>; 3],
     metrics: Arc<Registry>,
 }
 
@@ -46,8 +48,9 @@ impl Server {
     /// unchanged, so a simulation can have containers of a few blocks.
     pub async fn start(config: Config, environment: Environment) -> Result<Self, StartError> {
         let (calls, peers) = environment.ways(&config);
-        let Environment { clock, store, incoming, log, transport, owner, groups, .. } = environment;
-        let users = Users::new(owner, config.supergroup.clone(), groups);
+        let Environment { clock, store, incoming, log, transport, owner, groups, host, .. } = environment;
+        let users = Users::new(owner, config.supergroup.clone(), groups, &config.security, &host);
+        let users = users.map_err(StartError::Config)?;
         let machine = Arc::new(io::task::blocking(move || Machine::open(store, incoming)).await?);
         let over_tcp = || peers.clone().map(|peers| -> Arc<dyn Transport> { peers });
         let group = peers.is_some().then(|| transport.or_else(over_tcp)).flatten();
@@ -70,7 +73,8 @@ impl Server {
         }
         let keeper = io::task::spawn_owned("leadership", Arc::clone(&leadership).keep());
         let watcher = io::task::spawn_owned("free space", room.watch());
-        Ok(Self { leadership, tasks: [keeper, watcher], metrics: Arc::new(metrics) })
+        let resolver = io::task::spawn_owned("proxy hosts", resolve_hosts(Arc::clone(&leadership.users)));
+        Ok(Self { leadership, tasks: [keeper, watcher, resolver], metrics: Arc::new(metrics) })
     }
 
     /// What answers calls; it may be shared by many ports.
@@ -141,6 +145,14 @@ impl Server {
         if io::time::timeout(RELEASE_WAIT, released).await.is_err() {
             tracing::warn!("a task still uses the store; its directory is free when this process ends");
         }
+    }
+}
+
+/// Follows the addresses of hosts from which somebody may act for others.
+async fn resolve_hosts(users: Arc<Users>) {
+    while users.has_host_names() {
+        users.resolve_hosts().await;
+        io::time::sleep(RESOLVE_EACH).await;
     }
 }
 

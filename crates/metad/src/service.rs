@@ -2,9 +2,12 @@
 
 use crate::door;
 use crate::leadership::Leadership;
+use crate::token_claims;
 use bytes::Bytes;
 use hdfs::Exception;
 use rpc::Call;
+use security::method::Method;
+use security::sasl::rpc::{Claim, ClaimError};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -16,6 +19,18 @@ pub(crate) struct Service {
 impl rpc::Service for Service {
     async fn call(&self, call: Call) -> Result<Bytes, Exception> {
         door::pass(&self.leadership, call).await
+    }
+
+    fn claim(&self, identifier: &[u8]) -> Result<Claim, ClaimError> {
+        token_claims::claim(&self.leadership, identifier)
+    }
+
+    fn authenticated(&self, _peer: SocketAddr, method: Method) {
+        self.leadership.telemetry.authentications.succeeded(method);
+    }
+
+    fn unauthenticated(&self, _peer: SocketAddr) {
+        self.leadership.telemetry.authentications.failed();
     }
 
     async fn admit_urgent(&self, peer: SocketAddr) -> Result<(), Exception> {

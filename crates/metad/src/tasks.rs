@@ -3,7 +3,10 @@
 use crate::command::LEVEL;
 use crate::core::Core;
 use crate::task_fault::rest_after_fault;
-use crate::{block_deletion, container_removal, container_sealing, container_sizes, key_rolls, recovery, repair};
+use crate::{
+    block_deletion, container_removal, container_sealing, container_sizes, delegation_tokens, key_rolls, recovery,
+    repair,
+};
 use io::task::Owned;
 use io::time::{sleep, timeout};
 use std::sync::Arc;
@@ -87,6 +90,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
             }
         }),
         kept(core, "keys", key_rolls::run),
+        kept(core, "delegation_tokens", delegation_tokens::run),
         kept(core, "containers", async |core| {
             loop {
                 sleep(SEAL_EACH).await;

@@ -12,6 +12,7 @@
 //!   What is deleted has neither.
 //! - A block whose home is not its birthplace is listed under its home.
 //! - Each kept outcome has its expiry, and the reverse.
+//! - A delegation token has a number that was given out.
 //! - A directory has counted exactly what stands below it. It has a row for that if there is anything, or if it has
 //!   limits.
 //! - A directory's bound of the levels below it is above that of each directory in it. No tree is too deep.
@@ -19,6 +20,7 @@
 //! [`check`] reads all rows into memory; it is no call for a busy server.
 
 use crate::acl_entry::AclScope;
+use crate::delegation_token::DelegationToken;
 use crate::inode::{NOWHERE, ROOT};
 use crate::lease::RECOVERY_HOLDER;
 use crate::limits::TREE_DEPTH_MAX;
@@ -26,9 +28,9 @@ use crate::record::{BlockRow, Body, Counters, DoomedRow, File, Inode, decode};
 use crate::retry::{RetryRow, split_expiry};
 use crate::safe_mode::SafeMode;
 use crate::tables::{
-    self, BLOCK, COUNTERS, DOOMED_BLOCK, DOOMED_TREE, ENTRY, FRONT, LEASE, OPEN, OWNER, PLACE, RESERVED, RESIZED,
-    RETRY, RETRY_EXPIRY, SAFE_MODE, USAGE, VISITOR, XATTR, split_entry, split_inode, split_lease, split_pair,
-    split_xattr,
+    self, BLOCK, COUNTERS, DELEGATION_TOKEN, DOOMED_BLOCK, DOOMED_TREE, ENTRY, FRONT, LAST_TOKEN, LEASE, OPEN, OWNER,
+    PLACE, RESERVED, RESIZED, RETRY, RETRY_EXPIRY, SAFE_MODE, USAGE, VISITOR, XATTR, split_entry, split_inode,
+    split_lease, split_pair, split_token, split_xattr,
 };
 use crate::tree_usage::TreeUsage;
 use crate::usage::DirectoryUsage;
@@ -70,6 +72,9 @@ struct Check {
     violations: Vec<Violation>,
     counters: Option<Counters>,
     reserved: Option<InodeId>,
+    /// The highest number of a delegation token, and the last that was given out.
+    last_token: Option<u32>,
+    last_token_given: Option<u32>,
     /// By id: where it stands, and what it is.
     inodes: BTreeMap<InodeId, ((InodeId, Vec<u8>), Inode)>,
     places: BTreeMap<InodeId, (InodeId, Vec<u8>)>,
@@ -162,6 +167,11 @@ impl Check {
                 let (home, block) = split_pair(key)?;
                 self.visitors.insert((ContainerId(home), BlockId(block)));
             }
+            DELEGATION_TOKEN => {
+                let _token: DelegationToken = record(value)?;
+                self.last_token = self.last_token.max(Some(split_token(key)?));
+            }
+            LAST_TOKEN => self.last_token_given = Some(split_token(value).filter(|_| key.is_empty())?),
             SAFE_MODE => drop(record::<SafeMode>(value).filter(|_| key.is_empty())?),
             RESIZED => {
                 split_inode(key)?;
@@ -183,6 +193,9 @@ impl Check {
     }
 
     fn counters(&mut self) {
+        if self.last_token > self.last_token_given {
+            self.wrong("a delegation token has a number that was never given out");
+        }
         let Some(counters) = self.counters else {
             if !self.inodes.is_empty() {
                 self.wrong("there are inodes, but no counters");

@@ -3,6 +3,7 @@
 use crate::acl::AclChange;
 use crate::acl_entry::{AclEntry, AclKey, AclKind, AclScope};
 use crate::caller::{Caller, RetryKey};
+use crate::delegation_token::DelegationToken;
 use crate::ops::*;
 use crate::quota::StorageType;
 use crate::request::Request;
@@ -124,7 +125,22 @@ fn operations() -> Vec<Op> {
         .into(),
         Truncate { path: path("/a/f"), len: 100, client: client(), client_host: client_host(), takeover: None }.into(),
         SetSafeMode { on: true }.into(),
+        issue(7).into(),
+        RenewToken { number: 7, hash: [5; 32], expires: Millis(1_700_172_800_000) }.into(),
+        CancelToken { number: 7, hash: [5; 32] }.into(),
+        ForgetTokens { numbers: vec![7, 300] }.into(),
     ]
+}
+
+fn issue(number: u32) -> IssueToken {
+    let token = DelegationToken {
+        expires: Millis(1_700_086_400_000),
+        max: Millis(1_700_604_800_000),
+        hash: [5; 32],
+        owner: "ada@EXAMPLE.COM".into(),
+        renewer: "yarn".into(),
+    };
+    IssueToken { number, token }
 }
 
 fn request(now: u64, call: i32, op: Op) -> Request {
@@ -185,6 +201,7 @@ fn rows_in_the_store() {
         SetSafeMode { on: true }.into(),
     ];
     let mut rows = MemoryRows::default();
+    crate::apply(&mut rows, &request(1_700_000_000_000, 0, issue(7).into())).unwrap().unwrap();
     for (at, op) in calls.into_iter().enumerate() {
         let request = request(1_700_000_000_000 + at as u64, at as i32, op);
         let answer = crate::apply(&mut rows, &request).unwrap();

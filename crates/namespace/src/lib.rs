@@ -26,6 +26,7 @@ pub mod check;
 mod context;
 #[doc(hidden)]
 pub mod damage;
+mod delegation_token;
 mod deleted_trees;
 mod effects;
 pub mod error;
@@ -66,17 +67,18 @@ pub use acl::{ACL_ENTRY_COUNT_MAX, ACL_NAME_LEN_MAX, AclChange};
 pub use acl_entry::{AclEntry, AclKey, AclKind, AclScope};
 pub use apply::{IsThere, apply, apply_with};
 pub use caller::{Caller, RetryKey};
+pub use delegation_token::DelegationToken;
 pub use effects::{Applied, Doubt, DoubtCause, Effects, Written};
 pub use error::{Answer, NsError};
 pub use inode::{ROOT, has_entries};
 pub use lease::RECOVERY_HOLDER;
 pub use limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT, TREE_DEPTH_MAX};
 pub use ops::{
-    AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockMove, BumpGeneration, Complete, Concat,
-    Create, Delete, FinishRecovery, ForgetDoomed, ForgetResized, Format, Fsync, Mkdirs, MoveBlocks, OWNER_NAME_LEN_MAX,
-    Op, PutBlock, PutFile, QuotaChange, Reap, RecoveryTarget, RemoveXattr, Rename, Rename2, Reserve, SetAcl, SetOwner,
-    SetPermission, SetQuota, SetReplication, SetSafeMode, SetTimes, SetXattr, TouchAccessTime, Truncate,
-    UpdatePipeline,
+    AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockMove, BumpGeneration, CancelToken,
+    Complete, Concat, Create, Delete, FinishRecovery, ForgetDoomed, ForgetResized, ForgetTokens, Format, Fsync,
+    IssueToken, Mkdirs, MoveBlocks, OWNER_NAME_LEN_MAX, Op, PutBlock, PutFile, QuotaChange, Reap, RecoveryTarget,
+    RemoveXattr, Rename, Rename2, RenewToken, Reserve, SetAcl, SetOwner, SetPermission, SetQuota, SetReplication,
+    SetSafeMode, SetTimes, SetXattr, TouchAccessTime, Truncate, UpdatePipeline,
 };
 pub use quota::{Limits, StorageType};
 pub use reply::{Recovery, Reply};

@@ -55,9 +55,14 @@
 //!                  └───────────────┘                               replication than it has
 //!                  (empty key)
 //! 50 SAFE_MODE                                                     SafeMode: since when, and by whom; no row: it is off
+//!                  ┌───────────────┐
+//! 51 DELEGATION_   │ number    u32 │                               DelegationToken: one that counts, until it expires
+//!    TOKEN         └───────────────┘
+//!                  (empty key)
+//! 52 LAST_TOKEN                                                    u32 BE: the number given out last; no row: none was
 //! ```
 //!
-//! Values that are records begin with a version byte, then a record (see `record`). Tables 51 to 55 are kept free.
+//! Values that are records begin with a version byte, then a record (see `record`). Tables 53 to 55 are kept free.
 //! The root is the entry with parent 0 and an empty name.
 
 use crate::xattr_name::{XattrName, XattrSpace};
@@ -82,8 +87,10 @@ pub const USAGE: Table = Table(15);
 pub const VISITOR: Table = Table(48);
 pub const RESIZED: Table = Table(49);
 pub const SAFE_MODE: Table = Table(50);
+pub const DELEGATION_TOKEN: Table = Table(51);
+pub const LAST_TOKEN: Table = Table(52);
 
-pub const ALL: [Table; 18] = [
+pub const ALL: [Table; 20] = [
     ENTRY,
     PLACE,
     BLOCK,
@@ -102,16 +109,29 @@ pub const ALL: [Table; 18] = [
     VISITOR,
     RESIZED,
     SAFE_MODE,
+    DELEGATION_TOKEN,
+    LAST_TOKEN,
 ];
 
 /// Key of the one row of SAFE_MODE.
 pub(crate) const SAFE_MODE_KEY: &[u8] = &[];
+
+/// Key of the one row of LAST_TOKEN.
+pub(crate) const LAST_TOKEN_KEY: &[u8] = &[];
 
 /// Key of the one row of RESERVED.
 pub(crate) const RESERVED_KEY: &[u8] = &[];
 
 /// Key of the one row of COUNTERS.
 pub(crate) const COUNTERS_KEY: &[u8] = &[];
+
+pub(crate) fn token_key(number: u32) -> Vec<u8> {
+    number.to_be_bytes().to_vec()
+}
+
+pub(crate) fn split_token(key: &[u8]) -> Option<u32> {
+    key.try_into().ok().map(u32::from_be_bytes)
+}
 
 pub(crate) fn entry_key(parent: InodeId, name: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(8 + name.len());

@@ -2,7 +2,8 @@
 
 use crate::call_error::CallError;
 use crate::client_options::ClientOptions;
-use crate::link::{Link, Response, request_header};
+use crate::link::{Link, Response};
+use crate::request_header::request_header;
 use bytes::{Bytes, BytesMut};
 use hdfs::frame;
 use hdfs::proto::{RequestHeaderProto, RpcRequestHeaderProto};

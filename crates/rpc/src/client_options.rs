@@ -31,6 +31,12 @@ impl ClientOptions {
     pub fn of_nodes(answers: AnswerRoom) -> Self {
         Self { frame_len_max: FRAME_LEN_MAX, answers: Some(answers), ..Self::default() }
     }
+
+    /// The same, for who can prove who it is.
+    #[must_use]
+    pub fn with_login(self, login: Option<Arc<Login>>) -> Self {
+        Self { login, ..self }
+    }
 }
 
 impl Default for ClientOptions {

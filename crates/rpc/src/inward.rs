@@ -90,6 +90,32 @@ impl<R: AsyncRead + Unpin> Inward<R> {
     }
 }
 
+/// Takes a whole frame of `len` bytes off, without its length. A long one takes its memory along: a connection may be
+/// idle from then on.
+pub(crate) fn take_frame(buffer: &mut BytesMut, len: usize) -> Bytes {
+    let mut whole = buffer.split_to(frame::LENGTH_LEN + len);
+    if len > READ_LEN {
+        *buffer = BytesMut::from(&buffer[..]);
+    }
+    whole.split_off(frame::LENGTH_LEN).freeze()
+}
+
 fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_long_frame_goes_with_it() {
+        let mut buffer = BytesMut::zeroed(frame::LENGTH_LEN + (4 << 20));
+        buffer.extend_from_slice(b"next");
+        let frame = take_frame(&mut buffer, 4 << 20);
+        assert_eq!((frame.len(), &buffer[..]), (4 << 20, &b"next"[..]));
+        drop(frame);
+        buffer.reserve(READ_LEN);
+        assert!(buffer.capacity() <= 2 * READ_LEN, "{}", buffer.capacity());
+    }
 }

@@ -34,6 +34,8 @@ mod login;
 mod options;
 mod origins;
 mod pace;
+mod refusal;
+mod request_header;
 mod seal;
 mod server;
 mod servers;

@@ -3,8 +3,10 @@
 use crate::answers::{AnswerRoom, Place};
 use crate::call_error::CallError;
 use crate::client_options::ClientOptions;
-use crate::inward::Inward;
+use crate::inward::{Inward, take_frame};
 use crate::login::LoggedIn;
+use crate::refusal;
+use crate::request_header::request_header;
 use crate::seal::Seal;
 use ::io::TaskGroup;
 use ::io::socket::SocketOptions;
@@ -13,10 +15,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use hdfs::call_id;
 use hdfs::frame::{self, Answer};
 use hdfs::opening::{Auth, Opening};
-use hdfs::proto::{
-    IpcConnectionContextProto, OperationProto, RpcKindProto, RpcRequestHeaderProto, RpcStatusProto,
-    UserInformationProto,
-};
+use hdfs::proto::{IpcConnectionContextProto, RpcStatusProto, UserInformationProto};
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,11 +31,6 @@ const READ_LEN: usize = 16 << 10;
 const SEALED_MORE_MAX: u32 = 4 << 10;
 /// Calls of one write.
 const BATCH_COUNT_MAX: usize = 64;
-/// Letters of a refusal that are kept, and of its class. Java's longest stacks have less.
-const REFUSAL_LEN_MAX: usize = 16 << 10;
-const CLASS_LEN_MAX: usize = 256;
-/// Of the path in a refusal: it takes memory as long as somebody keeps the error.
-const DETAIL_PATH_LEN_MAX: usize = types::limits::PATH_LEN_MAX;
 
 /// The bytes of an answer, and what they hold if that is counted.
 #[derive(Debug)]
@@ -72,8 +66,9 @@ impl Link {
         let mut first = BytesMut::new();
         let logged_in = match &options.login {
             Some(login) => {
+                let peer = socket.peer_addr().map_err(CallError::Connect)?.to_string();
                 let (inward, mut outward) = socket.split();
-                let logged_in = login.open(addr, &mut Inward::new(inward), &mut outward).await?;
+                let logged_in = login.open(addr, &peer, &mut Inward::new(inward), &mut outward).await?;
                 let user = if logged_in.is_simple { Some(user) } else { login.acting_as.as_deref() };
                 put_context(user, protocol, client_id, &mut first);
                 Some(logged_in)
@@ -204,17 +199,6 @@ fn put_context(user: Option<&str>, protocol: &str, client_id: &Bytes, out: &mut 
     frame::put_frame(&[&request_header(call_id::CONTEXT, client_id, -1), &context], out);
 }
 
-pub(crate) fn request_header(call_id: i32, client_id: &Bytes, retry_count: i32) -> RpcRequestHeaderProto {
-    RpcRequestHeaderProto {
-        rpc_kind: Some(RpcKindProto::RpcProtocolBuffer.into()),
-        rpc_op: Some(OperationProto::RpcFinalPacket.into()),
-        call_id,
-        client_id: client_id.clone(),
-        retry_count: Some(retry_count),
-        ..RpcRequestHeaderProto::default()
-    }
-}
-
 async fn run(
     mut socket: TcpStream,
     logged_in: Option<LoggedIn>,
@@ -296,39 +280,9 @@ async fn read(
     }
 }
 
-/// Takes a whole frame of `len` bytes off, without its length. A long one takes its memory along: a connection may be
-/// idle from then on.
-pub(crate) fn take_frame(buffer: &mut BytesMut, len: usize) -> Bytes {
-    let mut whole = buffer.split_to(frame::LENGTH_LEN + len);
-    if len > READ_LEN {
-        *buffer = BytesMut::from(&buffer[..]);
-    }
-    whole.split_off(frame::LENGTH_LEN).freeze()
-}
-
-/// As much of it as has `max` letters.
-fn beginning(text: &str, max: usize) -> String {
-    text.chars().take(max).collect()
-}
-
-/// A refusal, as far as it is kept: who is refused logs why, and the other side chose the words.
-fn refusal(answer: &Answer, message: &str) -> CallError {
-    let detail = answer.header.detail.clone().filter(|detail| detail.path().len() <= DETAIL_PATH_LEN_MAX);
-    CallError::Remote {
-        class: beginning(answer.header.exception_class_name(), CLASS_LEN_MAX),
-        message: message.to_owned(),
-        detail: detail.map(Box::new),
-    }
-}
-
-/// How a server refuses that answers no call.
-pub(crate) fn refusal_of_connection(answer: &Answer) -> CallError {
-    refusal(answer, &beginning(answer.header.error_msg(), REFUSAL_LEN_MAX))
-}
-
 fn on_answer(answer: Answer, place: Option<Place>, waiting: &Waiting) -> io::Result<()> {
-    let remote = |message: &str| refusal(&answer, message);
-    let message = &beginning(answer.header.error_msg(), REFUSAL_LEN_MAX);
+    let remote = |message: &str| refusal::with_message(&answer, message);
+    let message = &refusal::message(&answer);
     let outcome = match answer.header.status() {
         RpcStatusProto::Success => Ok(Response { bytes: answer.response.clone(), place }),
         RpcStatusProto::Error => Err(remote(message)),
@@ -347,20 +301,4 @@ fn on_answer(answer: Answer, place: Option<Place>, waiting: &Waiting) -> io::Res
 
 fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_memory_of_a_long_frame_goes_with_it() {
-        let mut buffer = BytesMut::zeroed(frame::LENGTH_LEN + (4 << 20));
-        buffer.extend_from_slice(b"next");
-        let frame = take_frame(&mut buffer, 4 << 20);
-        assert_eq!((frame.len(), &buffer[..]), (4 << 20, &b"next"[..]));
-        drop(frame);
-        buffer.reserve(READ_LEN);
-        assert!(buffer.capacity() <= 2 * READ_LEN, "{}", buffer.capacity());
-    }
 }

@@ -1,9 +1,9 @@
 //! What a client can prove, and how it does: its end of a connection's SASL exchange.
 
 use crate::call_error::CallError;
-use crate::client_options::ClientOptions;
-use crate::inward::Inward;
-use crate::link::{refusal_of_connection, request_header, take_frame};
+use crate::inward::{Inward, take_frame};
+use crate::refusal;
+use crate::request_header::request_header;
 use crate::seal::{End, Seal};
 use bytes::{Bytes, BytesMut};
 use hdfs::call_id;
@@ -76,8 +76,10 @@ pub(crate) struct LoggedIn {
 }
 
 impl Login {
-    fn credentials(&self, addr: &str) -> Credentials {
-        let is_for = |token: &&LoginToken| token.addrs.is_empty() || token.addrs.iter().any(|of| of == addr);
+    /// `peer`: what the address was found to be, as tokens name servers.
+    fn credentials(&self, addr: &str, peer: &str) -> Credentials {
+        let is_for =
+            |token: &&LoginToken| token.addrs.is_empty() || token.addrs.iter().any(|of| of == addr || of == peer);
         let token = self.tokens.iter().find(is_for).map(|token| TokenCredentials {
             identifier: token.identifier.clone(),
             password: token.password.clone(),
@@ -95,12 +97,13 @@ impl Login {
     pub(crate) async fn open(
         &self,
         addr: &str,
+        peer: &str,
         inward: &mut Inward<impl tokio::io::AsyncRead + Unpin>,
         outward: &mut (impl AsyncWrite + Unpin),
     ) -> Result<LoggedIn, CallError> {
         let mut nonce = [0; NONCE_LEN];
         ::io::random::fill(&mut nonce);
-        let (mut machine, first) = Client::new(self.credentials(addr), nonce);
+        let (mut machine, first) = Client::new(self.credentials(addr, peer), nonce);
         let mut bytes = BytesMut::from(&Opening::encode(Auth::Sasl)[..]);
         put(&first, &mut bytes);
         let mut exchange = Exchange { kerberos: self.kerberos.clone(), qops: self.qops.clone(), context: None };
@@ -193,7 +196,7 @@ async fn answer(
         {
             let answer = Answer::decode(take_frame(buffer, len)).map_err(|error| unreadable(&error))?;
             if answer.header.status() != RpcStatusProto::Success {
-                return Err(refusal_of_connection(&answer));
+                return Err(refusal::with_message(&answer, &refusal::message(&answer)));
             }
             return RpcSaslProto::decode(answer.response).map_err(|error| unreadable(&error));
         }
@@ -206,12 +209,4 @@ async fn answer(
 /// What this client refuses, or cannot prove: nobody is to try again, here or elsewhere.
 fn failed(reason: impl fmt::Display) -> CallError {
     CallError::Remote { class: AUTHORIZATION.to_owned(), message: format!("cannot log in: {reason}"), detail: None }
-}
-
-impl ClientOptions {
-    /// The same, for who can prove who it is.
-    #[must_use]
-    pub fn with_login(self, login: Option<Arc<Login>>) -> Self {
-        Self { login, ..self }
-    }
 }

@@ -8,7 +8,7 @@
 //!
 //! Promise: sealed bytes are not copied again; what is sealed at once is bounded.
 
-use crate::link::request_header;
+use crate::request_header::request_header;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hdfs::frame::{self, Delimited};
 use hdfs::proto::{RpcRequestHeaderProto, RpcSaslProto, RpcStatusProto};

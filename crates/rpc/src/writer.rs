@@ -182,6 +182,41 @@ mod tests {
         assert_eq!(text, "abcdexfgh");
     }
 
+    /// Turns each byte around.
+    struct Inverted;
+
+    impl security::sasl::rpc::Protector for Inverted {
+        fn wrap(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+            out.extend(piece.iter().map(|byte| !byte));
+            Ok(())
+        }
+
+        fn unwrap(&mut self, sealed: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+            self.wrap(sealed, out)
+        }
+    }
+
+    /// A client that calls before it heard that its exchange is over has its answer in the same batch.
+    #[tokio::test]
+    async fn nothing_leaves_unsealed_behind_the_exchange() {
+        let (mut near, mut far) = tokio::io::duplex(1 << 10);
+        let (sender, mut receiver) = mpsc::channel(9);
+        let seal = Seal::new(crate::seal::End::Server, Box::new(Inverted));
+        for outgoing in [answer("challenge"), answer("success").before(Some(seal)), answer("secret"), answer("more")] {
+            sender.try_send(outgoing).unwrap();
+        }
+        drop(sender);
+        let mut sent = Vec::new();
+        let patience = patience(1000);
+        let (written, read) = tokio::join!(write_all(&mut near, &mut receiver, &patience), far.read_to_end(&mut sent));
+        written.unwrap();
+        read.unwrap();
+        let inverted = |text: &str| text.bytes().map(|byte| !byte).collect::<Vec<u8>>();
+        let has = |text: &[u8]| sent.windows(text.len()).any(|window| window == text);
+        assert!(sent.starts_with(b"challengesuccess"));
+        assert!(has(&inverted("secret")) && has(&inverted("more")) && !has(b"secret") && !has(b"more"));
+    }
+
     #[tokio::test]
     async fn who_takes_nothing_is_cut_off() {
         let (mut near, _far) = tokio::io::duplex(3);

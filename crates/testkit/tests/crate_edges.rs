@@ -45,7 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("datad", &["types", "wire", "hdfs", "xfer", "datanode", "io", "metrics", "host", "container", "disks", "rpc"]),
-    ("client", &["types", "wire", "hdfs", "xfer", "io", "rpc"]),
+    ("client", &["types", "wire", "hdfs", "security", "xfer", "io", "rpc"]),
     ("http", &["types", "io", "metrics"]),
     // ring 4: products
     ("levada", &["types", "io", "metrics", "host", "metad", "datad", "client", "http"]),

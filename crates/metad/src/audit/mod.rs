@@ -44,8 +44,11 @@ pub(crate) struct Record<'a> {
     /// The user who made the call, if it is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) real_user: Option<&'a str>,
-    /// How the caller was authenticated.
+    /// How the user was authenticated.
     pub(crate) authentication: &'a str,
+    /// How the user who made the call was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) real_authentication: Option<&'a str>,
     pub(crate) address: String,
     pub(crate) protocol: &'a str,
     pub(crate) method: &'a str,
@@ -185,7 +188,8 @@ mod tests {
             time: date::rfc3339(Millis(1_795_428_000_123)),
             user: "alice",
             real_user: Some("gateway"),
-            authentication: "SIMPLE",
+            authentication: "PROXY",
+            real_authentication: Some("SIMPLE"),
             address: "10.0.0.1:40000".into(),
             protocol: "ClientProtocol",
             method: "rename",

@@ -52,6 +52,7 @@ async fn pass_on(leadership: &Leadership, call: &Call, request: SetSafeModeReque
     let call = MemberCall {
         addr: &leader,
         user: &call.user.effective,
+        is_own: false,
         protocol: hdfs::protocol::CLIENT,
         method: "setSafeMode",
         wait_max: LEADER_WAIT,

@@ -19,7 +19,6 @@ use crate::call_record::{CallTimer, Caller, Named, is_denied};
 use crate::core::Core;
 use crate::leadership::Leadership;
 use crate::method::{Audit, Handler, Method, Needs, Who};
-use crate::principal::Authentication;
 use crate::rack_lookup;
 use crate::visit::Visit;
 use bytes::Bytes;
@@ -74,13 +73,13 @@ async fn pass_one(
         let mut caller = Caller {
             user: &user.effective,
             real: user.real.as_deref(),
-            authentication: Authentication::Simple,
+            method: user.proof.method(),
             // A query over HTTP has none.
             address: if peer.port() == 0 { peer.ip().to_canonical().to_string() } else { peer.to_string() },
         };
         // A refused caller is recorded under the name that it gave.
         if let Some(session) = &visit.session {
-            (caller.real, caller.authentication) = (session.real.as_deref(), session.authentication);
+            (caller.user, caller.real) = (&session.name, session.real.as_deref());
         }
         let named = Named {
             protocol: protocol.name,

@@ -158,7 +158,9 @@ async fn what_changes_or_is_denied_is_written_down() {
         let paths: Vec<&str> = paths.map(|path| &path[..path.len().min(10)]).collect();
         let path = if paths.is_empty() { line["subject"].as_str().unwrap_or("-").to_owned() } else { paths.join(" ") };
         let user = line["user"].as_str().unwrap();
-        assert_eq!(line["authentication"], "SIMPLE");
+        let is_proxy = line["real_user"].is_string();
+        assert_eq!(line["authentication"], if is_proxy { "PROXY" } else { "SIMPLE" });
+        assert_eq!(line["real_authentication"].as_str(), is_proxy.then_some("SIMPLE"));
         assert_eq!(line["address"], if line["protocol"] == "http" { "10.0.0.7" } else { "127.0.0.1:40000" });
         let error = line["error"].as_str().and_then(|class| class.rsplit('.').next()).unwrap_or("-");
         let user = if user == owner { "owner" } else { user };

@@ -99,11 +99,12 @@ impl Group {
             let raft = Raft::start(options, Arc::clone(&machine)).await.unwrap();
             wires.members.lock().unwrap().insert(id, raft.clone());
             // Nobody is called over it.
-            let peers = Arc::new(Peers::new(host::user::current(), HashMap::new()));
-            let users = Users::new(host::user::current(), config.supergroup.clone(), Box::new(host::user::groups_of));
+            let peers = Arc::new(Peers::new(host::user::current(), None, HashMap::new()));
+            let (owner, groups) = (host::user::current(), Box::new(host::user::groups_of));
+            let users = Users::new(owner, config.supergroup.clone(), groups, &config.security, "").unwrap();
             let clock = Arc::new(SystemClock::new());
             let room = Arc::new(Room::new(&config, &machine));
-            let calls = Arc::new(NodeCalls::over_tcp("root".into()));
+            let calls = Arc::new(NodeCalls::over_tcp("root".into(), None));
             let ways = Ways { calls, peers: Some(peers) };
             let leadership = Arc::new(Leadership::new(config, machine, raft, clock, ways, users, room));
             let keeper = io::task::spawn_owned("leadership", Arc::clone(&leadership).keep());

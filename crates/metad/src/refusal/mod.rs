@@ -111,8 +111,8 @@ pub(crate) fn room(error: NoRoom) -> Exception {
     .with_kind(Kind::NoSpace)
 }
 
-/// This machine's name, for a message that HDFS ends with it.
-fn host() -> &'static str {
+/// This machine's name: for a message that HDFS ends with it, and for `_HOST` in Kerberos names.
+pub(crate) fn host() -> &'static str {
     static HOST: OnceLock<String> = OnceLock::new();
     HOST.get_or_init(|| {
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

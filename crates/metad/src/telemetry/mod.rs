@@ -5,8 +5,10 @@
 //!               └── Registry ──┘ ◀── readings, process   read when a scraper asks
 //! ```
 
+mod authentications;
 mod queues;
 
+pub(crate) use authentications::Authentications;
 pub(crate) use queues::{Queue, Queues};
 
 use metrics::{Registry, RpcCalls};
@@ -21,12 +23,14 @@ pub(crate) struct Telemetry {
     /// By [`RowNumber`].
     pub(crate) calls: RpcCalls,
     pub(crate) queues: Queues,
+    pub(crate) authentications: Authentications,
 }
 
 impl Telemetry {
     /// `rows`: protocol and method of each row of the door's table, in its order.
     pub(crate) fn new(registry: &mut Registry, rows: impl Iterator<Item = (&'static str, &'static str)>) -> Self {
-        Self { calls: RpcCalls::new(registry, rows), queues: Queues::new(registry) }
+        let (calls, queues) = (RpcCalls::new(registry, rows), Queues::new(registry));
+        Self { calls, queues, authentications: Authentications::new(registry) }
     }
 }
 

@@ -4,6 +4,8 @@ mod cold;
 mod files;
 mod killed;
 mod members;
+#[path = "../../../security/tests/support/played_kerberos.rs"]
+mod played_kerberos;
 mod repair;
 mod reports;
 mod restart;
@@ -11,4 +13,5 @@ mod room;
 mod safe_mode;
 mod small;
 mod support;
+mod tokens;
 mod writers;

@@ -6,6 +6,7 @@ mod add_leased;
 mod append;
 mod begin_recovery;
 mod bump_generation;
+mod cancel_token;
 mod complete;
 mod concat;
 mod create;
@@ -13,14 +14,17 @@ mod delete;
 mod finish_recovery;
 mod forget_doomed;
 mod forget_resized;
+mod forget_tokens;
 mod format;
 mod fsync;
+mod issue_token;
 mod mkdirs;
 mod move_blocks;
 mod put_file;
 mod reap;
 mod rename;
 mod rename2;
+mod renew_token;
 mod reserve;
 mod set_acl;
 mod set_owner;
@@ -40,6 +44,7 @@ pub use add_leased::AddLeased;
 pub use append::Append;
 pub use begin_recovery::{BeginRecovery, RecoveryTarget};
 pub use bump_generation::BumpGeneration;
+pub use cancel_token::CancelToken;
 pub use complete::Complete;
 pub use concat::Concat;
 pub use create::Create;
@@ -47,14 +52,17 @@ pub use delete::Delete;
 pub use finish_recovery::FinishRecovery;
 pub use forget_doomed::ForgetDoomed;
 pub use forget_resized::ForgetResized;
+pub use forget_tokens::ForgetTokens;
 pub use format::Format;
 pub use fsync::Fsync;
+pub use issue_token::IssueToken;
 pub use mkdirs::Mkdirs;
 pub use move_blocks::{BlockMove, MoveBlocks};
 pub use put_file::{PutBlock, PutFile};
 pub use reap::Reap;
 pub use rename::Rename;
 pub use rename2::Rename2;
+pub use renew_token::RenewToken;
 pub use reserve::Reserve;
 pub use set_acl::SetAcl;
 pub use set_owner::{OWNER_NAME_LEN_MAX, SetOwner};
@@ -145,6 +153,10 @@ operations! {
     31 SetQuota: "setQuota", false;
     32 Truncate: "truncate", false;
     33 SetSafeMode: "setSafeMode", false;
+    34 IssueToken: "getDelegationToken", false;
+    35 RenewToken: "renewDelegationToken", false;
+    36 CancelToken: "cancelDelegationToken", false;
+    37 ForgetTokens: "forgetTokens", false;
 }
 
 impl Op {
@@ -185,7 +197,11 @@ impl Op {
             | Self::ForgetDoomed(_)
             | Self::MoveBlocks(_)
             | Self::ForgetResized(_)
-            | Self::SetSafeMode(_) => (None, None),
+            | Self::SetSafeMode(_)
+            | Self::IssueToken(_)
+            | Self::RenewToken(_)
+            | Self::CancelToken(_)
+            | Self::ForgetTokens(_) => (None, None),
         }
     }
 }
@@ -224,6 +240,9 @@ impl Op {
                 | Self::Complete(_)
                 | Self::BeginRecovery(_)
                 | Self::SetSafeMode(_)
+                | Self::RenewToken(_)
+                | Self::CancelToken(_)
+                | Self::ForgetTokens(_)
         )
     }
 

@@ -13,6 +13,7 @@ mod safe_mode;
 mod status;
 mod summary;
 
+pub use crate::delegation_token::{expired as expired_tokens, last as last_token, token as delegation_token};
 pub use crate::retry::outcome;
 pub use access::check_access;
 pub use attributes::{acl, xattrs};

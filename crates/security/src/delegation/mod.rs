@@ -13,6 +13,7 @@
 
 mod identifier;
 mod rules;
+pub mod token_file;
 mod writable;
 
 pub use identifier::{Identifier, IdentifierError, NAME_LEN_MAX};

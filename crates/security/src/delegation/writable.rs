@@ -79,6 +79,13 @@ impl<'a> Input<'a> {
         std::str::from_utf8(self.take(len)?).map_err(|_| Malformed { at })
     }
 
+    /// So many bytes as the number before them says, at most `max`.
+    pub(crate) fn bytes(&mut self, max: usize) -> Result<&'a [u8], Malformed> {
+        let at = self.at;
+        let len = usize::try_from(self.number()?).ok().filter(|len| *len <= max).ok_or(Malformed { at })?;
+        self.take(len)
+    }
+
     /// A text of at most `max` bytes without control characters: in a log, it must not look like two lines.
     pub(crate) fn name(&mut self, max: usize) -> Result<&'a str, Malformed> {
         let at = self.at;

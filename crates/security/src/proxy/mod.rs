@@ -93,6 +93,11 @@ impl ProxyUsers {
         Ok(Self { allowed })
     }
 
+    /// Whether the settings name `real`, a short name, as somebody who acts for others.
+    pub fn has(&self, real: &str) -> bool {
+        self.allowed.contains_key(real)
+    }
+
     /// Whether a request is allowed. `groups` are those of [`Request::user`], asked for only where they count.
     pub fn authorize<'g>(&self, request: Request<'_>, groups: impl FnOnce() -> &'g [String]) -> Result<(), Refusal> {
         let Request { real, real_short_name, user, address } = request;

@@ -96,6 +96,9 @@ impl Home {
             route: Some(route(self.id)),
             owner: OWNER.to_owned(),
             groups: Box::new(users::groups_of),
+            host: String::new(),
+            acceptor: None,
+            login: None,
         };
         Server::start(config, environment).await
     }

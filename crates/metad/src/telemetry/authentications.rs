@@ -1,0 +1,45 @@
+//! How callers proved who they are.
+
+use metrics::{Counter, Registry};
+use security::method::Method;
+
+#[derive(Debug)]
+pub(crate) struct Authentications {
+    simple: Counter,
+    token: Counter,
+    kerberos: Counter,
+    failures: Counter,
+}
+
+impl Authentications {
+    pub(super) fn new(registry: &mut Registry) -> Self {
+        let by_method = registry.counters(
+            "levada_rpc_authentications_total",
+            "Connections whose caller was authenticated; SIMPLE: the caller gave a name and proved nothing",
+            &["method"],
+        );
+        let of = |method: Method| by_method.with(&[method.name()]);
+        Self {
+            simple: of(Method::Simple),
+            token: of(Method::Token),
+            kerberos: of(Method::Kerberos),
+            failures: registry.counter(
+                "levada_rpc_authentication_failures_total",
+                "Connections that were refused because their caller did not prove who it is",
+            ),
+        }
+    }
+
+    pub(crate) fn succeeded(&self, method: Method) {
+        match method {
+            Method::Simple => &self.simple,
+            Method::Token => &self.token,
+            Method::Kerberos => &self.kerberos,
+        }
+        .inc();
+    }
+
+    pub(crate) fn failed(&self) {
+        self.failures.inc();
+    }
+}
