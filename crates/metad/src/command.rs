@@ -36,6 +36,11 @@ impl Command {
     /// The level to which its form belongs: that of the newest field or variant that it uses.
     pub(crate) fn level(&self) -> u8 {
         match self {
+            Self::Namespace(namespace::Request { op: namespace::Op::Concat(concat), .. })
+                if concat.remembers.is_some() =>
+            {
+                KEY_RINGS
+            }
             Self::Namespace(_) | Self::Blocks(_) | Self::Found(_) | Self::Raise { .. } => raft::LEVEL_FIRST,
             Self::Rings(_) => KEY_RINGS,
         }

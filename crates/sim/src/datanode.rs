@@ -84,7 +84,12 @@ pub(crate) enum ReadFault {
 impl Datanode {
     pub(crate) fn new(world: Rc<World>, number: usize, volume: Volume) -> Rc<Self> {
         let sim = world.sim.clone();
-        let node = RefCell::new(datanode::Datanode::new(DISK + 1, world.plan.metad_count));
+        let mut node = datanode::Datanode::new(DISK + 1, world.plan.metad_count);
+        if world.plan.scripted {
+            // There is no leader to tell it.
+            node.tokens.hear(&wire::node::TokenRules::default()).expect("no keys come along");
+        }
+        let node = RefCell::new(node);
         let process = world.process(number, false);
         Rc::new(Self {
             world,
@@ -228,9 +233,15 @@ impl Datanode {
         }
     }
 
+    /// No leader that is believed has older keys, or others.
+    fn keys_refused(&self, why: &str) {
+        self.world.fail(|| format!("node {} does not take the leader's keys: {why}", self.number));
+    }
+
     async fn register(self: &Rc<Self>, member: usize) -> Result<Standing, Broken> {
         let (process, usage) = (self.process, self.usage());
         let registered = self.ask(member, move |metad| Box::pin(metad.register(process, usage))).await?;
+        self.with(|node| node.registered(&registered)).unwrap_or_else(|why| self.keys_refused(&why));
         let RegisterResponse { standby, term, new, .. } = registered;
         let standing = Standing::of(standby, term);
         if new { self.heartbeat(member, standing, false).await } else { Ok(standing) }
@@ -294,10 +305,11 @@ impl Datanode {
         }
         let standing = Standing::of_answer(&orders);
         let places: Vec<(usize, Deletion)> = orders.delete.iter().map(|delete| (DISK, *delete)).collect();
-        let Rest { owners, scrub, disk_balance: _ } = self.with(|node| {
+        let Rest { owners, scrub, disk_balance: _, keys_refused } = self.with(|node| {
             node.servers.hear(member, &orders);
             node.obey(self.sim.now(), orders, places)
         });
+        keys_refused.iter().for_each(|why| self.keys_refused(why));
         self.begin_copies();
         if let Some(scrub) = scrub {
             self.order_scrub(scrub);

@@ -42,6 +42,8 @@ const LOST_OR_PEERS: &[&str] = &["cannot be read", "but Promise", "gave up the l
 const RESTLESS: &[&str] = &["it does not come to rest"];
 /// A recovery counts on a replica that it should not count on.
 const MISLED: &[&str] = &["a recovery believed", "cannot be read", "but Promise", "gave up the last copy"];
+/// Somebody got what no token of theirs is for.
+const INTRUDED: &[&str] = &["an intruder read"];
 const UNSURE: &[&str] = &["is sure to lead and has entry"];
 
 pub const DELIBERATE: &[Deliberate] = &[
@@ -99,6 +101,10 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::ForgetDeletions, 0, RESTLESS),
     whole(Mutation::CopyUnverified, 2, &["peers: ", "contradict each other", "read a wrong byte", "has a wrong byte"]),
     whole(Mutation::CopyInPlace, 12, &["to a copy that failed"]),
+    whole(Mutation::TokensUnchecked, 0, INTRUDED),
+    whole(Mutation::ExpiryUnchecked, 0, INTRUDED),
+    whole(Mutation::FileUncompared, 0, INTRUDED),
+    whole(Mutation::ForgetFormerKeys, 0, &["refuses a good token"]),
     // ── streams of writes ──
     whole(Mutation::NoKeepalives, 35, PEERS),
     whole(Mutation::NeverStalled, 37, PEERS),

@@ -100,6 +100,8 @@ pub(crate) struct Plan {
     pub(crate) drill: Option<Drill>,
     /// Peers of data transfer follow scripts, which may break the protocol.
     pub(crate) scripted: bool,
+    /// Operations on blocks need tokens, and the keys of these roll fast.
+    pub(crate) has_tokens: bool,
 }
 
 impl Plan {
@@ -157,6 +159,7 @@ impl Plan {
             has_users: users::are_in(seed),
             drill: Drill::of(seed),
             scripted: false,
+            has_tokens: Seeded(seed ^ 0x70c_e205).below(2) == 0,
         }
     }
 
@@ -183,6 +186,7 @@ impl Plan {
             has_users: false,
             drill: None,
             scripted: true,
+            has_tokens: false,
         }
     }
 

@@ -11,4 +11,5 @@ mod room;
 mod safe_mode;
 mod small;
 mod support;
+mod tokens;
 mod writers;
