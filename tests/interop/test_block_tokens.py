@@ -1,5 +1,7 @@
 """A store whose datanodes ask for block tokens: stock clients carry them along unseen, also when keys roll."""
 
+import os
+import signal
 import time
 import urllib.request
 
@@ -65,6 +67,10 @@ def test_clients_write_and_read_with_tokens(up, java, tmp_path):
     assert fs.read("/d/renamed") == files["/d/levada3"]
     hdfs_dfs(store.fs, "-setrep", "-w", "2", "/d/renamed")
     assert fs.read("/d/renamed") == files["/d/levada3"]
+    hdfs_dfs(store.fs, "-concat", "/d/java2", "/d/shell2", "/d/levada2")
+    joined = files["/d/java2"] + files["/d/shell2"] + files["/d/levada2"]
+    assert fs.read("/d/java2") == joined
+    assert levada(store.fs, "cat", "/d/java2", text=False).stdout == joined
     native.stop()
     assert refused_count(store) == 0
 
@@ -98,5 +104,25 @@ def test_readers_and_writers_go_on_when_keys_roll(up, java):
         assert b"".join(iter(lambda: check.read(1 << 20), b"")) == data, client.name
     for client in clients:
         client.stop()
-    eventually(lambda: levada(store.fs, "admin", "under-replicated", check=False).returncode == 0, 30, "all is whole")
     assert refused_count(store) > 0, "the readers' tokens had expired"
+
+
+def test_a_chain_that_lost_a_node_goes_on_and_is_copied(up, java):
+    """The writer has another node take its replica, and what the lost node had is copied by orders of the leader."""
+    store = up("--block-tokens", "--block-key-interval", str(10 * INTERVAL_S), "--processes", "--datanodes", "4")
+    fs = java.mount(store.fs, SUPERUSER)
+    files = {f"/f{number}": content.make(BLOCK + 1000, number) for number in range(4)}
+    writers = {path: fs.create(path, block=4 * BLOCK) for path in files}
+    for path, writer in writers.items():
+        writer.write(files[path][:BLOCK])
+        writer.hflush()
+    os.kill(store.pids["data"][0], signal.SIGKILL)
+    for path, writer in writers.items():
+        writer.write(files[path][BLOCK:])
+        writer.close()
+    for path, data in files.items():
+        assert fs.read(path) == data, path
+    # Three nodes are left, and each has all of it.
+    eventually(lambda: not levada(store.fs, "admin", "under-replicated", "--json").stdout.strip(), 90, "all is copied")
+    for path, data in files.items():
+        assert levada(store.fs, "cat", path, text=False).stdout == data, path
