@@ -5,6 +5,7 @@ use hdfs::proto::*;
 use security::block_token::{Admission, Identifier, Mode, Refusal};
 use security::keys::{Key, KeyId, KeySet};
 use security::secret::Secret;
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use types::{BlockId, FileId, InodeId};
 use wire::client::{CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksRequest, LeaseBlocksResponse};
@@ -100,6 +101,14 @@ async fn a_writer_may_write_its_blocks_and_a_reader_read_those_of_the_file() {
     let listed = alice.listing("/d", "", true).await.unwrap().unwrap();
     let listed = listed.partial_listing[0].locations.as_ref().unwrap();
     assert!(listed.blocks.iter().all(|block| block.block_token.password.is_empty()));
+}
+
+/// Its files have the keys.
+#[tokio::test]
+async fn nobody_else_enters_the_directory_of_a_server_with_keys() {
+    let world = world().await;
+    let mode = std::fs::metadata(world.dir.path().join("meta")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
 }
 
 #[tokio::test]
