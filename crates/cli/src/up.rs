@@ -43,6 +43,12 @@ pub(crate) struct Args {
     /// Memory for buffers and caches of all roles together, as in 512M or 2G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
     memory: u64,
+    /// Ask for a token with each operation on a block. Part of what a secure store will be
+    #[arg(long, hide = true)]
+    block_tokens: bool,
+    /// Seconds for which a key signs block tokens, and for which these count at least
+    #[arg(long, hide = true, value_name = "SECONDS", requires = "block_tokens")]
+    block_key_interval: Option<u32>,
     /// Run each role as a process of its own
     #[arg(long)]
     processes: bool,
@@ -131,6 +137,8 @@ struct Plan {
     replication: u16,
     durability: Durability,
     memory: u64,
+    block_tokens: bool,
+    block_key_ms: Option<u64>,
 }
 
 impl Plan {
@@ -182,8 +190,9 @@ impl Plan {
             if metas.len() == 1 { metas.collect() } else { metas.map(settled).collect::<Result<_, _>>()? };
         let made = std::fs::create_dir_all(dir.join("conf")).and_then(|()| dir.canonicalize());
         let dir = made.map_err(|error| StartError::new(&dir.display().to_string(), &error))?;
-        let (durability, memory) = (args.durability, args.memory);
-        Ok(Self { dir, ports, metas, datanodes, disks, replication, durability, memory })
+        let block_key_ms = args.block_key_interval.map(|seconds| u64::from(seconds) * 1000);
+        let Args { durability, memory, block_tokens, .. } = *args;
+        Ok(Self { dir, ports, metas, datanodes, disks, replication, durability, memory, block_tokens, block_key_ms })
     }
 
     fn data_dir(&self, number: u16) -> PathBuf {
@@ -201,6 +210,10 @@ impl Plan {
         meta.replication = self.replication;
         meta.memory = self.memory / 2 / self.metas.len() as u64;
         meta.id = number.into();
+        meta.block_tokens = self.block_tokens;
+        if let Some(interval) = self.block_key_ms {
+            (meta.block_key_update_ms, meta.block_token_lifetime_ms) = (interval, interval);
+        }
         if self.metas.len() > 1 {
             let members = self.metas.iter().zip(1..);
             meta.members = members.map(|((rpc, _), id)| metad::MemberAddr { id, addr: rpc.to_string() }).collect();

@@ -8,6 +8,7 @@ use crate::retry::told;
 use hdfs::proto::ChecksumTypeProto;
 use md5::{Digest, Md5};
 use std::fmt;
+use std::sync::Arc;
 use xfer::fault::Fault;
 
 /// As `hdfs dfs -checksum` and distcp have it: an MD5 of the blocks' MD5s of their chunks' CRCs. Equal bytes have equal
@@ -62,7 +63,7 @@ impl Client {
         for block in &located.blocks {
             let len = block.len.min(located.file_len.saturating_sub(block.offset));
             if len > 0 {
-                sums.push(self.block_sum(block, len).await?);
+                sums.push(self.block_sum(path, block, len).await?);
             }
         }
         let Some(first) = sums.first() else { return Ok(FileChecksum::new(0, 0, "CRC32", &[])) };
@@ -80,16 +81,32 @@ impl Client {
         Ok(FileChecksum::new(first.bytes_per_crc, crc_per_block, crc, &md5s))
     }
 
-    /// From whichever node answers.
-    async fn block_sum(&self, block: &Located, len: u64) -> Result<BlockSum> {
+    /// From whichever node answers. Where a token is not valid any more another one is asked for, once.
+    async fn block_sum(&self, path: &str, block: &Located, len: u64) -> Result<BlockSum> {
+        let faults = match self.block_sum_of_any(block, len).await {
+            Ok(sum) => return Ok(sum),
+            Err(faults) if faults.iter().any(|(_, fault)| fault.is_token_refusal()) => {
+                let part = self.located(path, block.offset, 1).await?;
+                let again = part.blocks.iter().find(|again| again.identity.block == block.identity.block);
+                match self.block_sum_of_any(again.unwrap_or(block), len).await {
+                    Ok(sum) => return Ok(sum),
+                    Err(faults) => faults,
+                }
+            }
+            Err(faults) => faults,
+        };
+        Err(Error::NoReplica { block: block.identity.block.0, tried: told(&faults) })
+    }
+
+    async fn block_sum_of_any(&self, block: &Located, len: u64) -> Result<BlockSum, Vec<(Arc<str>, Fault)>> {
         let mut faults = Vec::new();
         for node in block.nodes.iter() {
             match self.block_sum_of(block, node, len).await {
                 Ok(sum) => return Ok(sum),
-                Err(fault) => faults.push((&node.addr, fault)),
+                Err(fault) => faults.push((Arc::clone(&node.addr), fault)),
             }
         }
-        Err(Error::NoReplica { block: block.identity.block.0, tried: told(&faults) })
+        Err(faults)
     }
 
     async fn block_sum_of(&self, block: &Located, node: &Node, len: u64) -> Result<BlockSum, Fault> {

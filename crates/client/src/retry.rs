@@ -57,22 +57,34 @@ impl Iterator for Pauses {
 /// Rounds over all replicas of a block before a read gives up: `dfs.client.max.block.acquire.failures`.
 const READ_ROUNDS: u32 = 3;
 
+/// Times that one read asks for another token: as Java's client does, and once more where the keys have just rolled.
+const TOKEN_COUNT_MAX: u32 = 2;
+
 /// What one read has gone through: which nodes were tried in this round, and what became of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
     tried: HashSet<Arc<str>>,
     faults: Vec<(Arc<str>, Fault)>,
     pauses: Pauses,
+    token_count: u32,
 }
 
 impl Attempt {
     pub(crate) fn new(pause: Duration) -> Self {
-        Self { tried: HashSet::new(), faults: Vec::new(), pauses: Pauses::growing(pause, READ_ROUNDS - 1) }
+        let pauses = Pauses::growing(pause, READ_ROUNDS - 1);
+        Self { tried: HashSet::new(), faults: Vec::new(), pauses, token_count: 0 }
     }
 
     /// Nodes that are not to be asked again in this round.
     pub(crate) fn tried(&self) -> &HashSet<Arc<str>> {
         &self.tried
+    }
+
+    /// A node did not take the block's token. True: the block is to be asked for again, and then the same node.
+    pub(crate) fn wants_token(&mut self, fault: &Fault) -> bool {
+        let is_wanted = fault.is_token_refusal() && self.token_count < TOKEN_COUNT_MAX;
+        self.token_count += u32::from(is_wanted);
+        is_wanted
     }
 
     pub(crate) fn on_fault(&mut self, addr: &Arc<str>, fault: Fault) {

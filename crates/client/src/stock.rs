@@ -14,6 +14,8 @@ pub(crate) struct Lease {
     pub(crate) block: u64,
     pub(crate) file: u64,
     pub(crate) token: bytes::Bytes,
+    /// What proves the token.
+    pub(crate) password: bytes::Bytes,
 }
 
 /// What the blocks of one answer have in common.
@@ -37,6 +39,7 @@ impl Lease {
             block: leased.block,
             file: leased.file,
             token: leased.token,
+            password: leased.password,
         });
         leases.collect()
     }

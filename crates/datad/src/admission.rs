@@ -6,22 +6,27 @@
 //! ```
 //!
 //! Promise: no operation of data transfer reads or changes a replica whose block was not admitted here: only this file
-//! makes a [`Named`].
+//! makes a [`Named`]. A replica's record says whose it is, which is known once it was found: whoever opens one asks
+//! [`Admission::must_cover`] before anything else.
 
-use disks::Disks;
+use crate::operations::Operations;
+use crate::replicas::Replicas;
+use datanode::tokens::{Ask, Grant};
 use hdfs::proto;
+use security::block_token::Mode;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use types::{BlockId, Generation, excerpt};
-use wire::BlockScope;
+use types::{BlockId, FileId, Generation, excerpt};
+use wire::{BlockScope, Status, node};
 use xfer::answer::Refusal;
 use xfer::memory::Held;
 use xfer::small::{Checked, Request};
 
 #[derive(Debug)]
 pub(crate) struct Admission {
-    /// For the block pool of this node, once it is known.
-    disks: Disks,
+    /// For the block pool of this node, once it is known, and the rules about tokens.
+    replicas: Arc<Replicas>,
+    operations: Arc<Operations>,
     transfers: Arc<Semaphore>,
     transfer_count_max: usize,
     /// For connections of write streams to nodes below: a stream may name several.
@@ -33,7 +38,7 @@ pub(crate) struct Admission {
 pub(crate) struct Named {
     block: BlockId,
     generation: Generation,
-    scope: Option<BlockScope>,
+    grant: Grant,
 }
 
 impl Named {
@@ -47,7 +52,16 @@ impl Named {
 
     /// Whose block it is, if its token tells.
     pub(crate) fn scope(&self) -> Option<BlockScope> {
-        self.scope
+        self.grant.scope()
+    }
+}
+
+/// The asker gets the status on which it asks for a new token, and no reason.
+fn not_admitted(refused: &datanode::tokens::Refusal) -> Refusal {
+    tracing::debug!(why = %refused, "a block token was refused");
+    Refusal {
+        status: Status::ERROR_ACCESS_TOKEN,
+        ..Refusal::error("the block token is not valid here; ask for a new one")
     }
 }
 
@@ -60,11 +74,16 @@ pub(crate) struct Transfer(#[expect(dead_code, reason = "held, not read")] Owned
 pub(crate) struct Onward(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
 impl Admission {
-    pub(crate) fn new(disks: Disks, transfer_count_max: usize, onward_count_max: usize) -> Self {
+    pub(crate) fn new(
+        replicas: Arc<Replicas>,
+        operations: Arc<Operations>,
+        transfer_count_max: usize,
+        onward_count_max: usize,
+    ) -> Self {
         let transfer_count_max = transfer_count_max.min(Semaphore::MAX_PERMITS);
         let transfers = Arc::new(Semaphore::new(transfer_count_max));
         let onward = Arc::new(Semaphore::new(onward_count_max.min(Semaphore::MAX_PERMITS)));
-        Self { disks, transfers, transfer_count_max, onward }
+        Self { replicas, operations, transfers, transfer_count_max, onward }
     }
 
     /// `None` when as many operations are under way as may be.
@@ -94,20 +113,53 @@ impl Admission {
     }
 
     /// The block that an operation of data transfer names, if the operation may be done with it.
-    pub(crate) fn block(&self, header: &proto::BaseHeaderProto) -> Result<Named, Refusal> {
+    /// `makes`: it may make a replica where there is none.
+    pub(crate) fn block(&self, header: &proto::BaseHeaderProto, mode: Mode, makes: bool) -> Result<Named, Refusal> {
         self.replica(&header.block)?;
-        let identifier = header.token.as_ref().map_or(&[][..], |token| &token.identifier);
-        let scope = BlockScope::decode(identifier)?;
-        Ok(Named {
-            block: BlockId(header.block.block_id),
-            generation: Generation(header.block.generation_stamp),
-            scope,
+        let block = BlockId(header.block.block_id);
+        let (identifier, password) =
+            header.token.as_ref().map_or((&[][..], &[][..]), |token| (&token.identifier, &token.password));
+        let grant = self.token(Ask { block, mode, makes }, identifier, password)?;
+        Ok(Named { block, generation: Generation(header.block.generation_stamp), grant })
+    }
+
+    /// What a token grants. Here a handshake will have proven some tokens already, once data transfer has one.
+    fn token(&self, ask: Ask, identifier: &[u8], password: &[u8]) -> Result<Grant, Refusal> {
+        let rules = self.replicas.node.with(|node| node.tokens.rules());
+        rules.admit(self.replicas.wall(), ask, identifier, password).map_err(|refused| {
+            self.operations.token_refused(&refused);
+            not_admitted(&refused)
+        })
+    }
+
+    /// Refuses what a metadata server asks for without a token of the leader.
+    pub(crate) fn order(&self, block: BlockId, token: Option<&node::BlockToken>) -> Result<(), Refusal> {
+        let (identifier, password) = token.map_or((&[][..], &[][..]), |token| (&token.identifier, &token.password));
+        let named = Named {
+            block,
+            generation: Generation(0),
+            grant: self.token(Ask { block, mode: Mode::Write, makes: false }, identifier, password)?,
+        };
+        match self.replicas.disks.find(block)? {
+            Some(info) => self.must_cover(&named, info.identity.file),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses an operation on a replica of this file, if its token is for another one's.
+    pub(crate) fn must_cover(&self, named: &Named, file: FileId) -> Result<(), Refusal> {
+        named.grant.covers(file).map_err(|refused| {
+            self.operations.token_refused(&refused);
+            not_admitted(&refused)
         })
     }
 
     /// What a small write asks for, if it may be done.
-    pub(crate) fn small<H: Held>(&self, request: &Request<H>) -> Result<Checked, String> {
-        request.check(self.disks.pool().as_deref())
+    pub(crate) fn small<H: Held>(&self, request: &Request<H>) -> Result<Checked, Refusal> {
+        let header = &request.frame.header;
+        let ask = Ask { block: BlockId(header.block), mode: Mode::Write, makes: true };
+        let grant = self.token(ask, &header.token, &header.password)?;
+        request.check(self.replicas.disks.pool().as_deref(), grant.scope())
     }
 
     /// Whether a call of the RPC port may ask about this block.
@@ -115,7 +167,7 @@ impl Admission {
         if block.block_id >> 63 != 0 {
             return Err(Refusal::unsupported("erasure-coded blocks are not served"));
         }
-        match self.disks.pool() {
+        match self.replicas.disks.pool() {
             Some(pool) if pool != block.pool_id => {
                 let named = excerpt(&block.pool_id);
                 Err(Refusal::error(format!("block pool {named} is not here, this node is of {pool:?}")))
@@ -129,12 +181,20 @@ impl Admission {
 mod tests {
     use super::*;
     use container::Options;
+    use metrics::Registry;
+
+    /// Of a node that asks for no tokens.
+    fn admission(disks: disks::Disks, transfers: usize) -> Admission {
+        let replicas = Arc::new(Replicas::new(disks, 1, io::SystemClock::new()));
+        replicas.node.with(|node| node.tokens.hear(&node::TokenRules::default())).unwrap();
+        Admission::new(replicas, Arc::new(Operations::new(&mut Registry::default())), transfers, 1)
+    }
 
     #[test]
     fn a_block_of_another_pool_or_an_erasure_coded_one_is_refused_and_so_is_a_token_that_does_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let disks = disks::open(&[dir.path().to_owned()], &Options::default()).unwrap();
-        let admission = Admission::new(disks.clone(), 1, 1);
+        let admission = admission(disks.clone(), 1);
         let header = |pool: &str, block: u64, token: &[u8]| proto::BaseHeaderProto {
             block: proto::ExtendedBlockProto {
                 pool_id: pool.to_owned(),
@@ -145,11 +205,12 @@ mod tests {
             token: Some(proto::TokenProto { identifier: token.to_vec().into(), ..proto::TokenProto::none() }),
             ..Default::default()
         };
-        let refusal = |header| admission.block(&header).unwrap_err().message;
+        let block = |header: &proto::BaseHeaderProto| admission.block(header, Mode::Read, false);
+        let refusal = |header| block(&header).unwrap_err().message;
         // The node has not joined a pool yet: it serves what it has.
-        assert_eq!(admission.block(&header("BP-2", 7, &[])).unwrap().block, BlockId(7));
+        assert_eq!(block(&header("BP-2", 7, &[])).unwrap().block, BlockId(7));
         disks.join_pool("BP-1").unwrap();
-        assert_eq!(admission.block(&header("BP-1", 7, &[])).unwrap().generation, Generation(1001));
+        assert_eq!(block(&header("BP-1", 7, &[])).unwrap().generation, Generation(1001));
         assert!(refusal(header("BP-2", 7, &[])).contains("BP-2"));
         assert!(refusal(header(&"\u{1b}".repeat(1 << 20), 7, &[])).len() < 1000, "no more than is needed is repeated");
         assert!(refusal(header("BP-1", 1 << 63, &[])).contains("erasure-coded"));
@@ -161,7 +222,7 @@ mod tests {
     async fn no_more_operations_are_admitted_than_there_are_places_and_none_after_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let disks = disks::open(&[dir.path().to_owned()], &Options::default()).unwrap();
-        let admission = Admission::new(disks, 2, 1);
+        let admission = admission(disks, 2);
         let places = [admission.transfer().unwrap(), admission.transfer().unwrap()];
         assert!(admission.transfer().is_none());
         assert_eq!(admission.transfer_count(), 2);

@@ -8,6 +8,7 @@ use hdfs::proto::{
     BlockChecksumTypeProto as Kind, BlockOpResponseProto, OpBlockChecksumProto, OpBlockChecksumResponseProto,
 };
 use md5::{Digest, Md5};
+use security::block_token::Mode;
 use std::sync::Arc;
 use types::checksum::Appender;
 use types::{ChecksumKind, ChecksumSpec};
@@ -25,13 +26,14 @@ pub(crate) async fn serve(
 }
 
 async fn of_block(service: &Arc<DataService>, op: OpBlockChecksumProto) -> Result<BlockOpResponseProto, Refusal> {
-    let (named, at) = (service.admission.block(&op.header)?, Arc::clone(service));
+    let (named, at) = (service.admission.block(&op.header, Mode::Read, false)?, Arc::clone(service));
     service.replicas.disks.for_block(named.block(), move |_| answer(&at, named, &op)).await?
 }
 
 /// Blocks: the checksums come from the disk.
 fn answer(service: &DataService, named: Named, op: &OpBlockChecksumProto) -> Result<BlockOpResponseProto, Refusal> {
     let reader = service.replicas.disks.read(named.block(), named.generation())?;
+    service.admission.must_cover(&named, reader.identity().file)?;
     let len = match op.header.block.num_bytes {
         None => reader.visible_len(), // who does not say means all
         Some(len) if len <= reader.len() => len,

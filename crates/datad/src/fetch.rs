@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::io::{ErrorKind, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
-use types::{BlockId, ChecksumSpec, ContainerId, Generation, InodeId};
-use wire::BlockScope;
-use wire::node::CopyOrder;
+use types::{BlockId, ChecksumSpec, Generation};
+use wire::Status;
+use wire::node::{BlockToken, CopyOrder};
 use xfer::fault::Fault;
 use xfer::front::Front;
 use xfer::read::{self, Extent, Given, Range, Receiver};
@@ -40,6 +40,8 @@ fn failed(error: &std::io::Error) -> CopyError {
 impl From<Fault> for CopyError {
     fn from(fault: Fault) -> Self {
         match fault {
+            // The order is too old: the leader gives another one, with another token.
+            Fault::Refused { status: Status::ERROR_ACCESS_TOKEN, message } => Self::Own(rpc::log_text(&message)),
             Fault::Refused { message, .. } => source(message),
             Fault::Corrupt { offset } => {
                 let reason = format!("its bytes at {offset} do not agree with their checksum");
@@ -136,12 +138,10 @@ impl Fetcher {
 }
 
 fn request(pool: &str, order: &CopyOrder, range: Range) -> Result<Vec<u8>, Fault> {
-    let scope = BlockScope { file: InodeId(order.file), home: ContainerId(order.home) };
-    let token = proto::TokenProto {
-        identifier: scope.encode().into(),
-        kind: wire::token::KIND.to_owned(),
-        ..proto::TokenProto::none()
-    };
+    // The leader's, which goes along with its order: this node makes none.
+    let BlockToken { identifier, password } = order.token.clone().unwrap_or_default();
+    let token =
+        proto::TokenProto { identifier, password, kind: wire::token::KIND.to_owned(), ..proto::TokenProto::none() };
     let (block, generation) = (BlockId(order.block), Generation(order.generation));
     let block = proto::ExtendedBlockProto::of(pool, block, generation, order.len);
     read::request(block, token, "levada-copy".to_owned(), range)

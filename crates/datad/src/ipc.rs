@@ -1,6 +1,7 @@
 //! What is asked of a datanode by RPC: clients ask how much of a replica can be seen, the metadata server recovers.
 //!
-//! Promise: what a client asks is answered to everybody. Recoveries, comparisons, verifications and hash trees, which
+//! Promise: what a client asks is answered to everybody: without a handshake no client proves here that it has a token.
+//! Recoveries, comparisons, verifications and hash trees, which
 //! change replicas or keep a disk busy, are accepted from the addresses of metadata servers alone: those of the
 //! configuration, and those that a server there named.
 
@@ -12,7 +13,7 @@ use crate::replicas::{Replicas, held};
 use bytes::Bytes;
 use container::ReplicaError;
 use datanode::Known;
-use hdfs::exception::{ACCESS_CONTROL, Exception, REPLICA_NOT_FOUND, UNSUPPORTED_OPERATION};
+use hdfs::exception::{ACCESS_CONTROL, Exception, INVALID_BLOCK_TOKEN, REPLICA_NOT_FOUND, UNSUPPORTED_OPERATION};
 use hdfs::proto;
 use hdfs::protocol::CLIENT_DATANODE;
 use metrics::RpcCalls;
@@ -49,6 +50,19 @@ pub(crate) struct Ipc {
 
 type Answer = Result<Bytes, Exception>;
 
+/// For calls that change a replica by an order of the leader.
+struct Admitting {
+    replicas: Arc<Replicas>,
+    admission: Arc<Admission>,
+}
+
+impl Admitting {
+    /// Waits for the disk.
+    fn must_admit(&self, block: BlockId, token: Option<&node::BlockToken>) -> Result<(), Exception> {
+        self.admission.order(block, token).map_err(|refusal| Exception::new(INVALID_BLOCK_TOKEN, refusal.message))
+    }
+}
+
 impl Ipc {
     pub(crate) fn new(
         replicas: Arc<Replicas>,
@@ -83,6 +97,10 @@ impl Ipc {
                  name the address in metad_from in this datanode's configuration"
             ),
         ))
+    }
+
+    fn admitting(&self) -> Admitting {
+        Admitting { replicas: Arc::clone(&self.replicas), admission: Arc::clone(&self.admission) }
     }
 
     /// What has to do with one block waits for its disk alone.
@@ -138,12 +156,12 @@ rows! {
     CLIENT_DATANODE Anyone "listReconfigurableProperties" => |_ipc, _call| Box::pin(async { Ok(Bytes::new()) });
     METER_PROTOCOL Anyone METER => |_ipc, call| Box::pin(async { meter(call) });
     REPLICA_PROTOCOL MetadataServer BEGIN_RECOVERY => |ipc, call| Box::pin(async move {
-        let (replicas, request): (_, node::BeginRecoveryRequest) = (Arc::clone(&ipc.replicas), call.request()?);
-        ipc.for_block(BlockId(request.block), move || begin_recovery(&replicas, &request)).await
+        let (at, request): (_, node::BeginRecoveryRequest) = (ipc.admitting(), call.request()?);
+        ipc.for_block(BlockId(request.block), move || begin_recovery(&at, &request)).await
     });
     REPLICA_PROTOCOL MetadataServer FINISH_RECOVERY => |ipc, call| Box::pin(async move {
-        let (replicas, request): (_, node::FinishRecoveryRequest) = (Arc::clone(&ipc.replicas), call.request()?);
-        ipc.for_block(BlockId(request.block), move || finish_recovery(&replicas, &request)).await
+        let (at, request): (_, node::FinishRecoveryRequest) = (ipc.admitting(), call.request()?);
+        ipc.for_block(BlockId(request.block), move || finish_recovery(&at, &request)).await
     });
     REPLICA_PROTOCOL MetadataServer COMPARE => |ipc, call| Box::pin(async move {
         let (replicas, request) = (Arc::clone(&ipc.replicas), call.request()?);
@@ -269,8 +287,9 @@ fn visible_len(replicas: &Replicas, request: &proto::GetReplicaVisibleLengthRequ
     encode(&proto::GetReplicaVisibleLengthResponseProto { length: info.visible_len })
 }
 
-fn begin_recovery(replicas: &Replicas, request: &node::BeginRecoveryRequest) -> Result<Bytes, Exception> {
-    let block = BlockId(request.block);
+fn begin_recovery(at: &Admitting, request: &node::BeginRecoveryRequest) -> Result<Bytes, Exception> {
+    let (block, replicas) = (BlockId(request.block), &at.replicas);
+    at.must_admit(block, request.token.as_ref())?;
     let replica = match replicas.disks.begin_recovery(block, Generation(request.generation)) {
         Ok(info) => Some(held(&info).report()),
         Err(ReplicaError::NotFound { .. }) => None,
@@ -282,8 +301,9 @@ fn begin_recovery(replicas: &Replicas, request: &node::BeginRecoveryRequest) -> 
     encode(&node::BeginRecoveryResponse { replica })
 }
 
-fn finish_recovery(replicas: &Replicas, request: &node::FinishRecoveryRequest) -> Result<Bytes, Exception> {
-    let block = BlockId(request.block);
+fn finish_recovery(at: &Admitting, request: &node::FinishRecoveryRequest) -> Result<Bytes, Exception> {
+    let (block, replicas) = (BlockId(request.block), &at.replicas);
+    at.must_admit(block, request.token.as_ref())?;
     replicas.disks.finish_recovery(block, Generation(request.generation), request.len).map_err(exception)?;
     replicas.was_put(block);
     encode(&node::FinishRecoveryResponse {})

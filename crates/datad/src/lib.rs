@@ -182,6 +182,12 @@ impl Datad {
         }
     }
 
+    /// As if a metadata server that leads had said so: for tests of a node without one.
+    #[doc(hidden)]
+    pub fn hear_token_rules(&self, said: &wire::node::TokenRules) {
+        self.node.replicas.node.with(|node| node.tokens.hear(said)).expect("keys that a node can take");
+    }
+
     /// Returns when the metadata server knows the node.
     pub async fn registered(&self) {
         let mut registered = self.registered.clone();

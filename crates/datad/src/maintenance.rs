@@ -80,7 +80,7 @@ impl Maintenance {
     }
 
     /// What the metadata server wants, but for deletions: there may be copies to begin with.
-    pub(crate) fn order(&self, Rest { owners, scrub, disk_balance }: Rest) {
+    pub(crate) fn order(&self, Rest { owners, scrub, disk_balance, keys_refused: _ }: Rest) {
         self.copier.begin();
         if let Some(scrub) = scrub {
             self.scrubber.order(scrub);

@@ -34,8 +34,9 @@ impl Node {
     pub(crate) fn new(config: &Config, disks: Disks, operations: Operations) -> std::io::Result<Self> {
         let (stop, operations) = (Arc::new(Stop::new()?), Arc::new(operations));
         let (transfers, onward) = (config.limits.transfer_count_max, config.limits.connection_count_max);
-        let admission = Arc::new(Admission::new(disks.clone(), transfers, onward));
         let replicas = Arc::new(Replicas::new(disks, config.metads().len(), SystemClock::new()));
+        let admission = Admission::new(Arc::clone(&replicas), Arc::clone(&operations), transfers, onward);
+        let admission = Arc::new(admission);
         let maintenance = Arc::new(Maintenance::new(&replicas, &operations, &stop, &config.limits));
         let service =
             DataService::new(Arc::clone(&replicas), Arc::clone(&admission), operations, Arc::clone(&stop), config);

@@ -1,5 +1,6 @@
 //! Operations of data transfer: how many, how long, how many bytes, and what became of them.
 
+use datanode::tokens::{self, REASONS};
 use metrics::{Counter, Histogram, Registry};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ const ALL: [(Operation, &str); 7] = [
 pub(crate) struct Operations {
     /// In the order of [`ALL`].
     rows: Vec<Row>,
+    /// Tokens that were refused, in the order of [`REASONS`].
+    token_refusals: Vec<Counter>,
 }
 
 #[derive(Debug)]
@@ -66,7 +69,17 @@ impl Operations {
             refused: errors.with(&[name, "refused"]),
             broken: errors.with(&[name, "broken"]),
         };
-        Self { rows: ALL.into_iter().map(row).collect() }
+        let refusals =
+            registry.counters("levada_token_refusals_total", "Operations whose block token was refused", &["reason"]);
+        let token_refusals = REASONS.into_iter().map(|reason| refusals.with(&[reason])).collect();
+        Self { rows: ALL.into_iter().map(row).collect(), token_refusals }
+    }
+
+    /// A block token does not admit an operation.
+    pub(crate) fn token_refused(&self, refused: &tokens::Refusal) {
+        let reason = refused.reason();
+        let place = REASONS.iter().position(|known| *known == reason).expect("each reason is among them");
+        self.token_refusals[place].inc();
     }
 
     fn row(&self, operation: Operation) -> &Row {

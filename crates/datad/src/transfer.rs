@@ -8,6 +8,8 @@ use crate::operations::Operation;
 use crate::read::{Source, receive_word, send_packets, stored, sums};
 use container::{Reader, ReplicaError};
 use hdfs::proto;
+use security::block_token::Mode;
+use std::sync::Arc;
 use std::time::Duration;
 use xfer::answer::{Refusal, success};
 use xfer::read::{CopyTarget, Limits, Next, Outcome, Plan, Sender, copy_request};
@@ -24,10 +26,12 @@ async fn copy_to_all(
     service: &DataService,
     op: proto::OpTransferBlockProto,
 ) -> Result<proto::BlockOpResponseProto, Refusal> {
-    let named = service.admission.block(&op.header.base_header)?;
+    // The same token goes on to the targets, which ask it for leave to make a replica.
+    let named = service.admission.block(&op.header.base_header, Mode::Copy, false)?;
     if op.targets.is_empty() {
         return Err(Refusal::error("no target is named"));
     }
+    let admission = Arc::clone(&service.admission);
     let found = service.replicas.disks.for_block(named.block(), move |disks| -> Result<_, Refusal> {
         // The length that is named says nothing: hdfs-native counts what it has not sent yet. Whether the copy is long
         // enough is asked when the chain is joined. All of it, a little more than was acknowledged perhaps: up to there
@@ -36,6 +40,7 @@ async fn copy_to_all(
             Err(ReplicaError::NotFound { .. }) => return Ok(None),
             read => read?,
         };
+        admission.must_cover(&named, reader.identity().file)?;
         let plan = Plan::whole(stored(&reader));
         let sums = sums(&reader, plan.sums_window(plan.start))?;
         Ok(Some((reader, plan, sums)))

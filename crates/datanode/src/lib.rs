@@ -21,6 +21,7 @@ mod known;
 mod node;
 mod servers;
 pub mod session;
+pub mod tokens;
 mod told;
 
 pub use copies::Copies;
@@ -32,4 +33,5 @@ pub use known::Known;
 pub use node::{Begin, Datanode, Due, Rest};
 pub use servers::Servers;
 pub use session::{Attempts, Session, Standing, Step};
+pub use tokens::Tokens;
 pub use told::Told;

@@ -7,12 +7,15 @@ use crate::deletions::Deletions;
 use crate::held::Held;
 use crate::servers::Servers;
 use crate::session::{Session, Step};
+use crate::tokens::Tokens;
 use crate::told::Told;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
 use types::{BlockId, Generation};
-use wire::node::{CopyFailure, CopyOrder, Deletion, DiskBalanceOrder, HeartbeatRequest, Orders, Owner, ScrubOrder};
+use wire::node::{
+    CopyFailure, CopyOrder, Deletion, DiskBalanceOrder, HeartbeatRequest, Orders, Owner, RegisterResponse, ScrubOrder,
+};
 
 #[derive(Debug)]
 pub struct Datanode {
@@ -21,6 +24,8 @@ pub struct Datanode {
     pub damage: Damage,
     pub deletions: Deletions,
     pub copies: Copies,
+    /// Whether operations need tokens, and the keys of these.
+    pub tokens: Tokens,
     is_report_due: bool,
 }
 
@@ -48,6 +53,8 @@ pub struct Rest {
     pub owners: Vec<Owner>,
     pub scrub: Option<ScrubOrder>,
     pub disk_balance: Option<DiskBalanceOrder>,
+    /// Why keys that came were not taken; for the log.
+    pub keys_refused: Option<String>,
 }
 
 impl Datanode {
@@ -59,6 +66,7 @@ impl Datanode {
             damage: Damage::default(),
             deletions: Deletions::new(disk_count),
             copies: Copies::default(),
+            tokens: Tokens::default(),
             is_report_due: false,
         }
     }
@@ -127,6 +135,7 @@ impl Datanode {
             copying: self.copies.known(),
             copy_failures: self.copies.failures(now),
             bad: told.bad.clone(),
+            token_revision: self.tokens.revision(),
             deletions_waiting: u32::try_from(self.deletions.count()).unwrap_or(u32::MAX),
             ..HeartbeatRequest::default()
         }
@@ -173,6 +182,20 @@ impl Datanode {
         self.is_report_due = true;
     }
 
+    /// A server has registered this node. What it says of tokens counts if it leads. `Err`: its keys are not taken.
+    pub fn registered(&mut self, answer: &RegisterResponse) -> Result<(), String> {
+        if answer.standby || !self.servers.is_believed(answer.term) {
+            return Ok(());
+        }
+        match &answer.tokens {
+            Some(said) => self.tokens.hear(said),
+            None => {
+                self.tokens.hear_nothing();
+                Ok(())
+            }
+        }
+    }
+
     // ── orders ──
 
     /// Takes orders, which count from the server that leads alone, and from none that another one has followed.
@@ -182,6 +205,7 @@ impl Datanode {
         if orders.standby || !self.servers.is_believed(orders.term) {
             return Rest::default();
         }
+        let keys_refused = orders.tokens.as_ref().and_then(|said| self.tokens.hear(said).err());
         if orders.term > term_before && !mutation::is(Mutation::KeepFormerOrders) {
             self.deletions.withdraw_all();
         }
@@ -198,7 +222,7 @@ impl Datanode {
             self.deletions.withdraw(BlockId(copy.block));
             self.copies.order(copy);
         }
-        Rest { owners: orders.owners, scrub: orders.scrub, disk_balance: orders.disk_balance }
+        Rest { owners: orders.owners, scrub: orders.scrub, disk_balance: orders.disk_balance, keys_refused }
     }
 
     /// What is to be done with an order to copy. `is_writing`: a stream is at the block; `is_held_up`: the disk that has

@@ -115,10 +115,11 @@ fn asked(bytes: &[u8]) {
                 (at, idle_count) = (end, 0);
             }
             while let Some(request) = server.poll_event() {
-                let _ = request.check(Some(""));
+                let scope = wire::BlockScope::decode(&request.frame.header.token).ok().flatten();
+                let _ = request.check(Some(""), scope);
                 let mut fanout = Fanout::new(&request.frame.header, LATE_MAX);
                 for place in 0..=request.frame.header.targets.len() {
-                    let outcome = if place % 3 == 0 { Err("down".to_owned()) } else { Ok(()) };
+                    let outcome = if place % 3 == 0 { Err(xfer::answer::Refusal::error("down")) } else { Ok(()) };
                     fanout.on_put(now, place, outcome);
                 }
                 server.answer(now, &fanout.answer().expect("all have ended"));

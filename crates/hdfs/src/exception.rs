@@ -108,6 +108,8 @@ pub const START_AFTER_NOT_FOUND: &str = "org.apache.hadoop.fs.DirectoryListingSt
 // Security.
 pub const ACCESS_CONTROL: &str = "org.apache.hadoop.security.AccessControlException";
 pub const AUTHORIZATION: &str = "org.apache.hadoop.security.authorize.AuthorizationException";
+/// A block token that a datanode does not take.
+pub const INVALID_BLOCK_TOKEN: &str = "org.apache.hadoop.hdfs.security.token.block.InvalidBlockTokenException";
 pub const INVALID_TOKEN: &str = "org.apache.hadoop.security.token.SecretManager$InvalidToken";
 
 // Which server, and when.

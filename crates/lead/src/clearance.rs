@@ -204,8 +204,16 @@ mod tests {
     fn a_replica_goes_when_as_many_as_should_have_said_that_they_have_the_block() {
         let (has, lacks) = (Some(Fitness::Fit), Some(Fitness::Absent));
         let generation = Generation(1005);
-        let wanted =
-            BlockView { block: BLOCK, generation, len: 5, file: InodeId(7), home: HOME, complete: true, offset: 0 };
+        let wanted = BlockView {
+            block: BLOCK,
+            generation,
+            len: 5,
+            file: InodeId(7),
+            home: HOME,
+            complete: true,
+            offset: 0,
+            written_for: None,
+        };
         let here = Some(Some(wanted));
         check(1005, here, [has, has], 1);
         for said in [lacks, None, Some(Fitness::Unfit), Some(Fitness::Busy), Some(Fitness::Readable)] {

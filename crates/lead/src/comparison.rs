@@ -316,7 +316,8 @@ pub(crate) fn is_lacking(fitness: Fitness) -> Option<bool> {
 }
 
 pub(crate) fn lack(wanted: &BlockView, home: ContainerId, node: NodeId, sources: Vec<NodeId>, unfit: bool) -> Lack {
-    let BlockView { file, block, generation, len, .. } = *wanted;
+    let BlockView { block, generation, len, .. } = *wanted;
+    let file = wanted.replica_file();
     Lack { block, generation, len, file, home, node, sources, unfit }
 }
 
@@ -344,6 +345,7 @@ mod tests {
             file: InodeId(7),
             home: HOME,
             complete: true,
+            written_for: None,
             offset: 0,
         }
     }

@@ -186,6 +186,7 @@ mod tests {
             file: InodeId(20_000),
             home,
             complete: true,
+            written_for: None,
             offset: 0,
         };
         let (blocks, members) = ([block(1, lie), block(2, truth)], [node(1), node(2)]);
@@ -226,8 +227,16 @@ mod tests {
             ReportedReplica { block: surplus_one, generation, len: 1, file: None, home: None, finalized: true };
         surplus.keep(node(3), reported, home, now);
         let mut context = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
-        let wanted =
-            BlockView { file: InodeId(20_000), generation, home, complete: true, block: BlockId(0), len: 0, offset: 0 };
+        let wanted = BlockView {
+            file: InodeId(20_000),
+            generation,
+            home,
+            complete: true,
+            block: BlockId(0),
+            len: 0,
+            offset: 0,
+            written_for: None,
+        };
         let open = BlockView { complete: false, ..wanted };
         let mut counts = |number, block: BlockId, wanted: Option<&BlockView>, may_be_put| {
             context.on_bad_reported((block, generation), node(number), wanted, may_be_put);

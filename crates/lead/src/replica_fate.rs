@@ -71,7 +71,7 @@ impl Cluster {
         if stale || elsewhere {
             return Judgement { fate: ReplicaFate::Surplus, again: false };
         }
-        let known = reported.file == Some(wanted.file) && reported.home == Some(wanted.home);
+        let known = reported.file == Some(wanted.replica_file()) && reported.home == Some(wanted.home);
         Judgement { fate: if known { ReplicaFate::Stays } else { ReplicaFate::Owned }, again: !wanted.complete }
     }
 }
@@ -222,6 +222,7 @@ mod tests {
             generation: Generation(1005),
             home: HOME,
             complete: true,
+            written_for: None,
             block: BlockId(0),
             len: 0,
             offset: 0,

@@ -197,7 +197,9 @@ impl Leader {
             let mut again = judgement.again;
             match (judgement.fate, wanted) {
                 (ReplicaFate::Goes, _) => judged.delete.push((reported.block, reported.generation)),
-                (ReplicaFate::Owned, Some(wanted)) => judged.owners.push((reported.block, wanted.file, wanted.home)),
+                (ReplicaFate::Owned, Some(wanted)) => {
+                    judged.owners.push((reported.block, wanted.replica_file(), wanted.home))
+                }
                 (ReplicaFate::Surplus, Some(_)) if comes_to(&self.cluster, &self.repair, node, reported.block) => {
                     again = true
                 }
@@ -329,6 +331,7 @@ mod tests {
             generation: GENERATION,
             home: HOME,
             complete: true,
+            written_for: None,
             block: BlockId(0),
             len: 0,
             offset: 0,

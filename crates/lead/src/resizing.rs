@@ -156,7 +156,8 @@ impl Transfer {
     /// The ready blocks have their home there now, unless another change came between.
     pub fn on_moved(self, context: &mut RepairContext<'_>) {
         let now = context.rules.now;
-        for BlockView { block, generation, len, file, .. } in self.ready {
+        for view in self.ready {
+            let (BlockView { block, generation, len, .. }, file) = (view, view.replica_file());
             context.repair.end_moving(block);
             context.cluster.on_written(self.to, len);
             let reported =

@@ -303,7 +303,16 @@ mod tests {
 
     fn view(index: u32) -> Option<BlockView> {
         let (file, generation) = (InodeId(7), Generation(1001));
-        Some(BlockView { file, block: block(index), generation, len: 5, offset: 0, home: HOME, complete: true })
+        Some(BlockView {
+            file,
+            block: block(index),
+            generation,
+            len: 5,
+            offset: 0,
+            home: HOME,
+            complete: true,
+            written_for: None,
+        })
     }
 
     /// A member whose leaves all lie below one branch, with these sums.

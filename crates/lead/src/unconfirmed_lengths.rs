@@ -196,6 +196,7 @@ mod tests {
                 file: InodeId(20_000),
                 home: HOME,
                 complete: true,
+                written_for: None,
                 offset: 0,
             };
             // The third was deleted.

@@ -80,7 +80,16 @@ mod tests {
 
     fn view() -> BlockView {
         let (file, generation) = (InodeId(20_000), Generation(5));
-        BlockView { file, block: block(1), generation, len: 5, offset: 0, home: HOME, complete: true }
+        BlockView {
+            file,
+            block: block(1),
+            generation,
+            len: 5,
+            offset: 0,
+            home: HOME,
+            complete: true,
+            written_for: None,
+        }
     }
 
     /// A complaint about block 1 on node 1, and the node's answer.

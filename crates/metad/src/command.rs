@@ -43,6 +43,9 @@ impl Command {
                 op: Op::IssueToken(_) | Op::RenewToken(_) | Op::CancelToken(_) | Op::ForgetTokens(_),
                 ..
             }) => DELEGATION_TOKENS,
+            Self::Namespace(namespace::Request { op: Op::Concat(concat), .. }) if concat.remembers.is_some() => {
+                KEY_RINGS
+            }
             Self::Namespace(_) | Self::Blocks(_) | Self::Found(_) | Self::Raise { .. } => raft::LEVEL_FIRST,
             Self::Rings(_) => KEY_RINGS,
         }

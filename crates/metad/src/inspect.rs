@@ -6,6 +6,8 @@ use crate::server::Server;
 use lead::{Cluster, Repair, Shortage};
 use namespace::BlockView;
 use namespace::read;
+use security::keys::KeyId;
+use security::rings::RingKind;
 use std::fmt;
 use std::sync::Arc;
 use types::rows::{Rows, RowsError};
@@ -67,6 +69,13 @@ impl Inspection {
 
     pub fn repair<T>(&self, look: impl FnOnce(&Repair) -> T) -> T {
         look(&self.core.leader().repair)
+    }
+
+    /// The revision of the keys of block tokens, and their ids.
+    pub fn token_keys(&self) -> Option<(u64, Vec<KeyId>)> {
+        let leader = self.core.leader();
+        let keys = leader.keys.keys(RingKind::BlockTokens)?;
+        Some((keys.revision(), keys.iter().map(|key| key.id).collect()))
     }
 
     /// What must hold between the parts of what it knows.

@@ -16,6 +16,10 @@ const LOOK_EACH: Duration = Duration::from_secs(1);
 const LEVEL_EACH: Duration = Duration::from_millis(100);
 
 pub(crate) async fn run(core: Arc<Core>) {
+    if wanted(&core).next().is_none() {
+        // The configuration does not change while the server runs.
+        return std::future::pending().await;
+    }
     loop {
         let mut is_level_high = true;
         for (kind, lifetimes) in wanted(&core) {

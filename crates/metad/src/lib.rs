@@ -33,6 +33,7 @@ mod answer;
 mod audit;
 mod balancer;
 mod block_deletion;
+mod block_tokens;
 mod call_record;
 mod caller;
 mod change_error;

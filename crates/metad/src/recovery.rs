@@ -19,11 +19,13 @@
 //! answer keeps a replica of a lower generation, which is stale from then on. Progress is soft state: the namespace
 //! records that the file is being recovered. The next attempt begins again under a higher generation.
 
+use crate::block_tokens;
 use crate::change_error::ChangeError;
 use crate::core::Core;
 use crate::node_questions::{self, Answer, Policy};
 use lead::{FencedReplica, Next, RecordedBlock, RecoveryReply, RecoveryRound, Step};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
+use security::block_token::Mode;
 use std::sync::Arc;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
@@ -186,7 +188,8 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
         }
     };
     let len = agreed.len;
-    let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len };
+    let token = block_tokens::of_order(core, last.replica_file(), last.home, Mode::Write, last.block);
+    let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len, token };
     nodes.retain(|(id, _)| agreed.nodes.contains(id));
     let answers = node_questions::ask::<_, node::FinishRecoveryResponse>(
         core,
@@ -215,7 +218,8 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
 
 /// Has nodes fence their replicas of the block, and report them.
 async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generation: Generation) -> Vec<RecoveryReply> {
-    let request = node::BeginRecoveryRequest { block: last.block.0, generation: generation.0 };
+    let token = block_tokens::of_order(core, last.replica_file(), last.home, Mode::Write, last.block);
+    let request = node::BeginRecoveryRequest { block: last.block.0, generation: generation.0, token };
     let answers = node_questions::ask::<_, node::BeginRecoveryResponse>(
         core,
         nodes,

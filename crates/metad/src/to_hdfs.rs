@@ -3,6 +3,7 @@
 //! Required fields are always filled, as are optional ones that old clients misread when absent (documented in HDFS's
 //! .proto).
 
+use crate::block_tokens::ReadTokens;
 use crate::core::Core;
 use crate::refusal;
 use blocks::Service;
@@ -21,8 +22,7 @@ use namespace::{BlockView, FileBlocks, Kind, Status, StatusRow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::limits::{MODE_MASK, REPLICATION_MAX};
-use types::{ContainerId, DiskReport, FileId, Millis, NodeId};
-use wire::BlockScope;
+use types::{DiskReport, Millis, NodeId};
 
 /// −1 as Java's signed number travels: an offset that means nothing.
 pub(crate) const MINUS_ONE: u64 = u64::MAX;
@@ -68,15 +68,6 @@ pub(crate) fn block_ref(block: &ExtendedBlockProto) -> BlockRef {
     BlockRef { block: block.block(), generation: block.generation(), len: block.num_bytes.unwrap_or(0) }
 }
 
-/// The token the client brings to the datanodes, which names the file of the block.
-pub(crate) fn token(file: FileId, home: ContainerId) -> TokenProto {
-    TokenProto {
-        identifier: BlockScope { file, home }.encode().into(),
-        kind: wire::token::KIND.to_owned(),
-        ..TokenProto::none()
-    }
-}
-
 /// A node as answers name it.
 #[derive(Clone)]
 struct Place {
@@ -107,35 +98,47 @@ impl<'a> Locator<'a> {
     }
 
     /// For a writer that continues: members that can take part.
-    pub(crate) fn for_append(&self, cluster: &Cluster, random: &mut OsRandom, view: &BlockView) -> LocatedBlockProto {
+    pub(crate) fn for_append(
+        &self,
+        cluster: &Cluster,
+        random: &mut OsRandom,
+        view: &BlockView,
+        token: TokenProto,
+    ) -> LocatedBlockProto {
         let mut members = cluster.readers_order(view.home, false, Some(self.host), self.now, random);
         if members.iter().any(|member| member.is_live(self.now)) {
             members.retain(|member| member.is_live(self.now));
         }
-        self.located(view, members)
+        self.located(view, token, members)
     }
 
     /// With just these nodes, in their order.
-    pub(crate) fn with_nodes(&self, cluster: &Cluster, view: &BlockView, nodes: &[NodeId]) -> LocatedBlockProto {
-        self.located(view, nodes.iter().filter_map(|id| cluster.node(*id)).collect())
+    pub(crate) fn with_nodes(
+        &self,
+        cluster: &Cluster,
+        view: &BlockView,
+        token: TokenProto,
+        nodes: &[NodeId],
+    ) -> LocatedBlockProto {
+        self.located(view, token, nodes.iter().filter_map(|id| cluster.node(*id)).collect())
     }
 
-    fn located(&self, view: &BlockView, members: Vec<&Member>) -> LocatedBlockProto {
-        self.placed(view, members.into_iter().map(|member| self.place(member)).collect())
+    fn located(&self, view: &BlockView, token: TokenProto, members: Vec<&Member>) -> LocatedBlockProto {
+        self.placed(view, token, members.into_iter().map(|member| self.place(member)).collect())
     }
 
     fn place(&self, member: &Member) -> Place {
         Place { datanode: self.datanode(member), storage: member.node.storage.clone() }
     }
 
-    fn placed(&self, view: &BlockView, places: Vec<Place>) -> LocatedBlockProto {
+    fn placed(&self, view: &BlockView, block_token: TokenProto, places: Vec<Place>) -> LocatedBlockProto {
         let storage_types = vec![StorageTypeProto::Disk.into(); places.len()];
         let (locs, storage_i_ds) = places.into_iter().map(|place| (place.datanode, place.storage)).unzip();
         LocatedBlockProto {
             b: ExtendedBlockProto::of(self.pool, view.block, view.generation, view.len),
             offset: view.offset,
             corrupt: false,
-            block_token: token(view.file, view.home),
+            block_token,
             is_cached: Vec::new(),
             storage_types,
             storage_i_ds,
@@ -147,9 +150,14 @@ impl<'a> Locator<'a> {
 
     /// For readers: every member of each block, live ones first. Under the cluster's lock a piece of the blocks gets
     /// its order of nodes, and no more; others may change the cluster in between.
-    pub(crate) fn located_blocks(&self, core: &Core, file: &FileBlocks) -> LocatedBlocksProto {
+    pub(crate) fn located_blocks(
+        &self,
+        core: &Core,
+        file: &FileBlocks,
+        mut tokens: ReadTokens<'_>,
+    ) -> Result<LocatedBlocksProto, Exception> {
         let mut places: BTreeMap<NodeId, Place> = BTreeMap::new();
-        let mut draw = |piece: &[BlockView]| -> Vec<LocatedBlockProto> {
+        let mut draw = |piece: &[BlockView]| -> Result<Vec<LocatedBlockProto>, Exception> {
             let orders: Vec<Vec<NodeId>> = core.with_cluster(|cluster, random| {
                 let order = |view| {
                     let members = self.readers(cluster, random, view).into_iter();
@@ -161,17 +169,23 @@ impl<'a> Locator<'a> {
                 piece.iter().map(order).collect()
             });
             let placed = |(view, order): (&BlockView, Vec<NodeId>)| {
-                self.placed(view, order.iter().filter_map(|id| places.get(id).cloned()).collect())
+                let token = tokens.token(view)?;
+                Ok(self.placed(view, token, order.iter().filter_map(|id| places.get(id).cloned()).collect()))
             };
             piece.iter().zip(orders).map(placed).collect()
         };
-        LocatedBlocksProto {
-            file_length: file.file_len,
-            blocks: file.blocks.chunks(DRAWN_COUNT).flat_map(&mut draw).collect(),
-            under_construction: file.under_construction,
-            last_block: file.last.as_ref().and_then(|last| draw(std::slice::from_ref(last)).pop()),
-            is_last_block_complete: file.last_complete(),
+        let mut blocks = Vec::with_capacity(file.blocks.len());
+        for piece in file.blocks.chunks(DRAWN_COUNT) {
+            blocks.append(&mut draw(piece)?);
         }
+        let mut last = file.last.as_ref().map_or_else(|| Ok(Vec::new()), |last| draw(std::slice::from_ref(last)))?;
+        Ok(LocatedBlocksProto {
+            file_length: file.file_len,
+            blocks,
+            under_construction: file.under_construction,
+            last_block: last.pop(),
+            is_last_block_complete: file.last_complete(),
+        })
     }
 
     pub(crate) fn datanode(&self, member: &Member) -> DatanodeInfoProto {
@@ -307,7 +321,7 @@ mod tests {
         let file = FileBlocks { blocks: vec![file.last.unwrap(); COUNT], ..file };
         let locator = Locator::new(&core, "127.0.0.1");
         let before = core.leader().release_count();
-        let drawn = locator.located_blocks(&core, &file);
+        let drawn = locator.located_blocks(&core, &file, ReadTokens::none()).unwrap();
         let released = core.leader().release_count() - before;
         assert_eq!(drawn.blocks.len(), COUNT);
         assert!(drawn.blocks.iter().all(|block| block.locs.len() == 1 && block.storage_i_ds == ["s"]));

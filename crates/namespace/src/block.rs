@@ -173,6 +173,7 @@ pub(crate) fn view(file: FileId, (offset, row): &Placed) -> BlockView {
         offset: *offset,
         home: row.home,
         complete: row.is_complete(),
+        written_for: row.written_for,
     }
 }
 

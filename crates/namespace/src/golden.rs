@@ -6,6 +6,7 @@ use crate::caller::{Caller, RetryKey};
 use crate::delegation_token::DelegationToken;
 use crate::ops::*;
 use crate::quota::StorageType;
+use crate::record::{BlockRow, BlockState};
 use crate::request::Request;
 use crate::view::BlockRef;
 use crate::view::DoomedBlock;
@@ -109,7 +110,7 @@ fn operations() -> Vec<Op> {
         }
         .into(),
         RemoveXattr { path: path("/a"), name: xattr_name() }.into(),
-        Concat { target: path("/a/file"), sources: vec![path("/a/more"), path("/a/most")] }.into(),
+        Concat { target: path("/a/file"), sources: vec![path("/a/more"), path("/a/most")], remembers: None }.into(),
         AddLeased { add: add("/a/file"), generation: Generation(1_002) }.into(),
         MoveBlocks {
             moves: vec![BlockMove { block: BLOCK, generation: Generation(1_002), from: HOME, to: ContainerId(9) }],
@@ -157,6 +158,8 @@ fn operations_in_the_log() {
     for op in operations {
         golden.add(variant(&op), &encode(&op, Vec::new()));
     }
+    let concat = Concat { target: path("/a/file"), sources: vec![path("/a/more")], remembers: Some(true) };
+    golden.add("Concat.remembers", &encode(&Op::from(concat), Vec::new()));
     let whole = request(1_700_000_000_000, 3, Rename { from: path("/a"), to: path("/b") }.into());
     golden.add("request", &encode(&whole, Vec::new()));
     golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden_operations.txt"));
@@ -214,6 +217,19 @@ fn rows_in_the_store() {
         let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         golden.add(format!("{}.{key}", table.0), value);
     }
+    // A block that concat gave to another file.
+    let (block, generation, state) = (BLOCK, Generation(1_002), BlockState::Complete);
+    let row = BlockRow {
+        block,
+        generation,
+        issued: generation,
+        len: 5,
+        home: HOME,
+        state,
+        replaces: None,
+        written_for: Some(FILE),
+    };
+    golden.add("3.written_for", &crate::record::encode(&row));
     golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden_rows.txt"));
     let all: BTreeSet<u8> = crate::tables::ALL.iter().map(|table| table.0).collect();
     assert_eq!(tables, all, "each table has its example");

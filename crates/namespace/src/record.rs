@@ -8,7 +8,7 @@ use crate::error::block_fault::BlockName;
 use crate::error::corrupt;
 use types::encoding::{self, DecodeError, Encoded, Fields};
 use types::rows::RowsError;
-use types::{BlockId, ContainerId, Generation, InodeId, Millis};
+use types::{BlockId, ContainerId, FileId, Generation, InodeId, Millis};
 
 /// Of all rows. It changes only where a row means something else than before.
 const VERSION: u8 = 4;
@@ -114,8 +114,10 @@ pub(crate) struct BlockRow {
     pub(crate) state: BlockState,
     /// The empty block that stood here before, so that a repeated request to follow it is known as one.
     pub(crate) replaces: Option<BlockId>,
+    /// The file under which its replicas were written, where that is another one: *concat* gave the block away.
+    pub(crate) written_for: Option<FileId>,
 }
-types::record!(BlockRow { 0: block, 1: generation, 2: issued, 3: len, 4: home, 5: state, 6: replaces });
+types::record!(BlockRow { 0: block, 1: generation, 2: issued, 3: len, 4: home, 5: state, 6: replaces, 7: written_for });
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockState {

@@ -71,8 +71,17 @@ pub struct BlockView {
     pub home: ContainerId,
     /// Not under construction.
     pub complete: bool,
+    /// The file under which its replicas were written, where that is another one; see [`BlockView::replica_file`].
+    pub written_for: Option<FileId>,
 }
-types::record!(BlockView { 0: file, 1: block, 2: generation, 3: len, 4: offset, 5: home, 6: complete });
+types::record!(BlockView { 0: file, 1: block, 2: generation, 3: len, 4: offset, 5: home, 6: complete, 7: written_for });
+
+impl BlockView {
+    /// The file that the records of its replicas name, and so its tokens: that of a source after *concat*, for ever.
+    pub fn replica_file(&self) -> FileId {
+        self.written_for.unwrap_or(self.file)
+    }
+}
 
 /// A block as a client names it, with the length it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -210,7 +210,7 @@ fn a_file_of_many_blocks_is_cut_and_joined_in_pieces() {
     let refused = rows.try_apply("alice", cut(0)).unwrap_err();
     let limit = Limit::TruncatedBlocks { path: path("/long"), len: 0 };
     assert_eq!(refused, NsError::Limit(limit.into()));
-    let concat = Concat { target: path("/target"), sources: vec![path("/long")] };
+    let concat = Concat { target: path("/target"), sources: vec![path("/long")], remembers: Some(true) };
     let refused = rows.try_apply("alice", concat.clone()).unwrap_err();
     assert!(matches!(refused, NsError::Limit(limit) if matches!(*limit, Limit::ConcatBlocks { .. })));
     rows.apply("alice", cut(many));

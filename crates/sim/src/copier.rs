@@ -8,6 +8,7 @@ use crate::volume::VolumeError;
 use crate::world::World;
 use datanode::Begin;
 use datanode::copies::COPY_COUNT_MAX;
+use hdfs::proto::TokenProto;
 use std::rc::Rc;
 use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, Fitness, Generation, InodeId, ReplicaState};
@@ -91,10 +92,15 @@ impl Datanode {
         let ask = Ask { block, generation, from: 0, end: order.len, extent: Extent::WholeChunks };
         // As `datad` is set up.
         let (connect, silent) = (Limits::DEFAULT.connect, Limits::DEFAULT.setup);
-        let read = self.world.read_replica(host, number, ask, (connect, silent)).await;
+        let wire::node::BlockToken { identifier, password } = order.token.clone().unwrap_or_default();
+        let token = TokenProto { identifier, password, ..TokenProto::none() };
+        let read = self.world.read_replica(host, number, ask, token, (connect, silent)).await;
         let bytes = read.map_err(|fault| {
             self.sim.say(|| format!("node {} gets no {block:?} of node {number}: {fault}", self.number));
-            Fault::Source { corrupt: matches!(fault, fault::Fault::Corrupt { .. }) }
+            match fault {
+                fault if fault.is_token_refusal() => Fault::Own,
+                fault => Fault::Source { corrupt: matches!(fault, fault::Fault::Corrupt { .. }) },
+            }
         })?;
         let (file, home) = (Some(InodeId(order.file)), Some(ContainerId(order.home)));
         let identity = Identity { block, generation, file, home };

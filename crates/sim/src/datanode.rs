@@ -92,7 +92,12 @@ pub(crate) enum ReadFault {
 impl Datanode {
     pub(crate) fn new(world: Rc<World>, number: usize, volume: Volume) -> Rc<Self> {
         let sim = world.sim.clone();
-        let node = RefCell::new(datanode::Datanode::new(DISK + 1, world.plan.metad_count));
+        let mut node = datanode::Datanode::new(DISK + 1, world.plan.metad_count);
+        if world.plan.scripted {
+            // There is no leader to tell it.
+            node.tokens.hear(&wire::node::TokenRules::default()).expect("no keys come along");
+        }
+        let node = RefCell::new(node);
         let process = world.process(number, false);
         Rc::new(Self {
             world,
@@ -270,9 +275,15 @@ impl Datanode {
         }
     }
 
+    /// No leader that is believed has older keys, or others.
+    fn keys_refused(&self, why: &str) {
+        self.world.fail(|| format!("node {} does not take the leader's keys: {why}", self.number));
+    }
+
     async fn register(self: &Rc<Self>, number: usize, member: usize) -> Result<Standing, Broken> {
         let (process, usage) = (self.process, self.usage());
         let registered = self.ask(member, move |metad| Box::pin(metad.register(process, usage))).await?;
+        self.with(|node| node.registered(&registered)).unwrap_or_else(|why| self.keys_refused(&why));
         let RegisterResponse { standby, term, new, .. } = registered;
         let standing = Standing::of(standby, term);
         if new { self.heartbeat((number, member), standing, false).await } else { Ok(standing) }
@@ -371,7 +382,7 @@ impl Datanode {
         let places: Vec<(usize, Deletion)> = orders.delete.iter().map(|delete| (DISK, *delete)).collect();
         let is_of_before = self.ledger.borrow_mut().ordered(self.sim.now(), &orders) && self.world.plan.metad_count > 1;
         let order_count = |node: &datanode::Datanode| node.deletions.count() + node.copies.known_count();
-        let (Rest { owners, scrub, disk_balance: _ }, taken_count) = self.with(|node| {
+        let (Rest { owners, scrub, disk_balance: _, keys_refused }, taken_count) = self.with(|node| {
             let before = order_count(node);
             node.servers.hear(number, &orders);
             let rest = node.obey(self.sim.now(), orders, places);
@@ -383,6 +394,7 @@ impl Datanode {
         if is_of_before && (taken_count > 0 || !owners.is_empty() || scrub.is_some()) {
             self.world.fail(|| format!("node {} carries out orders of a former leader", self.number));
         }
+        keys_refused.iter().for_each(|why| self.keys_refused(why));
         self.begin_copies();
         if let Some(scrub) = scrub {
             self.order_scrub(scrub);

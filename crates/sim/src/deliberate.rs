@@ -42,6 +42,8 @@ const LOST_OR_PEERS: &[&str] = &["cannot be read", "but Promise", "gave up the l
 const RESTLESS: &[&str] = &["it does not come to rest"];
 /// A recovery counts on a replica that it should not count on.
 const MISLED: &[&str] = &["a recovery believed", "cannot be read", "but Promise", "gave up the last copy"];
+/// Somebody got what no token of theirs is for.
+const INTRUDED: &[&str] = &["an intruder read"];
 const UNSURE: &[&str] = &["is sure to lead and has entry"];
 
 pub const DELIBERATE: &[Deliberate] = &[
@@ -104,6 +106,10 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::TellOldNews, 32, &["is told after what came later"]),
     whole(Mutation::CopyUnverified, 2, &["peers: ", "contradict each other", "read a wrong byte", "has a wrong byte"]),
     whole(Mutation::CopyInPlace, 12, &["to a copy that failed"]),
+    whole(Mutation::TokensUnchecked, 0, INTRUDED),
+    whole(Mutation::ExpiryUnchecked, 0, INTRUDED),
+    whole(Mutation::FileUncompared, 0, INTRUDED),
+    whole(Mutation::ForgetFormerKeys, 0, &["refuses a good token"]),
     // ── streams of writes ──
     whole(Mutation::NoKeepalives, 35, PEERS),
     whole(Mutation::NeverStalled, 37, PEERS),

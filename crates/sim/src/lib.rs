@@ -44,6 +44,7 @@ mod scrubber;
 mod small;
 mod socket;
 mod stream;
+mod tokens;
 mod users;
 mod visitor;
 mod volume;

@@ -6,6 +6,7 @@ use crate::volume::{Info, VolumeError};
 use bytes::Bytes;
 use datanode::compare;
 use prost::Message;
+use security::block_token::Mode;
 use std::rc::Rc;
 use types::{BlockId, ContainerId, Generation, ReplicaState};
 use wire::node::*;
@@ -29,7 +30,8 @@ impl Datanode {
     pub(crate) async fn answer(self: Rc<Self>, method: &str, body: Bytes) -> Result<Bytes, &'static str> {
         match method {
             BEGIN_RECOVERY => {
-                let BeginRecoveryRequest { block, generation } = decode(body);
+                let BeginRecoveryRequest { block, generation, token } = decode(body);
+                self.admit_order(BlockId(block), token)?;
                 self.world.shows_for_recovery(BlockId(block), Generation(generation), self.number);
                 let begun = self.volume.begin_recovery(BlockId(block), Generation(generation)).await;
                 let replica = match begun {
@@ -40,8 +42,9 @@ impl Datanode {
                 encode(BeginRecoveryResponse { replica })
             }
             FINISH_RECOVERY => {
-                let FinishRecoveryRequest { block, generation, len } = decode(body);
+                let FinishRecoveryRequest { block, generation, len, token } = decode(body);
                 let (block, generation) = (BlockId(block), Generation(generation));
+                self.admit_order(block, token)?;
                 self.volume.finish_recovery(block, generation, len as usize).await.map_err(|_| IO)?;
                 self.was_put(block);
                 self.world.ends_recovery(block, generation, self.id);
@@ -55,6 +58,16 @@ impl Datanode {
             }
             TREE => encode(self.tree(decode(body))?),
             _ => Err(NO_SUCH_METHOD),
+        }
+    }
+
+    /// What a metadata server asks for needs a token of the leader.
+    fn admit_order(&self, block: BlockId, token: Option<BlockToken>) -> Result<(), &'static str> {
+        let BlockToken { identifier, password } = token.unwrap_or_default();
+        let grant = self.admit(block, (Mode::Write, false), &identifier, &password).map_err(|_| IO)?;
+        match self.volume.find(block) {
+            Some(info) => self.must_cover(&grant, info.identity.file).map_err(|_| IO),
+            None => Ok(()),
         }
     }
 

@@ -6,15 +6,15 @@ use crate::platter::{Image, SPEC};
 use crate::socket::{Came, Socket};
 use crate::volume::{Info, VolumeError};
 use crate::world::World;
-use hdfs::proto::{
-    BaseHeaderProto, BlockOpResponseProto, ClientOperationHeaderProto, ExtendedBlockProto, OpReadBlockProto, TokenProto,
-};
+use hdfs::proto::{BaseHeaderProto, ClientOperationHeaderProto, ExtendedBlockProto, OpReadBlockProto, TokenProto};
+use security::block_token::Mode;
 use std::ops::Range as Bytes;
 use std::rc::Rc;
 use std::time::Duration;
 use types::limits::OP_MESSAGE_LEN_MAX;
 use types::{BlockId, Generation};
-use wire::{OpHeader, Status, delimited};
+use wire::{OpHeader, delimited};
+use xfer::answer::Refusal;
 use xfer::fault::Fault;
 use xfer::front::Front;
 use xfer::read::{
@@ -54,13 +54,14 @@ impl Datanode {
         let block = op.header.base_header.block;
         let (offset, len, with_sums) = (op.offset, op.len, op.send_checksums.unwrap_or(true));
         let wanted = Wanted { generation: block.generation(), offset, len, with_sums };
-        let (image, plan) = match self.open_read(block.block(), wanted).await {
+        let token = op.header.base_header.token.unwrap_or_else(TokenProto::none);
+        let (image, plan) = match self.open_read(block.block(), wanted, &token).await {
             Ok(opened) => opened,
-            Err(why) => {
-                self.sim.say(|| format!("node {} refuses to read {:?}: {why}", self.number, block.block()));
-                let (status, message) = (Status::ERROR.0.into(), Some(why));
+            Err(refusal) => {
+                self.sim
+                    .say(|| format!("node {} refuses to read {:?}: {}", self.number, block.block(), refusal.message));
                 let mut bytes = Vec::new();
-                delimited::put(&BlockOpResponseProto { status, message, ..Default::default() }, &mut bytes);
+                delimited::put(&refusal.into_answer(), &mut bytes);
                 let _gone = socket.send_all(&bytes).await;
                 return None;
             }
@@ -122,12 +123,14 @@ impl Datanode {
         }
     }
 
-    async fn open_read(&self, block: BlockId, wanted: Wanted) -> Result<(Image, Plan), String> {
+    async fn open_read(&self, block: BlockId, wanted: Wanted, token: &TokenProto) -> Result<(Image, Plan), Refusal> {
+        let grant = self.admit(block, (Mode::Read, false), &token.identifier, &token.password)?;
         let began = self.sim.now();
         loop {
             // Whether it is too old, the plan says.
-            let (info, image) =
-                self.volume.read(block, Generation(0)).await.map_err(|error: VolumeError| format!("{error:?}"))?;
+            let read = self.volume.read(block, Generation(0)).await;
+            let (info, image) = read.map_err(|error: VolumeError| Refusal::error(format!("{error:?}")))?;
+            self.must_cover(&grant, info.identity.file)?;
             let generation = info.identity.generation;
             let stored = Stored { generation, len: info.len as u64, checksum: SPEC, state: info.state };
             let unserved = match Plan::new(stored, wanted) {
@@ -137,7 +140,7 @@ impl Datanode {
             let now = self.sim.now();
             match unserved.look_again(began, now) {
                 Some(at) => self.sim.sleep_until(at).await,
-                None => return Err(unserved.to_string()),
+                None => return Err(Refusal::error(unserved.to_string())),
             }
         }
     }
@@ -183,12 +186,13 @@ impl World {
         from: HostId,
         number: usize,
         ask: Ask,
+        token: TokenProto,
         (connect, silent): (Duration, Duration),
     ) -> Result<Vec<u8>, Fault> {
         let socket = self.dial(from, number, connect, Datanode::accept_read).await.map_err(|_| Fault::closed())?;
         let range = Range { from: ask.from, end: ask.end };
         let block = ExtendedBlockProto::of("", ask.block, ask.generation, ask.end);
-        let request = read::request(block, TokenProto::none(), String::new(), range)?;
+        let request = read::request(block, token, String::new(), range)?;
         socket.send_all(&request).await.map_err(|_| Fault::closed())?;
         let receiver = Receiver::new(range, ask.extent, silent, Front::default());
         let mut reading = Reading { sim: self.sim.clone(), socket, receiver };

@@ -22,6 +22,7 @@ const LOOK_EACH: Duration = Duration::from_secs(5);
 /// In the numbers of its calls.
 const VISITOR_LIFE: u64 = 1;
 const USERS_LIFE: u64 = 3;
+const INTRUDER_LIFE: u64 = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
@@ -103,6 +104,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     }
     work::start_visitor(&world, &work, VISITOR_LIFE);
     work::start_users(&world, &work, seed, USERS_LIFE);
+    work::start_intruder(&world, &work, INTRUDER_LIFE);
     sim.spawn(HostId::NOBODY, make_faults(Rc::clone(&world), Rc::clone(&start_client)));
     for copy in &world.plan.copies {
         sim.spawn(HostId::NOBODY, copy.run(Rc::clone(&world)));
@@ -139,8 +141,8 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     while sim.now() < end && (work.busy.get() > 0 || administering.get() > 0) && world.failures().is_empty() {
         sim.run_until(sim.now() + LOOK_EACH);
     }
-    // The visitor, the drill and the users too, if any is left.
-    for number in 0..world.plan.client_count + 3 {
+    // The visitor, the drill, the users and the intruder too, if any is left.
+    for number in 0..world.plan.client_count + 4 {
         sim.kill(World::client_host(number));
     }
     if world.plan.squeeze {

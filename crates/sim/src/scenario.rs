@@ -107,6 +107,8 @@ pub(crate) struct Plan {
     pub(crate) second_sessions: bool,
     /// Peers of data transfer follow scripts, which may break the protocol.
     pub(crate) scripted: bool,
+    /// Operations on blocks need tokens, and the keys of these roll fast.
+    pub(crate) has_tokens: bool,
 }
 
 /// In a quarter of the seeds so few that what a node has takes several pages.
@@ -177,6 +179,7 @@ impl Plan {
             page_count: page_count(seed),
             second_sessions,
             scripted: false,
+            has_tokens: Seeded(seed ^ 0x70c_e205).below(2) == 0,
         }
     }
 
@@ -206,6 +209,7 @@ impl Plan {
             page_count: PAGE_COUNT,
             second_sessions: false,
             scripted: true,
+            has_tokens: false,
         }
     }
 

@@ -9,6 +9,7 @@ use crate::volume::{ReopenAsk, VolumeError, Writer};
 use crate::world::World;
 use crate::write_op::{Stage, WriteOp, link_text};
 use hdfs::proto;
+use security::block_token::Mode as TokenMode;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::Poll;
@@ -169,6 +170,13 @@ impl Datanode {
     async fn set_up(self: &Rc<Self>, message: &proto::OpWriteBlockProto) -> Result<Option<Begun>, Refusal> {
         let op = WriteOp::decode(message);
         let WriteOp { block, generation, file, home, .. } = op;
+        let token = message.header.base_header.token.clone().unwrap_or_else(proto::TokenProto::none);
+        let grant = self.admit(block, (TokenMode::Write, true), &token.identifier, &token.password)?;
+        if op.stage != Stage::Create
+            && let Some(info) = self.volume.find(block)
+        {
+            self.must_cover(&grant, info.identity.file)?;
+        }
         let mine = |error: VolumeError| {
             self.sim
                 .say(|| format!("node {} refuses {:?} of {block:?} {generation}: {error:?}", self.number, op.stage));

@@ -4,6 +4,7 @@ use crate::client::{BLOCK_LEN, Client, Error, Shape, Writer};
 use crate::executor::Sim;
 use crate::history::{Event, Name, Op, Outcome};
 use crate::metad::{Refused, Wish};
+use crate::tokens::intrude_always;
 use crate::users;
 use crate::visitor::visit_always;
 use crate::world::World;
@@ -97,6 +98,19 @@ pub(crate) fn start_users(world: &Rc<World>, work: &Rc<Work>, seed: u64, life: u
         let _busy = busy;
         users::work_always(client, work, seed).await;
     });
+}
+
+/// Somebody without rights, who tries tokens.
+pub(crate) fn start_intruder(world: &Rc<World>, work: &Rc<Work>, life: u64) {
+    if !world.plan.has_tokens {
+        return;
+    }
+    let number = world.plan.client_count + 3;
+    let host = World::client_host(number);
+    world.net.up(host);
+    let client = Client::new(Rc::clone(world), number, life);
+    let work = Rc::clone(work);
+    world.sim.spawn(host, async move { intrude_always(client, work).await });
 }
 
 /// A file that this process made.

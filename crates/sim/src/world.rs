@@ -11,6 +11,7 @@ use crate::oracle::{Oracle, Promise};
 use crate::platter::Platter;
 use crate::scenario::Plan;
 use crate::socket::Socket;
+use crate::tokens::Seen;
 use crate::volume::Volume;
 use blocks::{Incarnation, Node};
 use lead::SILENCE_MAX;
@@ -42,6 +43,8 @@ pub(crate) struct World {
     /// Blocks that clients got, and for which file.
     given: RefCell<BTreeMap<BlockId, FileId>>,
     failures: RefCell<Vec<String>>,
+    /// What an intruder may know.
+    pub(crate) tokens_seen: RefCell<Seen>,
     /// What takes connections in the place of a node, by its number.
     pub(crate) scripts: RefCell<BTreeMap<usize, Script>>,
     /// Of a thousand packets, so many get a bit turned over on the wire.
@@ -158,6 +161,7 @@ impl World {
             recoveries: RefCell::default(),
             given: RefCell::default(),
             failures: RefCell::default(),
+            tokens_seen: RefCell::default(),
             scripts: RefCell::default(),
             wire_flips: Cell::default(),
             fault_count: Cell::default(),

@@ -141,6 +141,14 @@ mutations! {
     CopyUnverified = "copy-unverified",
     /// A copy makes room for itself before its source is read.
     CopyInPlace = "copy-in-place",
+    /// A datanode does whatever it is asked to, with or without a token.
+    TokensUnchecked = "tokens-unchecked",
+    /// A datanode takes tokens for good after they have expired.
+    ExpiryUnchecked = "expiry-unchecked",
+    /// A datanode does not ask whether a token is for the file that the replica is of.
+    FileUncompared = "file-uncompared",
+    /// A datanode knows the keys that sign and will sign, and none of those before.
+    ForgetFormerKeys = "forget-former-keys",
 
     // ── clients ──
     /// A writer forgets the packet for which it waited when the call was given up, and takes a recovery that was given

@@ -123,7 +123,19 @@ fn source() -> Source {
 
 fn copy() -> CopyOrder {
     let (block, generation, sources) = (7 << 20 | 4, 1_002, vec![source()]);
-    CopyOrder { block, generation, len: 600_000, file: 16_388, home: 7, sources, replaces: true }
+    CopyOrder { block, generation, len: 600_000, file: 16_388, home: 7, sources, replaces: true, token: Some(token()) }
+}
+
+fn token() -> BlockToken {
+    BlockToken { identifier: vec![8, 1].into(), password: vec![2; 32].into() }
+}
+
+fn token_key() -> TokenKey {
+    TokenKey { id: 3, expires_ms: 1_700_000_000_000, secret: vec![4; 32].into() }
+}
+
+fn token_rules() -> TokenRules {
+    TokenRules { required: true, revision: 5, keys: vec![token_key()] }
 }
 
 const DELETION: Deletion = Deletion { block: 7 << 20 | 5, generation_at_most: 1_003 };
@@ -155,7 +167,11 @@ fn registration(examples: &mut Examples) {
         incarnation: Some(incarnation()),
         advertised: true,
     });
-    examples.add(&RegisterResponse { block_pool: "BP-1-10.0.0.1-1".into(), standby: true, term: 3, new: true });
+    let block_pool = "BP-1-10.0.0.1-1".into();
+    examples.add(&RegisterResponse { block_pool, standby: true, term: 3, new: true, tokens: Some(token_rules()) });
+    examples.add(&token_rules());
+    examples.add(&token_key());
+    examples.add(&token());
     examples.add(&incarnation());
     examples.add(&sender());
     examples.add(&usage());
@@ -177,6 +193,7 @@ fn heartbeat(examples: &mut Examples) {
         disks: vec![disk()],
         disk_balance: Some(disk_balance_report()),
         sender: Some(sender()),
+        token_revision: 5,
     });
     examples.add(&replica(ReplicaState::WaitingForRecovery));
     examples.add(&disk());
@@ -206,6 +223,7 @@ fn orders(examples: &mut Examples) {
         term: 3,
         id: 1,
         members: vec![member()],
+        tokens: Some(token_rules()),
     });
     examples.add(&DELETION);
     examples.add(&OWNER);
@@ -217,9 +235,10 @@ fn orders(examples: &mut Examples) {
 }
 
 fn recovery(examples: &mut Examples) {
-    examples.add(&BeginRecoveryRequest { block: 7 << 20 | 3, generation: 1_004 });
+    examples.add(&BeginRecoveryRequest { block: 7 << 20 | 3, generation: 1_004, token: Some(token()) });
     examples.add(&BeginRecoveryResponse { replica: Some(replica(ReplicaState::Open)) });
-    examples.add(&FinishRecoveryRequest { block: 7 << 20 | 3, generation: 1_004, len: 300 });
+    let (block, generation, token) = (7 << 20 | 3, 1_004, Some(token()));
+    examples.add(&FinishRecoveryRequest { block, generation, len: 300, token });
     examples.add(&FinishRecoveryResponse {});
 }
 

@@ -14,11 +14,12 @@
 //! The messages are in `proto/node.proto`.
 
 pub use crate::proto::{
-    BeginRecoveryRequest, BeginRecoveryResponse, CatalogueRequest, CompareRequest, CompareResponse, CopyFailure,
-    CopyOrder, Deletion, Digest, Disk, DiskBalanceOrder, DiskBalanceReport, FinishRecoveryRequest,
+    BeginRecoveryRequest, BeginRecoveryResponse, BlockToken, CatalogueRequest, CompareRequest, CompareResponse,
+    CopyFailure, CopyOrder, Deletion, Digest, Disk, DiskBalanceOrder, DiskBalanceReport, FinishRecoveryRequest,
     FinishRecoveryResponse, HeartbeatRequest, Incarnation, Member, Orders, Owner, RegisterRequest, RegisterResponse,
-    Replica, ScrubOrder, ScrubReport, Sender, Source, Usage, VerifyRequest, VerifyResponse,
+    Replica, ScrubOrder, ScrubReport, Sender, Source, TokenKey, TokenRules, Usage, VerifyRequest, VerifyResponse,
 };
+use std::fmt;
 use types::{BlockId, ContainerId, Generation, InodeId, StorageUsage};
 
 /// Datanode → metad, on metad's RPC port.
@@ -80,6 +81,21 @@ impl Replica {
 
     pub fn home_id(&self) -> Option<ContainerId> {
         (self.home != 0).then_some(ContainerId(self.home))
+    }
+}
+
+/// Keys in one message.
+pub const KEY_COUNT_MAX: usize = 16;
+
+impl fmt::Debug for TokenKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TokenKey").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for BlockToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockToken").finish_non_exhaustive()
     }
 }
 

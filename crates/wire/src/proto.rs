@@ -57,7 +57,7 @@ pub struct Sender {
     #[prost(string, tag = "2")]
     pub addr: ::prost::alloc::string::String,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RegisterResponse {
     /// The block pool that clients name in every block; the node refuses blocks of another.
     #[prost(string, tag = "1")]
@@ -71,6 +71,41 @@ pub struct RegisterResponse {
     /// True: nobody has this id, and the node counts from its next message on; it is to send a heartbeat at once.
     #[prost(bool, tag = "4")]
     pub new: bool,
+    /// Of a server that leads. None: it is of a version that asks for no tokens.
+    #[prost(message, optional, tag = "5")]
+    pub tokens: ::core::option::Option<TokenRules>,
+}
+/// Whether operations on blocks need tokens, and the keys with which those are compared.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TokenRules {
+    #[prost(bool, tag = "1")]
+    pub required: bool,
+    /// Of the keys: each change raises it. 0: there are none yet.
+    #[prost(uint64, tag = "2")]
+    pub revision: u64,
+    /// In the order of their ids; empty if the node named this revision as the one it has.
+    #[prost(message, repeated, tag = "3")]
+    pub keys: ::prost::alloc::vec::Vec<TokenKey>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct TokenKey {
+    #[prost(uint32, tag = "1")]
+    pub id: u32,
+    /// In milliseconds since 1970.
+    #[prost(uint64, tag = "2")]
+    pub expires_ms: u64,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub secret: ::prost::bytes::Bytes,
+}
+/// What the leader gives a datanode that acts on its order, or shows it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct BlockToken {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub identifier: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub password: ::prost::bytes::Bytes,
 }
 /// Bytes of the node's volumes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -141,6 +176,9 @@ pub struct HeartbeatRequest {
     pub disk_balance: ::core::option::Option<DiskBalanceReport>,
     #[prost(message, optional, tag = "14")]
     pub sender: ::core::option::Option<Sender>,
+    /// Of the keys of block tokens that it has; 0 for none.
+    #[prost(uint64, tag = "15")]
+    pub token_revision: u64,
 }
 /// One disk of a node.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -276,6 +314,9 @@ pub struct CopyOrder {
     /// The node has one of this generation that is damaged, or was never finished: the copy takes its place.
     #[prost(bool, tag = "7")]
     pub replaces: bool,
+    /// To read it with.
+    #[prost(message, optional, tag = "8")]
+    pub token: ::core::option::Option<BlockToken>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Source {
@@ -338,6 +379,9 @@ pub struct Orders {
     /// And all members, as far as it knows.
     #[prost(message, repeated, tag = "13")]
     pub members: ::prost::alloc::vec::Vec<Member>,
+    /// In the answer of a server that leads to a heartbeat.
+    #[prost(message, optional, tag = "14")]
+    pub tokens: ::core::option::Option<TokenRules>,
 }
 /// A metadata server of the group.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -367,13 +411,16 @@ pub struct CatalogueRequest {
     #[prost(message, optional, tag = "6")]
     pub sender: ::core::option::Option<Sender>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BeginRecoveryRequest {
     #[prost(uint64, tag = "1")]
     pub block: u64,
     /// The generation the block will have; writers with a lower one are shut out from now on.
     #[prost(uint64, tag = "2")]
     pub generation: u64,
+    /// To write the block.
+    #[prost(message, optional, tag = "3")]
+    pub token: ::core::option::Option<BlockToken>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BeginRecoveryResponse {
@@ -381,7 +428,7 @@ pub struct BeginRecoveryResponse {
     #[prost(message, optional, tag = "1")]
     pub replica: ::core::option::Option<Replica>,
 }
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FinishRecoveryRequest {
     #[prost(uint64, tag = "1")]
     pub block: u64,
@@ -390,6 +437,8 @@ pub struct FinishRecoveryRequest {
     pub generation: u64,
     #[prost(uint64, tag = "3")]
     pub len: u64,
+    #[prost(message, optional, tag = "4")]
+    pub token: ::core::option::Option<BlockToken>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FinishRecoveryResponse {}
@@ -1022,6 +1071,9 @@ pub struct LeasedBlock {
     /// The identifier of the block's token.
     #[prost(bytes = "bytes", tag = "3")]
     pub token: ::prost::bytes::Bytes,
+    /// What proves it; empty where no tokens are needed.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub password: ::prost::bytes::Bytes,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BlockNode {
@@ -1194,6 +1246,9 @@ pub struct SmallWrite {
     /// To be on disk when it is answered, however the nodes are set up.
     #[prost(bool, tag = "10")]
     pub synced: bool,
+    /// What proves the token.
+    #[prost(bytes = "bytes", tag = "11")]
+    pub password: ::prost::bytes::Bytes,
 }
 /// What became of a small write.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1207,6 +1262,9 @@ pub struct SmallAnswer {
     /// Who has put it: 0 the node asked, 1 the first target, and so on; ascending.
     #[prost(uint32, repeated, tag = "3")]
     pub have: ::prost::alloc::vec::Vec<u32>,
+    /// Of a refusal, one of data transfer's statuses: 5 if the token is not valid. 0: nothing more is known of it.
+    #[prost(uint32, tag = "4")]
+    pub status: u32,
 }
 /// A question about a container: its root if nothing else is named.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -120,6 +120,7 @@ mod tests {
             token: bytes::Bytes::from_static(&[8, 0]),
             targets: vec!["10.0.0.2:9866".into()],
             synced: false,
+            password: bytes::Bytes::new(),
         }
     }
 
@@ -140,8 +141,12 @@ mod tests {
             frame,
             SmallFrame { header: header(), spec: ChecksumSpec::DEFAULT, sums: at..at + 8, data: at + 8..at + 608 }
         );
-        let answer = SmallAnswer { number: 3, refusal: String::new(), have: vec![0, 2] };
+        let answer = SmallAnswer { number: 3, refusal: String::new(), have: vec![0, 2], status: 0 };
         assert_eq!(answer.encode_to_vec(), [0x08, 3, 0x1a, 2, 0, 2]);
+        let proven = SmallWrite { password: bytes::Bytes::from_static(&[9, 9]), ..header() };
+        assert_eq!(proven.front(), [&[0, 28, 200, 45][..], &golden[4..], &[0x5a, 2, 9, 9]].concat());
+        let refused = SmallAnswer { number: 3, refusal: "x".into(), have: Vec::new(), status: 5 };
+        assert_eq!(refused.encode_to_vec(), [0x08, 3, 0x12, 1, b'x', 0x20, 5]);
     }
 
     #[test]

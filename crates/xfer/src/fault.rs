@@ -22,6 +22,11 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// The token is not valid any more: with another one the same node may do it.
+    pub fn is_token_refusal(&self) -> bool {
+        matches!(self, Self::Refused { status: Status::ERROR_ACCESS_TOKEN, .. })
+    }
+
     /// The node closed the connection before all was there.
     pub fn closed() -> Self {
         Self::Broken("it was closed".to_owned())

@@ -11,7 +11,8 @@ use types::endpoint::{Endpoint, Loss, RequestEndpoint};
 use types::limits::SMALL_WRITE_LEN_MAX;
 use types::random::{Random, Seeded};
 use wire::small::{ANSWER_LEN_MAX, SmallAnswer, SmallFrame, SmallWrite};
-use wire::{BlockScope, delimited};
+use wire::{BlockScope, Status, delimited};
+use xfer::answer::Refusal;
 use xfer::memory::{Held, Memory};
 use xfer::small::stock::{Leased, Stock, Wish, sure_until};
 use xfer::small::{
@@ -87,12 +88,14 @@ impl Tale {
     }
 }
 
+const SCOPE: Option<BlockScope> = Some(BlockScope { file: types::InodeId(16_400), home: types::ContainerId(7) });
+
 fn outgoing(block: u64, data: &[u8]) -> OutgoingRequest {
     let spec = ChecksumSpec::DEFAULT;
     let mut body = Vec::new();
     spec.compute(data, &mut body);
     body.extend_from_slice(data);
-    let token = BlockScope { file: types::InodeId(16_400), home: types::ContainerId(7) }.encode().into();
+    let token = SCOPE.unwrap().encode().into();
     let header = SmallWrite {
         block,
         data_len: data.len() as u32,
@@ -107,7 +110,7 @@ fn outgoing(block: u64, data: &[u8]) -> OutgoingRequest {
 
 fn answer_bytes(number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    delimited::put(&SmallAnswer { number, refusal: String::new(), have: vec![0] }, &mut bytes);
+    delimited::put(&SmallAnswer { number, refusal: String::new(), have: vec![0], status: 0 }, &mut bytes);
     bytes
 }
 
@@ -264,7 +267,7 @@ fn feed(server: &mut Server<Budget>, now: Duration, bytes: &[u8]) -> usize {
 }
 
 fn well(number: u64) -> SmallAnswer {
-    SmallAnswer { number, refusal: String::new(), have: vec![0] }
+    SmallAnswer { number, refusal: String::new(), have: vec![0], status: 0 }
 }
 
 #[test]
@@ -362,10 +365,11 @@ fn bytes_that_do_not_match_are_not_put() {
     *bytes.last_mut().unwrap() ^= 1;
     feed(&mut server, Duration::ZERO, &[&bytes[..], &whole(2, b"bytes")].concat());
     let mut request = || server.poll_event().unwrap();
-    assert!(request().check(Some("BP")).unwrap_err().contains("checksums"));
+    assert!(request().check(Some("BP"), SCOPE).unwrap_err().message.contains("checksums"));
     let well = request();
-    assert!(well.check(Some("BP")).is_ok() && well.check(None).is_ok());
-    assert!(well.check(Some("other")).unwrap_err().contains("not here"));
+    assert!(well.check(Some("BP"), SCOPE).is_ok() && well.check(None, SCOPE).is_ok());
+    assert!(well.check(Some("other"), SCOPE).unwrap_err().message.contains("not here"));
+    assert!(well.check(Some("BP"), None).unwrap_err().message.contains("whose the block is"));
     assert_eq!(&well.body()[4..], b"bytes");
 }
 
@@ -377,7 +381,8 @@ fn targets_are_addresses_and_no_names() {
         let OutgoingRequest { header, body } = outgoing(1, b"bytes");
         let header = SmallWrite { targets: vec![target.to_owned()], ..header };
         feed(&mut server, Duration::ZERO, &[&header.front()[..], &body].concat());
-        server.poll_event().unwrap().check(Some("BP")).map(|checked| checked.targets[0].to_string())
+        let checked = server.poll_event().unwrap().check(Some("BP"), SCOPE);
+        checked.map(|checked| checked.targets[0].to_string()).map_err(|refusal| refusal.message)
     };
     assert_eq!(check("10.0.0.2:9866").as_deref(), Ok("10.0.0.2:9866"));
     assert_eq!([check("::1:9866"), check("[::1]:9866")], [Ok("[::1]:9866".into()), Ok("[::1]:9866".into())]);
@@ -399,7 +404,7 @@ fn fanout(node_count: usize, steps: &str) -> Option<Result<Vec<u32>, Vec<u32>>> 
             fanout.handle_timeout(now);
             continue;
         }
-        let failed = step.ends_with('-').then(|| "down".to_owned());
+        let failed = step.ends_with('-').then(|| Refusal::error("down"));
         fanout.on_put(now, step.trim_end_matches('-').parse().unwrap(), failed.map_or(Ok(()), Err));
     }
     let SmallAnswer { refusal, have, .. } = fanout.answer()?;
@@ -426,8 +431,10 @@ fn all_have_it_or_a_majority_and_a_while_has_passed() {
 fn faults_of_any_length_fit_into_an_answer() {
     let header = SmallWrite { targets: vec![String::new(); 511], ..SmallWrite::default() };
     let mut fanout = Fanout::new(&header, LATE_MAX);
-    (0..512)
-        .for_each(|place| fanout.on_put(SECOND, place, if place % 2 == 0 { Err("ü".repeat(9000)) } else { Ok(()) }));
+    (0..512).for_each(|place| {
+        let outcome = if place % 2 == 0 { Err(Refusal::error("ü".repeat(9000))) } else { Ok(()) };
+        fanout.on_put(SECOND, place, outcome);
+    });
     let mut bytes = Vec::new();
     delimited::put(&fanout.answer().unwrap(), &mut bytes);
     assert!(delimited::split(&bytes, "answer", ANSWER_LEN_MAX).is_ok_and(|found| found.is_some()));
@@ -435,17 +442,40 @@ fn faults_of_any_length_fit_into_an_answer() {
 
 #[test]
 fn a_target_has_put_it_only_if_it_says_just_that() {
-    let answer = |refusal: &str, have: &[u32]| SmallAnswer { number: 0, refusal: refusal.into(), have: have.into() };
+    let answer =
+        |refusal: &str, have: &[u32]| SmallAnswer { number: 0, refusal: refusal.into(), have: have.into(), status: 0 };
     assert_eq!(Fanout::outcome(&answer("", &[0])), Ok(()));
-    assert_eq!(Fanout::outcome(&answer("full", &[])), Err("full".into()));
-    assert_eq!(Fanout::outcome(&answer("full", &[0])), Err("full".into()));
+    assert_eq!(Fanout::outcome(&answer("full", &[])), Err(Refusal::error("full")));
+    assert_eq!(Fanout::outcome(&answer("full", &[0])), Err(Refusal::error("full")));
     assert!(Fanout::outcome(&answer("", &[])).is_err() && Fanout::outcome(&answer("", &[1])).is_err());
+}
+
+/// Nobody is to blame, whoever of them has refused it: with another token the same nodes may put it.
+#[test]
+fn a_token_that_is_not_taken_is_told_as_such() {
+    let refused = Refusal { status: Status::ERROR_ACCESS_TOKEN, ..Refusal::error("no") };
+    let answer = |outcomes: [Result<(), Refusal>; 3]| {
+        let header = SmallWrite { targets: vec![String::new(); 2], ..SmallWrite::default() };
+        let mut fanout = Fanout::new(&header, LATE_MAX);
+        outcomes.into_iter().enumerate().for_each(|(place, outcome)| fanout.on_put(SECOND, place, outcome));
+        fanout.answer().unwrap()
+    };
+    let of_targets = answer([Ok(()), Err(refused.clone()), Err(Refusal::error("down"))]);
+    for answer in [&Fanout::refused(1, refused.clone()), &of_targets] {
+        assert_eq!(Fanout::outcome(answer).unwrap_err().status, Status::ERROR_ACCESS_TOKEN);
+        let verdict = Verdict::new(Some(answer), 3);
+        assert!(verdict.needs_token && !verdict.enough && verdict.blamed.is_empty() && verdict.have.is_empty());
+    }
+    let of_most = answer([Ok(()), Ok(()), Err(refused)]);
+    assert_eq!((of_most.status, &of_most.have[..]), (0, &[0, 1][..]));
+    assert!(!Verdict::new(Some(&of_most), 3).needs_token);
 }
 
 #[test]
 fn a_writer_believes_what_can_be() {
     let check = |refusal: &str, have: &[u32], wanted: (&[usize], &[usize], bool)| {
-        let verdict = Verdict::new(Some(&SmallAnswer { number: 0, refusal: refusal.into(), have: have.into() }), 3);
+        let answer = SmallAnswer { number: 0, refusal: refusal.into(), have: have.into(), status: 0 };
+        let verdict = Verdict::new(Some(&answer), 3);
         assert_eq!((&verdict.have[..], &verdict.blamed[..], verdict.enough), wanted, "{refusal} {have:?}");
     };
     check("", &[0, 1, 2], (&[0, 1, 2], &[], true));
@@ -574,7 +604,7 @@ proptest! {
             carry(&mut random, now, &mut server, &mut back, &mut caller);
             while let Some(request) = server.poll_event() {
                 let block = request.frame.header.block;
-                prop_assert!(request.check(Some("BP")).is_ok());
+                prop_assert!(request.check(Some("BP"), SCOPE).is_ok());
                 prop_assert!(request.bytes[request.frame.data.clone()].iter().all(|byte| *byte == block as u8));
                 open.push(request);
                 prop_assert!(open.len() <= LIMITS.in_flight_count_max);
@@ -582,7 +612,8 @@ proptest! {
             if !open.is_empty() && random.below(5) == 0 {
                 let request = open.swap_remove(random.below(open.len()));
                 let have = vec![request.frame.header.block as u32];
-                server.answer(now, &SmallAnswer { number: request.number(), refusal: String::new(), have });
+                let answer = SmallAnswer { number: request.number(), refusal: String::new(), have, status: 0 };
+                server.answer(now, &answer);
             }
             while let Some((name, outcome)) = caller.poll_event() {
                 left -= 1;
@@ -623,7 +654,7 @@ proptest! {
         while fanout.answer().is_none() {
             let place = left.swap_remove(random.below(left.len()));
             let well = fails >> place & 1 == 0;
-            fanout.on_put(now, place, if well { Ok(()) } else { Err("down".into()) });
+            fanout.on_put(now, place, if well { Ok(()) } else { Err(Refusal::error("down")) });
             put.extend(well.then_some(place as u32));
             now += if late { LATE_MAX } else { Duration::ZERO };
             fanout.handle_timeout(now);

@@ -15,15 +15,24 @@ struct Target {
     output: &'static str,
     /// Types that are written by hand: their names in the package, and in Rust.
     by_hand: &'static [(&'static str, &'static str)],
+    /// Messages with secrets: how they print is written by hand.
+    secret: &'static [&'static str],
 }
 
 const TARGETS: &[Target] = &[
-    Target { proto_dir: "crates/hdfs/proto", package: "hdfs", output: "crates/hdfs/src/proto.rs", by_hand: &[] },
+    Target {
+        proto_dir: "crates/hdfs/proto",
+        package: "hdfs",
+        output: "crates/hdfs/src/proto.rs",
+        by_hand: &[],
+        secret: &[],
+    },
     Target {
         proto_dir: "crates/wire/proto",
         package: "levada",
         output: "crates/wire/src/proto.rs",
         by_hand: &[(".levada.ReplicaState", "::types::ReplicaState"), (".levada.Fitness", "::types::Fitness")],
+        secret: &[".levada.TokenKey", ".levada.BlockToken"],
     },
 ];
 
@@ -63,6 +72,7 @@ impl Target {
         for (name, rust) in self.by_hand {
             config.extern_path(*name, *rust);
         }
+        config.skip_debug(self.secret);
         let module = prost_build::Module::from_protobuf_package_name(self.package);
         let code = config.generate(requests)?.remove(&module).ok_or("the package is empty")?;
         Ok(format!("{HEADER}{code}{}", nested_enums(&code)))

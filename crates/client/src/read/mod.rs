@@ -112,7 +112,7 @@ impl Reader {
                     let (got, fault) = reader.read(dest).await;
                     match fault {
                         Some(fault) => {
-                            self.source.on_fault(&reader.block, &reader.node, &mut attempt, fault).await;
+                            self.source.on_fault(&reader.block, &reader.node, &mut attempt, fault).await?;
                         }
                         // The end of its block: its connection may serve another.
                         None if at + got as u64 == reader.file_end() => reader.finish(self.client()).await,

@@ -64,7 +64,7 @@ impl Source {
                 self.fetch(&block, node, from, dest).await
             };
             if let Some(fault) = fault {
-                self.on_fault(&block, node, &mut attempt, fault).await;
+                self.on_fault(&block, node, &mut attempt, fault).await?;
             }
             if got > 0 {
                 return Ok(got);
@@ -89,7 +89,7 @@ impl Source {
         match BlockReader::open(client, block, node, Range { from, end: block.len }, stall).await {
             Ok(reader) => Ok(Some(reader)),
             Err(fault) => {
-                self.blame(attempt, &node.addr, fault);
+                self.go_on_after(block, node, attempt, fault).await?;
                 Ok(None)
             }
         }
@@ -167,9 +167,25 @@ impl Source {
     }
 
     /// A node failed in the middle of a read.
-    pub(super) async fn on_fault(&self, block: &Located, node: &Node, attempt: &mut Attempt, fault: Fault) {
+    pub(super) async fn on_fault(
+        &self,
+        block: &Located,
+        node: &Node,
+        attempt: &mut Attempt,
+        fault: Fault,
+    ) -> Result<()> {
         self.report(block, node, &fault).await;
+        self.go_on_after(block, node, attempt, fault).await
+    }
+
+    /// The node is not asked again in this round, unless all that it lacked was a token.
+    async fn go_on_after(&self, block: &Located, node: &Node, attempt: &mut Attempt, fault: Fault) -> Result<()> {
+        if attempt.wants_token(&fault) {
+            tracing::debug!(path = %self.file.path, node = %node.addr, "the block's token is not valid any more");
+            return self.file.refetch(block).await;
+        }
         self.blame(attempt, &node.addr, fault);
+        Ok(())
     }
 
     fn blame(&self, attempt: &mut Attempt, addr: &Arc<str>, fault: Fault) {

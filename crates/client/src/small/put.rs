@@ -96,6 +96,7 @@ impl Client {
             chunk_len: whole.spec.chunk_len,
             pool: lease.batch.pool.clone(),
             token: lease.token.clone(),
+            password: lease.password.clone(),
             targets: others.iter().map(|node| node.addr.clone()).collect(),
             synced: self.options().sync_blocks,
         };
@@ -110,6 +111,10 @@ impl Client {
         for node in verdict.blamed.iter().map(|place| &nodes[*place]) {
             tracing::info!(node = node.addr, why, "a node did not put a small block");
             stock.exclude(&node.id);
+        }
+        if verdict.needs_token {
+            tracing::info!(node = first.addr, why, "the token of a leased block is not valid any more; taking others");
+            stock.forget_all();
         }
         verdict.enough.then_some(verdict.have.len())
     }

@@ -38,8 +38,11 @@ pub(super) async fn add_block(client: Client, mut new: NewBlock) -> Result<(Bloc
                 let addr = node.addr.clone();
                 let path = &new.path;
                 tracing::info!(path, node = %addr, %fault, "a block's chain could not be set up; asking for another");
-                client.session.stock.exclude(&node.id);
-                new.excluded.push(node);
+                // Another block brings another token, which the same node may take.
+                if !fault.is_token_refusal() {
+                    client.session.stock.exclude(&node.id);
+                    new.excluded.push(node);
+                }
                 faults.push((addr, fault));
             }
         }

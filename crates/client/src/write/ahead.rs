@@ -133,7 +133,9 @@ async fn join(client: &Client, ask: &Ask, located: &Located) -> Option<Block> {
     match Block::create(client, &ask.path, located, ask.spec).await {
         Ok(block) => Some(block),
         Err((node, fault)) => {
-            client.session.stock.exclude(&node.id);
+            if !fault.is_token_refusal() {
+                client.session.stock.exclude(&node.id);
+            }
             let node = &node.addr;
             tracing::info!(path = ask.path, %node, %fault, "the next block's chain could not be set up ahead of time");
             pass_over(client, located.identity.block.0)
@@ -157,7 +159,8 @@ fn located(lease: &Lease) -> Option<Located> {
     let nodes = nodes.iter().map(node_of).collect::<Option<Arc<[Node]>>>()?;
     let identity =
         Identity { pool: pool.clone(), block: BlockId(lease.block), generation: Generation(*generation), len: 0 };
-    let token = Token { identifier: lease.token.clone(), ..Token::default() };
+    let (identifier, password) = (lease.token.clone(), lease.password.clone());
+    let token = Token { identifier, password, kind: wire::token::KIND.to_owned(), ..Token::default() };
     Some(Located { offset: 0, len: 0, identity, token, nodes, is_striped: false })
 }
 

@@ -160,7 +160,10 @@ impl Session {
         let addr = SocketAddr::new(ip.to_canonical(), self.registration.xfer_addr.port()).to_string();
         *self.registered_addr.lock().unwrap_or_else(PoisonError::into_inner) = addr;
         let response: RegisterResponse = self.metad.call(REGISTER, &request).await?;
-        let RegisterResponse { block_pool, standby, term, new } = response;
+        if let Err(why) = self.replicas.node.with(|node| node.registered(&response)) {
+            log_keys_refused(&why);
+        }
+        let RegisterResponse { block_pool, standby, term, new, tokens: _ } = response;
         // Only a new disk is asked: nobody waits for one that has joined.
         if self.replicas.disks.pool().as_ref() != Some(&block_pool) {
             let disks = self.replicas.disks.clone();
@@ -192,10 +195,17 @@ impl Session {
         };
         let places: Vec<(usize, Deletion)> = orders.delete.iter().flat_map(places).collect();
         let rest = self.replicas.node.with(|node| node.obey(self.replicas.now(), orders, places));
+        if let Some(why) = &rest.keys_refused {
+            log_keys_refused(why);
+        }
         self.maintenance.order(rest);
     }
 
     pub(super) fn usage(&self) -> Usage {
         self.replicas.disks.usage().into()
     }
+}
+
+fn log_keys_refused(why: &str) {
+    tracing::error!(why = rpc::log_text(why), "keys of block tokens not taken");
 }

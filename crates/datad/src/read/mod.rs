@@ -16,6 +16,8 @@ use crate::data_service::DataService;
 use crate::operations::Operation;
 use container::Reader;
 use hdfs::proto;
+use security::block_token::Mode;
+use std::sync::Arc;
 use std::time::Duration;
 use xfer::answer::Refusal;
 use xfer::read::{Limits, Next, Outcome, Plan, Sender, Unserved, Wanted};
@@ -62,16 +64,21 @@ pub(crate) async fn serve(
 
 /// The replica, what of it is to be sent, and the checksums of the beginning.
 async fn open(service: &DataService, op: &proto::OpReadBlockProto) -> Result<(Reader, Plan, Vec<u8>), Refusal> {
-    let named = service.admission.block(&op.header.base_header)?;
+    let named = service.admission.block(&op.header.base_header, Mode::Read, false)?;
     let (block, generation) = (named.block(), named.generation());
     let (offset, len, with_sums) = (op.offset, op.len, op.send_checksums.unwrap_or(true));
     let wanted = Wanted { generation, offset, len, with_sums };
     let began = service.now();
     loop {
-        let opened = service.replicas.disks.for_block(block, move |disks| {
+        let admission = Arc::clone(&service.admission);
+        let opened = service.replicas.disks.for_block(block, move |disks| -> Result<_, Refusal> {
             let reader = disks.read(block, generation)?;
+            admission.must_cover(&named, reader.identity().file)?;
             match Plan::new(stored(&reader), wanted) {
-                Ok(plan) => sums(&reader, plan.sums_window(plan.start)).map(|sums| Ok((reader, plan, sums))),
+                Ok(plan) => Ok(Ok({
+                    let sums = sums(&reader, plan.sums_window(plan.start))?;
+                    (reader, plan, sums)
+                })),
                 Err(unserved) => Ok(Err(unserved)),
             }
         });

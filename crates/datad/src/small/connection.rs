@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::OpHeader;
 use wire::small::SmallAnswer;
+use xfer::answer::Refusal;
 use xfer::small::{Fanout, Request, Server, ServerError, ServerLimits};
 
 /// Serves requests until the peer hangs up. The first one's header has been read.
@@ -42,7 +43,7 @@ fn begin(
 ) {
     let open = Open { number: request.number(), driven: Arc::clone(driven), answer: None };
     let Some(transfer) = writes.service.admission.transfer() else {
-        let refusal = "this node has as many transfers as it can take; try another one".to_owned();
+        let refusal = Refusal::error("this node has as many transfers as it can take; try another one");
         return open.answer(Fanout::refused(request.number(), refusal));
     };
     let (writes, guard) = (Arc::clone(writes), permit.begin_request());
@@ -67,7 +68,7 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let given_up = || Fanout::refused(self.number, "this node gave the request up".to_owned());
+        let given_up = || Fanout::refused(self.number, Refusal::error("this node gave the request up"));
         let answer = self.answer.take().unwrap_or_else(given_up);
         self.driven.with(|server, now| server.answer(now, &answer));
     }

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, Generation};
 use wire::small::SmallAnswer;
+use xfer::answer::Refusal;
 use xfer::small::{Checked, Fanout, OutgoingRequest, Request};
 
-type Outcome = Result<(), String>;
+type Outcome = Result<(), Refusal>;
 type Put = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Carries a request to its end, whatever that is.
@@ -32,7 +33,7 @@ async fn put(writes: &Arc<SmallWrites>, request: &Request<Reservation>) -> Small
     let header = &request.frame.header;
     let Checked { scope, targets } = match service.admission.small(request) {
         Ok(checked) => checked,
-        Err(why) => return Fanout::refused(header.number, why),
+        Err(refusal) => return Fanout::refused(header.number, refusal),
     };
     let identity = Identity {
         block: BlockId(header.block),
@@ -55,14 +56,15 @@ fn own(writes: &Arc<SmallWrites>, request: &Request<Reservation>, identity: Iden
     let writes = Arc::clone(writes);
     let (sums, data) = (request.frame.sums.clone(), request.frame.data.clone());
     let job = Job { identity, bytes: request.bytes.clone(), sums, data, synced: request.frame.header.synced };
-    Box::pin(async move { writes.committer.put(job).await })
+    Box::pin(async move { writes.committer.put(job).await.map_err(Refusal::error) })
 }
 
 fn at_other(writes: &Arc<SmallWrites>, target: String, outgoing: OutgoingRequest) -> Put {
     let writes = Arc::clone(writes);
     Box::pin(async move {
-        let answer = writes.connections.call(&target, outgoing).await.map_err(|error| error.to_string());
-        answer.and_then(|answer| Fanout::outcome(&answer)).map_err(|why| format!("{target}: {why}"))
+        let answer = writes.connections.call(&target, outgoing).await.map_err(Refusal::from);
+        let named = |refusal: Refusal| Refusal { message: format!("{target}: {}", refusal.message), ..refusal };
+        answer.and_then(|answer| Fanout::outcome(&answer)).map_err(named)
     })
 }
 
@@ -101,7 +103,7 @@ mod tests {
         Box::pin(async move {
             match outcome {
                 Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
-                None => return Err("down".to_owned()),
+                None => return Err(Refusal::error("down")),
             }
             Ok(())
         })

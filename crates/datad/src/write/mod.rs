@@ -25,6 +25,7 @@ use container::{Identity, ReopenAsk, ReopenKind, ReplicaError};
 use disk::Disk;
 use disks::Writer;
 use hdfs::proto::{BlockConstructionStage as Stage, OpWriteBlockProto};
+use security::block_token::Mode as TokenMode;
 use std::sync::Arc;
 use std::time::Duration;
 use stream::{Stream, flush_within};
@@ -113,7 +114,8 @@ const CROWDED_COUNT_MAX: u32 = 3;
 
 /// Opens the replica, joins the nodes below and answers. `None`: nothing is to be streamed.
 fn set_up(service: &DataService, above: &Above, op: &OpWriteBlockProto, came: &[u8]) -> Result<Option<Begun>, Refusal> {
-    let named = service.admission.block(&op.header.base_header)?;
+    // Each stage may make a replica, or goes on with one that this writer has made: such tokens name their block.
+    let named = service.admission.block(&op.header.base_header, TokenMode::Write, true)?;
     let stage = Stage::try_from(op.stage).map_err(|_| Refusal::error(format!("stage {} is not known", op.stage)))?;
     let spec = op
         .requested_checksum
@@ -199,6 +201,10 @@ fn open(
         };
         service.replicas.disks.reopen(named.block(), ask)
     };
+    let makes = matches!(stage, Stage::PipelineSetupCreate | Stage::TransferRbw | Stage::TransferFinalized);
+    if !makes && let Some(info) = service.replicas.disks.find(named.block())? {
+        service.admission.must_cover(named, info.identity.file)?;
+    }
     let begin = || match stage {
         // The block's own stamp is the one it is written under; Java and HBase leave the other at 0.
         Stage::PipelineSetupCreate => service.replicas.disks.create(identity(named.generation())),

@@ -79,6 +79,7 @@ impl World {
                 chunk_len: SPEC.chunk_len,
                 pool: POOL.into(),
                 token: BlockScope { file: InodeId(16_400), home: ContainerId(7) }.encode().into(),
+                password: bytes::Bytes::new(),
                 targets: Vec::new(),
                 synced: false,
             };

@@ -12,4 +12,5 @@ mod silence;
 mod small;
 mod speed;
 mod support;
+mod tokens;
 mod trees;

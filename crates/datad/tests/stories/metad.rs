@@ -46,7 +46,8 @@ impl rpc::Service for Metad {
                 told.registered.push(call.request()?);
                 told.forgetful = false;
                 let block_pool = told.pool.unwrap_or(POOL).into();
-                RegisterResponse { block_pool, standby: told.standby, term: told.term, new: false }.encode_to_vec()
+                let Told { standby, term, .. } = *told;
+                RegisterResponse { block_pool, standby, term, new: false, tokens: None }.encode_to_vec()
             }
             CATALOGUE => {
                 told.catalogue.push(call.request()?);
@@ -223,7 +224,7 @@ fn recovery_shuts_the_writer_out_and_ends_the_block() {
     let mut chain = world.cluster.chain(&[0], &Ask::create(5)).unwrap();
     chain.send(&data[..2000]);
     chain.acked(0);
-    let begin = BeginRecoveryRequest { block: 5, generation: GENERATION + 5 };
+    let begin = BeginRecoveryRequest { block: 5, generation: GENERATION + 5, token: None };
     let found: BeginRecoveryResponse = world.call(REPLICA_PROTOCOL, BEGIN_RECOVERY, &begin).unwrap();
     let found = found.replica.unwrap();
     assert_eq!((found.len, found.generation, found.state()), (2000, GENERATION, ReplicaState::Open));
@@ -234,14 +235,15 @@ fn recovery_shuts_the_writer_out_and_ends_the_block() {
         acks.iter().all(|ack| ack.seqno == 1 && ack.replies == [Status::SUCCESS]),
         "nothing new is acknowledged: {acks:?}"
     );
-    let finish = FinishRecoveryRequest { block: 5, generation: GENERATION + 5, len: 1900 };
+    let finish = FinishRecoveryRequest { block: 5, generation: GENERATION + 5, len: 1900, token: None };
     let _: FinishRecoveryResponse = world.call(REPLICA_PROTOCOL, FINISH_RECOVERY, &finish).unwrap();
     assert!(world.cluster.read(0, 5, 0, 1900).unwrap() == data[..1900]);
     assert!(world.cluster.read(0, 5, 0, 1901).is_err());
     let put = || world.told(|told| told.heartbeats.iter().flat_map(|beat| beat.put.clone()).collect::<Vec<_>>());
     eventually("it is told", || put().iter().any(|put| put.generation == GENERATION + 5 && put.len == 1900));
-    let nowhere: BeginRecoveryResponse =
-        world.call(REPLICA_PROTOCOL, BEGIN_RECOVERY, &BeginRecoveryRequest { block: 99, generation: 2000 }).unwrap();
+    let nowhere: BeginRecoveryResponse = world
+        .call(REPLICA_PROTOCOL, BEGIN_RECOVERY, &BeginRecoveryRequest { block: 99, generation: 2000, token: None })
+        .unwrap();
     assert_eq!(nowhere.replica, None);
 }
 
@@ -336,6 +338,7 @@ fn an_unfinished_replica_outlives_a_source_that_is_damaged() {
 
     let source = Source { node: "other".into(), addr: other.node(0).xfer_addr().to_string() };
     let copy = node::CopyOrder {
+        token: None,
         block: 5,
         generation: GENERATION,
         len: data.len() as u64,
@@ -349,7 +352,7 @@ fn an_unfinished_replica_outlives_a_source_that_is_damaged() {
     eventually("the failure is told", || failed().is_some());
     let failure = failed().unwrap();
     assert!(failure.corrupt && failure.source == "other", "{failure:?}");
-    let begin = BeginRecoveryRequest { block: 5, generation: GENERATION + 5 };
+    let begin = BeginRecoveryRequest { block: 5, generation: GENERATION + 5, token: None };
     let left: BeginRecoveryResponse = world.call(REPLICA_PROTOCOL, BEGIN_RECOVERY, &begin).unwrap();
     assert_eq!(left.replica.unwrap().len, data.len() as u64, "all that was here is here");
 }
@@ -420,7 +423,7 @@ fn calls_of_metadata_servers_are_taken_from_their_addresses() {
     cluster.write(&[0], 7, b"bytes");
     let ask = |cluster: &Cluster, protocol: &'static str, method: &str| {
         let client = rpc::Client::new(cluster.node(0).ipc_addr().to_string(), "nobody".into(), protocol);
-        let request = FinishRecoveryRequest { block: 7, generation: GENERATION + 1, len: 0 };
+        let request = FinishRecoveryRequest { block: 7, generation: GENERATION + 1, len: 0, token: None };
         let answer = cluster.runtime.block_on(client.call::<_, FinishRecoveryResponse>(method, &request));
         answer.map_err(|error| error.to_string())
     };
@@ -486,7 +489,7 @@ fn a_call_from_the_own_machine_is_one_of_localhost() {
         });
         let addr = std::net::SocketAddr::new(own, cluster.node(0).ipc_addr().port());
         let client = rpc::Client::new(addr.to_string(), "somebody".into(), REPLICA_PROTOCOL);
-        let request = FinishRecoveryRequest { block: 7, generation: GENERATION + 1, len: 0 };
+        let request = FinishRecoveryRequest { block: 7, generation: GENERATION + 1, len: 0, token: None };
         let answer = cluster.runtime.block_on(client.call::<_, FinishRecoveryResponse>(FINISH_RECOVERY, &request));
         let message = answer.unwrap_err().to_string();
         assert_eq!(!message.contains("the address of none"), is_taken, "{message}");

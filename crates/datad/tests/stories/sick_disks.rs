@@ -34,6 +34,7 @@ impl World {
         let other = self.cluster.node(1);
         let source = Source { node: other.node_id().to_string(), addr: other.xfer_addr().to_string() };
         let copy = |block: &u64| CopyOrder {
+            token: None,
             block: *block,
             generation: GENERATION,
             len: LEN as u64,

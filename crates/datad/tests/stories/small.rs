@@ -34,6 +34,7 @@ fn request(cluster: &Cluster, nodes: &[usize], index: u32, data: &[u8]) -> (Smal
         chunk_len: SPEC.chunk_len,
         pool: POOL.into(),
         token: BlockScope { file: InodeId(16_400), home: HOME }.encode().into(),
+        password: bytes::Bytes::new(),
         targets: nodes[1..].iter().map(|node| addr(cluster, *node)).collect(),
         synced: false,
     };

@@ -66,8 +66,9 @@ fn node() {
     if std::env::var_os("DATAD_SPEED_REPLICATED").is_some() {
         config.durability = datad::Durability::Replicated;
     }
-    let _node = runtime.block_on(datad::start(config)).unwrap();
-    println!("addr {}", _node.xfer_addr());
+    let node = runtime.block_on(datad::start(config)).unwrap();
+    node.hear_token_rules(&wire::node::TokenRules::default());
+    println!("addr {}", node.xfer_addr());
     std::io::stdout().flush().unwrap();
     let _until_the_parent_ends = std::io::stdin().read(&mut [0; 1]);
 }

@@ -91,6 +91,7 @@ impl World {
             file: InodeId(20_000),
             home,
             complete: true,
+            written_for: None,
             offset: 0,
         };
         let fitness = if home == SICK { Fitness::Unfit } else { Fitness::Fit };

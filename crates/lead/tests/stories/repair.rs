@@ -531,7 +531,16 @@ impl World {
     fn compare_list(&mut self, blocks: &[BlockId], members: &[NodeId]) -> Outcome {
         let expected = |block: &BlockId| {
             let Block { home, generation, len } = self.blocks[block];
-            BlockView { block: *block, generation, len, file: InodeId(7), home, complete: true, offset: 0 }
+            BlockView {
+                block: *block,
+                generation,
+                len,
+                file: InodeId(7),
+                home,
+                complete: true,
+                offset: 0,
+                written_for: None,
+            }
         };
         let wanted: Vec<BlockView> = blocks.iter().map(expected).collect();
         let said = |node: &NodeId| (*node, blocks.iter().map(|block| self.says(*node, *block)).collect());

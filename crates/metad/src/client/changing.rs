@@ -143,7 +143,9 @@ pub(super) async fn concat(
 ) -> Result<ConcatResponseProto, Exception> {
     let target = must_find("concat", &request.trg)?;
     let sources = request.srcs.iter().map(|path| must_find("concat", path)).collect::<Result<_, _>>()?;
-    core.change(session, Concat { target, sources }).await?;
+    // Datanodes go on naming the source: so do the tokens of its blocks.
+    let remembers = (core.raft.level() >= crate::command::KEY_RINGS).then_some(true);
+    core.change(session, Concat { target, sources, remembers }).await?;
     Ok(ConcatResponseProto {})
 }
 

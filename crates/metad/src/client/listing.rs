@@ -4,6 +4,7 @@
 //! are encoded one by one as they are read, on the reading thread. No message of the whole page is built first.
 
 use crate::answer::Encoded;
+use crate::block_tokens::ReadTokens;
 use crate::caller::Session;
 use crate::core::{Core, find_path};
 use crate::to_hdfs::{self, Locator};
@@ -45,7 +46,7 @@ pub(super) fn page(
     let listing = core.read_here(|rows| read::list(rows, &session.caller, path, after, limits))?;
     let Some(listing) = listing else { return Ok(None) };
     let (mut partial_listing, remaining_entries) = (Vec::with_capacity(listing.entries.len()), listing.remaining);
-    each(core, session, listing, |entry| partial_listing.push(entry.into()));
+    each(core, session, listing, |entry| partial_listing.push(entry.into()))?;
     Ok(Some(DirectoryListingProto { partial_listing, remaining_entries }))
 }
 
@@ -65,15 +66,17 @@ fn located_page(core: &Core, session: &Session, path: &FsPath, after: &[u8]) -> 
     let listing = core.read_here(|rows| read::list(rows, &session.caller, path, after, limits))?;
     let Some(listing) = listing else { return Ok(None) };
     let (mut page, remaining) = (PageWriter::default(), listing.remaining);
-    each(core, session, listing, |entry| page.push(&entry));
+    each(core, session, listing, |entry| page.push(&entry))?;
     Ok(Some(page.finish(remaining)))
 }
 
-fn each(core: &Core, session: &Session, listing: Listing, mut take: impl FnMut(Entry<'_>)) {
+fn each(core: &Core, session: &Session, listing: Listing, mut take: impl FnMut(Entry<'_>)) -> Result<(), Exception> {
     let host = session.host();
     let locator = Locator::new(core, &host);
     for entry in listing.entries {
-        let blocks = entry.blocks.as_ref().map(|file| locator.located_blocks(core, file));
-        take(to_hdfs::entry(entry.status.row(), blocks.as_ref()));
+        // Who may list a directory may perhaps not read what is in it: as in HDFS, these blocks have no tokens.
+        let blocks = entry.blocks.as_ref().map(|file| locator.located_blocks(core, file, ReadTokens::none()));
+        take(to_hdfs::entry(entry.status.row(), blocks.transpose()?.as_ref()));
     }
+    Ok(())
 }

@@ -3,6 +3,7 @@
 use super::quotas;
 use super::totals::totals;
 use crate::answer::Encoded;
+use crate::block_tokens::{self, ReadTokens};
 use crate::caller::Session;
 use crate::core::{Core, find_path, must_find};
 use crate::refusal;
@@ -103,8 +104,12 @@ async fn draw<M: Message + Send + 'static>(
     file: FileBlocks,
     answer: impl FnOnce(LocatedBlocksProto) -> M + Send + 'static,
 ) -> Result<Encoded, Exception> {
-    let (its_core, host, count) = (Arc::clone(core), session.host(), file.blocks.len());
-    let draw = move || encode(answer(Locator::new(&its_core, &host).located_blocks(&its_core, &file)));
+    block_tokens::ready(core).await;
+    let (its_core, its_session, count) = (Arc::clone(core), session.clone(), file.blocks.len());
+    let draw = move || {
+        let (host, tokens) = (its_session.host(), ReadTokens::of(&its_core, &its_session));
+        encode(answer(Locator::new(&its_core, &host).located_blocks(&its_core, &file, tokens)?))
+    };
     if count <= to_hdfs::DRAWN_COUNT { draw() } else { core.walk(session, draw).await }
 }
 

@@ -4,6 +4,7 @@ use super::absent::no_policy;
 use super::changing::{mode, yes};
 use super::leases::grant;
 use super::length_claim::is_outgrown_and_seen;
+use crate::block_tokens;
 use crate::caller::Session;
 use crate::core::{Core, make_path, must_find};
 use crate::to_hdfs::{self, Locator, MINUS_ONE, block_ref};
@@ -17,6 +18,7 @@ use namespace::{
     AbandonBlock, AddBlock, Allocated, Append, BlockRef, BlockView, BumpGeneration, Complete, Create, Fsync, Recovery,
     Reply, Truncate, UpdatePipeline, read,
 };
+use security::block_token::Mode;
 use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
 use types::{BlockId, FileId, FsPath, InodeId, NodeId};
@@ -25,6 +27,9 @@ use types::{BlockId, FileId, FsPath, InodeId, NodeId};
 fn shown(block: &ExtendedBlockProto) -> String {
     format!("{}:{}_{}", block.pool_id, block.block(), block.generation_stamp)
 }
+
+/// What most tokens of writers allow.
+const WRITE: &[Mode] = &[Mode::Write];
 
 /// Further nodes one call may ask for; clients ask for one.
 const ADDITIONAL_COUNT_MAX: u32 = 16;
@@ -108,13 +113,17 @@ pub(super) async fn append(
     core.nodes_arrived(status.replication).await;
     let host = session.host();
     let locator = Locator::new(core, &host);
-    let block = last.map(|view| {
-        core.with_cluster(|cluster, random| match view.complete {
-            // The client wanted a new block: this one only gives the position.
-            true => locator.with_nodes(cluster, &view, &[]),
-            false => locator.for_append(cluster, random, &view),
-        })
-    });
+    let block = match last {
+        None => None,
+        Some(view) => {
+            let token = block_tokens::to_write(core, session, &view, WRITE).await?;
+            Some(core.with_cluster(|cluster, random| match view.complete {
+                // The client wanted a new block: this one only gives the position.
+                true => locator.with_nodes(cluster, &view, token, &[]),
+                false => locator.for_append(cluster, random, &view, token),
+            }))
+        }
+    };
     Ok(AppendResponseProto { block, stat: Some(to_hdfs::status(&status, None)) })
 }
 
@@ -210,8 +219,9 @@ pub(super) async fn add_block(
     let plan = plan_block(core, session, &path, file, &client, previous).await?;
     let host = session.host();
     if let Some(view) = plan.existing {
+        let token = block_tokens::to_write(core, session, &view, WRITE).await?;
         let locator = Locator::new(core, &host);
-        let block = core.with_cluster(|cluster, random| locator.for_append(cluster, random, &view));
+        let block = core.with_cluster(|cluster, random| locator.for_append(cluster, random, &view, token));
         return Ok(AddBlockResponseProto { block });
     }
     let anywhere = request.flags.iter().any(|flag| {
@@ -228,13 +238,14 @@ pub(super) async fn add_block(
     let allocated = Allocated { block: allocation.block, home: allocation.home };
     let reply = core.change(session, AddBlock { path, client, file, previous, allocated }).await?;
     let Reply::Block(view) = reply else { return Err(surprise(&reply)) };
+    let token = block_tokens::to_write(core, session, &view, WRITE).await?;
     let locator = Locator::new(core, &host);
     let block = core.with_cluster(|cluster, random| {
         // Another request for the same block may have been faster; then its block is the answer.
         if view.block == allocation.block {
-            locator.with_nodes(cluster, &view, &allocation.nodes)
+            locator.with_nodes(cluster, &view, token, &allocation.nodes)
         } else {
-            locator.for_append(cluster, random, &view)
+            locator.for_append(cluster, random, &view, token)
         }
     });
     Ok(AddBlockResponseProto { block })
@@ -268,6 +279,8 @@ pub(super) async fn get_additional_datanode(
     let last = last.ok_or_else(|| Exception::io(format!("{} is not the last block of {path}", asked.block)))?;
     let now = core.monotonic();
     let host = session.host();
+    // A node of the chain sends its replica to the new one, and both are asked with this.
+    let token = block_tokens::to_write(core, session, &last, &[Mode::Write, Mode::Copy]).await?;
     let locator = Locator::new(core, &host);
     let block = core.with_cluster(|cluster, random| {
         let ids = |nodes: &[DatanodeInfoProto]| to_hdfs::named(cluster, nodes.iter().map(|node| &node.id));
@@ -281,7 +294,7 @@ pub(super) async fn get_additional_datanode(
         let count = request.num_additional_nodes.min(ADDITIONAL_COUNT_MAX) as usize;
         let more = cluster.additional(&existing, count, &ask, now, random);
         let nodes: Vec<NodeId> = existing.into_iter().chain(more).collect();
-        locator.with_nodes(cluster, &last, &nodes)
+        locator.with_nodes(cluster, &last, token, &nodes)
     });
     Ok(GetAdditionalDatanodeResponseProto { block: LocatedBlockProto { b: request.blk, ..block } })
 }
@@ -301,7 +314,7 @@ pub(super) async fn update_block_for_pipeline(
             offset: MINUS_ONE,
             locs: Vec::new(),
             corrupt: false,
-            block_token: to_hdfs::token(view.file, view.home),
+            block_token: block_tokens::to_write(core, session, &view, WRITE).await?,
             is_cached: Vec::new(),
             storage_types: Vec::new(),
             storage_i_ds: Vec::new(),

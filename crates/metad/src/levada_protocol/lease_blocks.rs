@@ -1,14 +1,16 @@
 //! `leaseBlocks`: ids ahead of time, for blocks of one container and for the files that may own them.
 
+use crate::block_tokens;
 use crate::caller::Session;
 use crate::core::Core;
 use crate::{refusal, to_hdfs};
+use bytes::Bytes;
 use hdfs::Exception;
 use lead::{Ask, Batch, Grant, HELD_COUNT_MAX, LeaseRefused, LeasedHome};
 use namespace::{HOLDER_LEN_MAX, Reply, Reserve};
+use security::block_token::Mode;
 use types::limits::REPLICATION_MAX;
 use types::{BlockId, FsPath, InodeId, NodeId};
-use wire::BlockScope;
 use wire::client::{BlockNode, LEASE_COUNT_MAX, LeaseBlocksRequest, LeaseBlocksResponse, LeasedBlock};
 
 /// Ids of files reserved at a time. What is left is lost with this process.
@@ -78,18 +80,27 @@ pub(crate) async fn lease_blocks(
         });
         named.collect()
     });
-    let leased = |Grant { block, file }| LeasedBlock {
+    let named = grants.iter().map(|Grant { block, file }| (*block, *file));
+    let tokens = block_tokens::to_write_each(core, session, named, home, &[Mode::Write]).await?;
+    let leased = |(Grant { block, file }, (token, password)): (Grant, (Bytes, Bytes))| LeasedBlock {
         block: block.0,
         file: file.0,
-        token: BlockScope { file, home }.encode().into(),
+        token,
+        password,
     };
     Ok(LeaseBlocksResponse {
         pool: core.pool.clone(),
         generation: generation.0,
-        blocks: grants.into_iter().map(leased).collect(),
+        blocks: grants.into_iter().zip(tokens).map(leased).collect(),
         nodes,
-        limit_ms: core.config.lease_soft_ms,
+        limit_ms: lease_ms(core),
     })
+}
+
+/// So long a block is sure to be the holder's: its token counts for as long.
+fn lease_ms(core: &Core) -> u64 {
+    let token_ms = core.config.block_token_lifetimes().map(|times| times.token_lifetime().as_millis() as u64);
+    core.config.lease_soft_ms.min(token_ms.unwrap_or(u64::MAX))
 }
 
 fn refused(holder: &str, why: &LeaseRefused) -> Exception {

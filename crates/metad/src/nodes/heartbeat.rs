@@ -2,6 +2,7 @@
 
 use super::messages::{copy, deletion, node_id, reported, reported_replica, short};
 use super::replicas::{VIEW_COUNT, check_replicas, look_up, owners, reconcile};
+use crate::block_tokens;
 use crate::core::Core;
 use crate::refusal;
 use crate::repair;
@@ -54,13 +55,15 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
     }
     let disks = request.disks.iter().map(to_hdfs::kept_disk).collect();
     let mut leader = core.leader();
-    orders.copy = leader.copy_orders(node, now).into_iter().map(copy).collect();
+    let copies = leader.copy_orders(node, now);
     orders.tell_all = leader.surplus.take_ask(node);
     orders.scrub = repair::node_jobs::scrub(&mut leader, node, request.scrub.as_ref());
     orders.disk_balance = repair::node_jobs::disk_balance(&mut leader, node, request.disk_balance.as_ref());
     let failed = leader.on_disks(node, disks, now);
     // Whoever reads the log may be slow, and everybody waits for the leader.
     drop(leader);
+    orders.copy = copies.into_iter().map(|order| copy(core, order)).collect();
+    orders.tokens = Some(block_tokens::rules(core, request.token_revision));
     for disk in failed.shown {
         let more = failed.more_count;
         tracing::warn!(%node, dir = disk.dir, why = disk.failure, more, "a disk of a datanode has failed");

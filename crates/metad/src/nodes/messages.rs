@@ -1,10 +1,13 @@
 //! Conversion of datanodes' messages, and of orders to them. Decides nothing.
 
+use crate::block_tokens;
+use crate::core::Core;
 use crate::refusal;
 use crate::topology_script::DEFAULT_RACK;
 use blocks::{Incarnation, Node};
 use hdfs::Exception;
 use lead::{CopyFailure, Heartbeat, NodeUsage, ReportedReplica};
+use security::block_token::Mode;
 use std::net::{IpAddr, SocketAddr};
 use types::{BlockId, Generation, NodeId, ReplicaState};
 use wire::node::{CopyOrder, Deletion, HeartbeatRequest, RegisterRequest, Replica, Source};
@@ -106,7 +109,7 @@ fn has_no_disk(request: &HeartbeatRequest) -> bool {
         && disks.iter().all(|disk| !disk.failure.is_empty())
 }
 
-pub(super) fn copy(order: lead::CopyOrder) -> CopyOrder {
+pub(super) fn copy(core: &Core, order: lead::CopyOrder) -> CopyOrder {
     let lead::CopyOrder { copy, sources } = order;
     let source = |(id, addr): (NodeId, String)| Source { node: id.to_string(), addr };
     CopyOrder {
@@ -117,6 +120,7 @@ pub(super) fn copy(order: lead::CopyOrder) -> CopyOrder {
         home: copy.home.0,
         sources: sources.into_iter().map(source).collect(),
         replaces: copy.unfit,
+        token: block_tokens::of_order(core, copy.file, copy.home, Mode::Read, copy.block),
     }
 }
 

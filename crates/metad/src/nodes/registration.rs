@@ -4,6 +4,7 @@
 
 use super::binding::{bind, must_be_free, process_of};
 use super::messages::{described, short, usage, version};
+use crate::block_tokens;
 use crate::core::Core;
 use crate::leadership::Leadership;
 use crate::principal::RegisteredNode;
@@ -84,10 +85,14 @@ pub(super) async fn register(
     peer: SocketAddr,
     request: RegisterRequest,
 ) -> Result<RegisterResponse, Exception> {
-    let answer = RegisterResponse { block_pool: core.pool.clone(), standby: false, term: core.term, new: false };
+    let block_pool = core.pool.clone();
+    let answer = RegisterResponse { block_pool, standby: false, term: core.term, new: false, tokens: None };
     if is_foreign(leadership, &request, &core.pool) {
         return Ok(answer);
     }
+    // A node that has registered is used at once: it is to have the keys.
+    block_tokens::ready(core).await;
+    let answer = RegisterResponse { tokens: Some(block_tokens::rules(core, 0)), ..answer };
     let (usage, version) = (usage(request.usage, 0), version(&request));
     let node = described(request, peer)?;
     must_be_free(leadership, peer, node.id)?;

@@ -25,7 +25,7 @@ pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<
             bind(leadership, visit.call.peer, process);
         }
     }
-    Ok(RegisterResponse { block_pool, standby: true, term: 0, new: false })
+    Ok(RegisterResponse { block_pool, standby: true, term: 0, new: false, tokens: None })
 }
 
 pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Result<Orders, Exception> {

@@ -1,6 +1,8 @@
 //! A metadata server as its clients, its datanodes and its administrator meet it.
 
+mod block_tokens;
 mod cold;
+mod delegation_tokens;
 mod files;
 mod killed;
 mod members;
@@ -13,5 +15,4 @@ mod room;
 mod safe_mode;
 mod small;
 mod support;
-mod tokens;
 mod writers;

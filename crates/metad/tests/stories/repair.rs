@@ -146,7 +146,7 @@ async fn a_small_file_that_one_node_lacks_is_filled_up() {
     let world = World::new(3).await;
     let root = world.root();
     let leased = lease(&root).await;
-    let LeasedBlock { block, file, ref token } = leased.blocks[0];
+    let LeasedBlock { block, file, ref token, .. } = leased.blocks[0];
     let home = wire::BlockScope::decode(token).unwrap().unwrap().home.0;
     for place in [0, 1] {
         let state = ReplicaState::Finalized as i32;

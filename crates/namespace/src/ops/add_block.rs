@@ -71,8 +71,16 @@ impl AddBlock {
             Some(leased) => leased,
             None => next_generation(context.rows)?,
         };
-        let row =
-            BlockRow { block, generation, issued: generation, len: 0, home, state: BlockState::Written, replaces };
+        let row = BlockRow {
+            block,
+            generation,
+            issued: generation,
+            len: 0,
+            home,
+            state: BlockState::Written,
+            replaces,
+            written_for: None,
+        };
         hook_row(context.rows, id, offset, &row);
         if leased.is_some() {
             context.effects.doubt(block, home, DoubtCause::Leased);

@@ -27,8 +27,10 @@ use types::FsPath;
 pub struct Concat {
     pub target: FsPath,
     pub sources: Vec<FsPath>,
+    /// Each block remembers the file under which its replicas were written. `None`: not all servers know that form.
+    pub remembers: Option<bool>,
 }
-types::record!(Concat { 0: target, 1: sources });
+types::record!(Concat { 0: target, 1: sources, 2: remembers });
 
 impl Concat {
     /// Each source has a block at least.
@@ -68,7 +70,7 @@ impl Concat {
                 context.rows.put(RESIZED, &inode_key(target.inode.id), Vec::new());
                 context.effects.has_resized = true;
             }
-            move_blocks(context, &source, &mut target)?;
+            move_blocks(context, &source, &mut target, self.remembers == Some(true))?;
             remove_emptied(context, source)?;
             change_children(context, &mut parent, -1)?;
         }
@@ -122,7 +124,7 @@ fn file_of<'a>(resolved: &'a Resolved, path: &FsPath) -> Result<&'a File, NsErro
 }
 
 /// `target` is changed but not written.
-fn move_blocks(context: &mut Context<'_>, source: &Node, target: &mut Node) -> Result<(), Failure> {
+fn move_blocks(context: &mut Context<'_>, source: &Node, target: &mut Node, remembers: bool) -> Result<(), Failure> {
     let from = source.inode.id;
     let mut moved = Vec::new();
     scan_rows(context.rows, from, 0, &mut |offset, row| {
@@ -144,6 +146,9 @@ fn move_blocks(context: &mut Context<'_>, source: &Node, target: &mut Node) -> R
         crate::block::check_end(file.len, row.len)?;
         context.rows.delete(BLOCK, &block_key(from, offset));
         row.replaces = None;
+        if remembers {
+            row.written_for = row.written_for.or(Some(from));
+        }
         hook_row(context.rows, to, file.len, &row);
         file.len += row.len;
         file.block_count += 1;

@@ -52,7 +52,8 @@ impl PutFile {
         };
         if let Some(PutBlock { block, generation, len, home, .. }) = self.block {
             let state = BlockState::Complete;
-            let row = BlockRow { block, generation, issued: generation, len, home, state, replaces: None };
+            let row =
+                BlockRow { block, generation, issued: generation, len, home, state, replaces: None, written_for: None };
             hook_row(context.rows, node.inode.id, 0, &row);
             context.effects.wrote(block, home, 0, len);
             context.effects.doubt(block, home, DoubtCause::Leased);

@@ -151,7 +151,7 @@ impl World {
             }
             "concat" => {
                 let sources = args[1..].iter().map(|source| path(source)).collect();
-                Concat { target: target?, sources }.into()
+                Concat { target: target?, sources, remembers: Some(true) }.into()
             }
             // setfacl /p set=ENTRIES | modify=ENTRIES | remove=ENTRIES | nodefault | none
             "setfacl" => {

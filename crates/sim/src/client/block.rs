@@ -5,17 +5,16 @@ use super::chain::Chain;
 use super::writer::PACKET_LEN;
 use super::{Client, Error, Result};
 use crate::executor::Boxed;
-use crate::metad::{Answer, Metad};
+use crate::metad::{Answer, Located, Metad};
 use crate::platter::SPEC;
 use crate::world::{World, node_of, rack_of};
-use hdfs::proto::{DatanodeIdProto, DatanodeInfoProto, TokenProto};
+use hdfs::proto::{DatanodeIdProto, DatanodeInfoProto};
 use namespace::{BlockRef, BlockView};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use types::{FsPath, NodeId};
-use wire::BlockScope;
 use xfer::writer::{Break, Identity, Manner, Member, Packet, RECOVERIES_MAX, Step};
 
 /// Of so many changes of a chain one after which the writer says once more what is old by then.
@@ -59,15 +58,14 @@ impl Block {
     /// With its chain; `Err` has the node to blame.
     pub(super) async fn create(
         client: &Rc<Client>,
-        view: BlockView,
-        nodes: Vec<NodeId>,
+        Located { view, nodes, token }: Located,
         shape: Shape,
         before: Option<Before>,
     ) -> std::result::Result<Self, NodeId> {
         let members = nodes.into_iter().map(|node| member(&client.world, node)).collect();
         let BlockView { block, generation, len, .. } = view;
         let identity = Identity { pool: String::new(), block, generation, len };
-        let machine = xfer::writer::Block::new(manner(client, shape), identity, token(&view), members);
+        let machine = xfer::writer::Block::new(manner(client, shape), identity, token, members);
         let mut block = Self { view, machine, chain: None, holders: RefCell::default(), before, noted_count: 0 };
         match block.open(client).await {
             Ok(chain) => {
@@ -172,9 +170,9 @@ impl Block {
                 Step::AskGeneration => {
                     let (name, block) = (client.name.clone(), self.view.block);
                     let bump = client.call(move |metad, _| Box::pin(metad.bump(name.clone(), block)));
-                    let (generation, view) = bump.await?;
-                    self.view.home = view.home;
-                    self.machine.on_generation(generation, token(&self.view));
+                    let (generation, located) = bump.await?;
+                    self.view.home = located.view.home;
+                    self.machine.on_generation(generation, located.token);
                 }
                 Step::Open => match self.open(client).await {
                     Ok(chain) => {
@@ -260,11 +258,6 @@ pub(crate) fn manner(client: &Client, shape: Shape) -> Manner {
         packet_len: xfer::writer::whole_len_max(SPEC, PACKET_LEN),
         recoveries_max: if shape == Shape::FanOut { 0 } else { RECOVERIES_MAX },
     }
-}
-
-fn token(view: &BlockView) -> TokenProto {
-    let identifier = BlockScope { file: view.file, home: view.home }.encode().into();
-    TokenProto { identifier, ..TokenProto::default() }
 }
 
 /// A node as the metadata server describes it.

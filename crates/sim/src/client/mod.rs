@@ -14,7 +14,7 @@ use crate::platter::SPEC;
 use crate::reads::Ask;
 use crate::small::{RequestConnections, Stock};
 use crate::world::World;
-use namespace::{BlockRef, BlockView, RetryKey};
+use namespace::{BlockRef, RetryKey};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ const FAILOVER_MAX: Duration = Duration::from_secs(20);
 const FAILOVER_PAUSE: Duration = Duration::from_millis(300);
 const REPEATS_MAX: u32 = 2;
 const CONNECT: Duration = Duration::from_secs(10);
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 const RENEW_EACH: Duration = Duration::from_secs(30);
 const READ_ROUNDS: u32 = 3;
 /// Of so many calls one whose answer is lost.
@@ -207,7 +207,7 @@ impl Client {
                 }
             }
             for node in located.nodes.clone() {
-                if let Some(bytes) = self.read_replica(node, &located.view).await {
+                if let Some(bytes) = self.read_replica(node, &located).await {
                     return Ok(bytes);
                 }
             }
@@ -215,7 +215,7 @@ impl Client {
         Err(Error::NoReplica)
     }
 
-    async fn read_replica(&self, node: NodeId, view: &BlockView) -> Option<Vec<u8>> {
+    async fn read_replica(&self, node: NodeId, Located { view, token, .. }: &Located) -> Option<Vec<u8>> {
         let number = World::node_number(node);
         let (block, generation) = (view.block, view.generation);
         let mut len = view.len;
@@ -226,7 +226,7 @@ impl Client {
             len = asked.await.ok()?.ok()? as u64;
         }
         let ask = Ask { block, generation, from: 0, end: len, extent: Extent::Exact };
-        match self.world.read_replica(self.host, number, ask, (CONNECT, TIMEOUT)).await {
+        match self.world.read_replica(self.host, number, ask, token.clone(), (CONNECT, TIMEOUT)).await {
             Ok(bytes) => Some(bytes),
             Err(fault) => {
                 self.sim.say(|| format!("{}: {block:?} on node {number}: {fault}", self.name));

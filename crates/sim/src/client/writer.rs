@@ -2,6 +2,7 @@
 
 use super::block::{Before, Block, Shape};
 use super::{BLOCK_LEN, Client, Error, Result};
+use crate::metad::Located;
 use crate::platter::SPEC;
 use crate::small::Lease;
 use crate::world::content;
@@ -262,9 +263,11 @@ impl Writer {
                     offset: self.block_offset as u64,
                     home: lease.grant.block.born_in(),
                     complete: false,
+                    written_for: None,
                 };
                 let before = Before { path: self.path.clone(), previous: self.previous };
-                match Block::create(&self.client, view, lease.nodes.clone(), self.shape, Some(before)).await {
+                let located = Located { view, nodes: lease.nodes.clone(), token: lease.token.clone() };
+                match Block::create(&self.client, located, self.shape, Some(before)).await {
                     Ok(block) => return Ok(block),
                     Err(bad) => self.client.exclude(bad),
                 }
@@ -286,7 +289,7 @@ impl Writer {
                 .await?;
             self.confirm();
             let block = located.view.block;
-            match Block::create(&self.client, located.view, located.nodes, self.shape, None).await {
+            match Block::create(&self.client, located, self.shape, None).await {
                 Ok(block) => return Ok(block),
                 Err(bad) => self.excluded.push(bad),
             }

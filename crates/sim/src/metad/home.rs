@@ -26,6 +26,9 @@ const LEASE_HARD: Duration = Duration::from_secs(100);
 const ACCESS_TIME_MS: u64 = 5000;
 /// The members' clocks differ by so much each.
 const CLOCK_STEP_MS: u64 = 1700;
+/// Some rolls in a run, also while nobody leads. A token outlives what its holder needs it for.
+const KEY_UPDATE_MS: u64 = 9000;
+const TOKEN_LIFETIME_MS: u64 = 14_000;
 const OWNER: &str = "root";
 
 pub(crate) struct Home {
@@ -82,6 +85,11 @@ impl Home {
             config.log_kept_len = retain_len as u64;
         }
         config.container_len = plan.container_len;
+        if plan.has_tokens {
+            config.block_tokens = true;
+            config.block_key_update_ms = KEY_UPDATE_MS;
+            config.block_token_lifetime_ms = TOKEN_LIFETIME_MS;
+        }
         (config.block_len, config.block_len_min) = (BLOCK_LEN as u64, 1);
         config.lease_hard_ms = LEASE_HARD.as_millis() as u64;
         (config.access_time_ms, config.audit_log) = (if plan.has_users { ACCESS_TIME_MS } else { 0 }, false);

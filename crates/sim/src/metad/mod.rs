@@ -16,6 +16,7 @@ use calls::Answered;
 use lead::{Cluster, Shortage};
 use metad::{Inspection, RowsNow, Server};
 use namespace::BlockView;
+use security::keys::KeyId;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -93,6 +94,10 @@ impl Metad {
 
     pub(crate) fn view_of(&self, block: BlockId) -> Option<BlockView> {
         self.inspect()?.view_of(block).expect("the store can be read")
+    }
+
+    pub(crate) fn token_keys(&self) -> Option<(u64, Vec<KeyId>)> {
+        self.inspect()?.token_keys()
     }
 
     pub(crate) fn needed_len_on(&self, node: NodeId) -> u64 {

@@ -1,6 +1,7 @@
 //! Calls about names, and of readers.
 
 use super::{Answer, Metad, Refused};
+use crate::tokens;
 use crate::world::World;
 use hdfs::proto::*;
 use namespace::{BlockView, RetryKey};
@@ -13,6 +14,7 @@ use wire::BlockScope;
 pub(crate) struct Located {
     pub(crate) view: BlockView,
     pub(crate) nodes: Vec<NodeId>,
+    pub(crate) token: TokenProto,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +39,10 @@ pub(super) fn located(block: &LocatedBlockProto, complete: bool) -> Located {
         offset: block.offset,
         home: scope.home,
         complete,
+        written_for: None,
     };
-    Located { view, nodes: block.locs.iter().map(|node| World::node_of_addr(&node.id.ip_addr)).collect() }
+    let nodes = block.locs.iter().map(|node| World::node_of_addr(&node.id.ip_addr)).collect();
+    Located { view, nodes, token: block.block_token.clone() }
 }
 
 fn permission(mode: u16) -> FsPermissionProto {
@@ -92,6 +96,10 @@ impl Metad {
         let complete = locations.blocks.iter().filter(|block| Some(block.b.block()) != open);
         let mut all: Vec<Located> = complete.map(|block| located(block, true)).collect();
         all.extend(last.as_ref().map(|last| located(last, false)));
+        if self.world.plan.has_tokens {
+            let mut seen = self.world.tokens_seen.borrow_mut();
+            all.iter().filter(|located| located.view.complete).for_each(|located| tokens::note(&mut seen, located));
+        }
         Ok((file, all))
     }
 

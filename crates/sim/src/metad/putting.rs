@@ -2,6 +2,7 @@
 
 use super::{Answer, Metad};
 use crate::world::World;
+use hdfs::proto::TokenProto;
 use lead::Grant;
 use namespace::{BlockRef, RetryKey};
 use std::rc::Rc;
@@ -16,6 +17,8 @@ use wire::client::{
 #[derive(Clone, Debug)]
 pub(crate) struct LeasedBlocks {
     pub(crate) grants: Vec<Grant>,
+    /// One for each.
+    pub(crate) tokens: Vec<TokenProto>,
     pub(crate) generation: Generation,
     pub(crate) nodes: Vec<NodeId>,
     pub(crate) limit: Duration,
@@ -63,10 +66,16 @@ impl Metad {
         let LeaseBlocksResponse { generation, blocks, nodes, limit_ms, .. } = answer;
         let grant =
             |leased: wire::client::LeasedBlock| Grant { block: BlockId(leased.block), file: InodeId(leased.file) };
+        let token = |leased: &wire::client::LeasedBlock| {
+            let (identifier, password) = (leased.token.clone(), leased.password.clone());
+            TokenProto { identifier, password, ..TokenProto::none() }
+        };
+        let tokens = blocks.iter().map(token).collect();
         let grants: Vec<Grant> = blocks.into_iter().map(grant).collect();
         grants.iter().for_each(|grant| self.world.was_given(grant.block, grant.file));
         Ok(LeasedBlocks {
             grants,
+            tokens,
             generation: Generation(generation),
             nodes: nodes.iter().map(|node| World::node_of_addr(&node.addr)).collect(),
             limit: Duration::from_millis(limit_ms),

@@ -100,12 +100,12 @@ impl Metad {
     }
 
     /// The generation that comes next, and whose the block is and where it lives.
-    pub(crate) async fn bump(self: Rc<Self>, client: String, block: BlockId) -> Answer<(Generation, BlockView)> {
+    pub(crate) async fn bump(self: Rc<Self>, client: String, block: BlockId) -> Answer<(Generation, Located)> {
         let block = extended(BlockRef { block, generation: Generation(0), len: 0 });
         let request = UpdateBlockForPipelineRequestProto { block, client_name: client };
         let answer: UpdateBlockForPipelineResponseProto = self.ask("updateBlockForPipeline", None, request).await?;
-        let view = located(&answer.block, false).view;
-        Ok((view.generation, view))
+        let located = located(&answer.block, false);
+        Ok((located.view.generation, located))
     }
 
     pub(crate) async fn update_pipeline(

@@ -198,7 +198,7 @@ pub(super) async fn sent(stage: Rc<Stage>) -> Told {
     let end = from + 2 * CHUNK + stage.sim.below(len - from - 2 * CHUNK + 1);
     let ask = Ask { block, generation: GENERATION, from: from as u64, end: end as u64, extent };
     let began = stage.sim.now();
-    let read = stage.world.read_replica(host(), SCRIPTED, ask, (SOON, SILENT)).await;
+    let read = stage.world.read_replica(host(), SCRIPTED, ask, TokenProto::none(), (SOON, SILENT)).await;
     let took = stage.sim.now() - began;
     must(took <= SILENT + SOON, || format!("{way:?}: the read takes {took:?}"))?;
     if matches!(way, Sent::Well | Sent::LateEnd) {

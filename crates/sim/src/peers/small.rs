@@ -39,6 +39,7 @@ fn outgoing(stage: &Stage, targets: &[usize], synced: bool) -> (OutgoingRequest,
         chunk_len: SPEC.chunk_len,
         pool: String::new(),
         token: token(),
+        password: bytes::Bytes::new(),
         targets: targets.iter().map(|node| format!("10.0.0.{node}:9866")).collect(),
         synced,
     };
@@ -137,7 +138,7 @@ async fn target(mut line: Line, way: Target, said: Rc<Cell<bool>>) -> Told {
             }
         };
         said.set(matches!(way, Target::Puts | Target::PutsLate));
-        line.say_message(&SmallAnswer { number: header.number, refusal, have }).await;
+        line.say_message(&SmallAnswer { number: header.number, refusal, have, status: 0 }).await;
     }
 }
 
@@ -282,12 +283,13 @@ async fn first(mut line: Line, ways: [First; 2]) -> Told {
             First::Garbage => _ = line.say(&[0xff; 12]).await,
             First::AnswersUnasked => {
                 let number = number + 1000;
-                line.say_message(&SmallAnswer { number, refusal: String::new(), have: vec![0, 1] }).await;
+                line.say_message(&SmallAnswer { number, refusal: String::new(), have: vec![0, 1], status: 0 }).await;
             }
             First::Leaves => return Ok(()),
             _ => {
                 let (refusal, have) = way.answer().expect("the others are above");
-                line.say_message(&SmallAnswer { number, refusal: refusal.to_owned(), have: have.to_vec() }).await;
+                line.say_message(&SmallAnswer { number, refusal: refusal.to_owned(), have: have.to_vec(), status: 0 })
+                    .await;
             }
         }
     }

@@ -10,15 +10,17 @@ use crate::platter::{Identity, SPEC};
 use crate::socket::Socket;
 use crate::world::{World, content};
 use bytes::Bytes;
+use hdfs::proto::TokenProto;
 use lead::Grant;
 use link::Driven;
+use security::block_token::Mode;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, FileId, FsPath, Generation, NodeId};
-use wire::BlockScope;
 use wire::small::{SmallAnswer, SmallWrite};
+use xfer::answer::Refusal;
 use xfer::memory::{Held, Memory};
 use xfer::read::Limits;
 use xfer::small::stock::{Leased, Wish, sure_until};
@@ -32,7 +34,7 @@ pub(crate) use link::RequestConnections;
 /// All that the requests of a datanode may take: more than they ever do.
 const MEMORY_LEN: u64 = 16 << 20;
 
-type Outcome = std::result::Result<(), String>;
+type Outcome = std::result::Result<(), Refusal>;
 /// Those that have ended with a block, by their places, and who is told.
 type Ended = Rc<(RefCell<VecDeque<(usize, Outcome)>>, Notify)>;
 
@@ -123,9 +125,10 @@ impl Datanode {
 
     async fn write_small(self: Rc<Self>, request: &Request<Taken>) -> SmallAnswer {
         let header = &request.frame.header;
-        let Checked { scope, targets } = match request.check(None) {
+        let grant = self.admit(BlockId(header.block), (Mode::Write, true), &header.token, &header.password);
+        let Checked { scope, targets } = match grant.and_then(|grant| request.check(None, grant.scope())) {
             Ok(checked) => checked,
-            Err(why) => return Fanout::refused(header.number, why),
+            Err(refusal) => return Fanout::refused(header.number, refusal),
         };
         let (block, generation) = (BlockId(header.block), Generation(header.generation));
         let identity = Identity { block, generation, file: Some(scope.file), home: Some(scope.home) };
@@ -145,7 +148,7 @@ impl Datanode {
             let (node, ended) = (Rc::clone(&self), Rc::clone(&ended));
             self.sim.spawn(host, async move {
                 let answer = node.small.connections.call(&node.world, (host, number), outgoing).await;
-                let outcome = answer.map_err(|loss| loss.to_string()).and_then(|answer| Fanout::outcome(&answer));
+                let outcome = answer.map_err(Refusal::from).and_then(|answer| Fanout::outcome(&answer));
                 end(place, &ended, outcome);
             });
         }
@@ -176,7 +179,7 @@ impl Datanode {
             let node = Rc::clone(self);
             self.sim.spawn(World::node_host(self.number), async move { node.commit_small().await });
         }
-        if receiver.await == Some(true) { Ok(()) } else { Err("the disk does not take it".to_owned()) }
+        if receiver.await == Some(true) { Ok(()) } else { Err(Refusal::error("the disk does not take it")) }
     }
 
     async fn commit_small(self: Rc<Self>) {
@@ -207,6 +210,7 @@ pub(crate) type Stock = RefCell<xfer::small::Stock<Lease>>;
 #[derive(Clone, Debug)]
 pub(crate) struct Lease {
     pub(crate) grant: Grant,
+    pub(crate) token: TokenProto,
     pub(crate) generation: Generation,
     pub(crate) nodes: Vec<NodeId>,
     /// It is sure until then.
@@ -279,9 +283,10 @@ impl Client {
         let returned = returned.into_iter().map(BlockId).collect();
         let asked = LeaseAsk { holder: self.name.clone(), replication, count, excluded, returned, open };
         let answer = self.call(move |metad, _| Box::pin(metad.lease_blocks(asked.clone()))).await?;
-        let LeasedBlocks { grants, generation, nodes, limit } = answer;
+        let LeasedBlocks { grants, tokens, generation, nodes, limit } = answer;
         let until = sure_until(now, limit);
-        Ok(grants.into_iter().map(|grant| Lease { grant, generation, nodes: nodes.clone(), until }).collect())
+        let lease = |(grant, token)| Lease { grant, token, generation, nodes: nodes.clone(), until };
+        Ok(grants.into_iter().zip(tokens).map(lease).collect())
     }
 
     /// Puts a whole small file. Its id.
@@ -341,7 +346,6 @@ impl Client {
         packer.space()[..len].iter_mut().zip(0..).for_each(|(byte, at)| *byte = content(tag, at));
         packer.filled(len);
         let whole = packer.take_whole();
-        let home = lease.grant.block.born_in();
         let header = SmallWrite {
             number: 0,
             block: lease.grant.block.0,
@@ -350,7 +354,8 @@ impl Client {
             checksum_kind: SPEC.kind as u32,
             chunk_len: SPEC.chunk_len,
             pool: String::new(),
-            token: BlockScope { file: lease.grant.file, home }.encode().into(),
+            token: lease.token.identifier.clone(),
+            password: lease.token.password.clone(),
             targets: others.iter().map(|node| format!("10.0.0.{}:9866", World::node_number(*node))).collect(),
             synced,
         };
@@ -358,6 +363,9 @@ impl Client {
         let to = (self.host, World::node_number(*first));
         let answer = self.connections.call(&self.world, to, outgoing).await;
         let verdict = Verdict::new(answer.as_ref().ok(), lease.nodes.len());
+        if verdict.needs_token {
+            self.stock.borrow_mut().forget_all();
+        }
         for place in verdict.blamed {
             self.exclude(lease.nodes[place]);
         }

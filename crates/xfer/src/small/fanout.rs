@@ -1,7 +1,9 @@
 //! One request at the node that was asked: to whom it goes on, and when it is answered with what.
 
+use crate::answer::Refusal;
 use std::time::Duration;
 use types::mutation::{Mutation, is};
+use wire::Status;
 use wire::small::{SmallAnswer, SmallWrite, majority};
 
 /// Once a majority has put a block, the others are waited for so long: as long as a disk under load may take for a
@@ -16,6 +18,8 @@ pub struct Fanout {
     puts: Vec<Put>,
     /// Why nodes have not put it.
     faults: Vec<String>,
+    /// Some did not take its token: with another one they may put it.
+    is_token_refused: bool,
     /// Since when a majority has it.
     most: Option<Duration>,
     late: bool,
@@ -31,7 +35,15 @@ enum Put {
 impl Fanout {
     pub fn new(header: &SmallWrite, late_max: Duration) -> Self {
         let puts = vec![Put::Awaited; 1 + header.targets.len()];
-        Self { number: header.number, late_max, puts, faults: Vec::new(), most: None, late: false }
+        Self {
+            number: header.number,
+            late_max,
+            puts,
+            faults: Vec::new(),
+            is_token_refused: false,
+            most: None,
+            late: false,
+        }
     }
 
     /// What goes on to each of the targets: they send it on to nobody.
@@ -40,25 +52,34 @@ impl Fanout {
     }
 
     /// A request that is refused before anybody puts it.
-    pub fn refused(number: u64, refusal: String) -> SmallAnswer {
-        SmallAnswer { number, refusal, have: Vec::new() }
+    pub fn refused(number: u64, Refusal { status, message, .. }: Refusal) -> SmallAnswer {
+        SmallAnswer { number, refusal: message, have: Vec::new(), status: status.0.into() }
     }
 
     /// What a target says, which was asked for its own replica alone. `Err`: it has not put it.
-    pub fn outcome(answer: &SmallAnswer) -> Result<(), String> {
+    pub fn outcome(answer: &SmallAnswer) -> Result<(), Refusal> {
         match answer.refusal.is_empty() && answer.have == [0] {
             true => Ok(()),
             false if is(Mutation::CountRefused) => Ok(()),
-            false if answer.refusal.is_empty() => Err(format!("an answer that names {:?}", answer.have)),
-            false => Err(answer.refusal.clone()),
+            false if answer.refusal.is_empty() => {
+                Err(Refusal::error(format!("an answer that names {:?}", answer.have)))
+            }
+            false => {
+                let status =
+                    u8::try_from(answer.status).ok().filter(|status| *status != 0).map_or(Status::ERROR, Status);
+                Err(Refusal { status, ..Refusal::error(answer.refusal.clone()) })
+            }
         }
     }
 
     /// One of them has ended with it.
-    pub fn on_put(&mut self, now: Duration, place: usize, outcome: Result<(), String>) {
+    pub fn on_put(&mut self, now: Duration, place: usize, outcome: Result<(), Refusal>) {
         assert!(self.puts[place] == Put::Awaited, "a node that ends twice with one block");
         self.puts[place] = if outcome.is_ok() { Put::Has } else { Put::Failed };
-        self.faults.extend(outcome.err());
+        if let Err(Refusal { status, message, .. }) = outcome {
+            self.is_token_refused |= status == Status::ERROR_ACCESS_TOKEN;
+            self.faults.push(message);
+        }
         if self.has_majority() && self.most.is_none() {
             self.most = Some(now);
         }
@@ -91,8 +112,12 @@ impl Fanout {
         }
         let named = |put: Put| put == Put::Has || is(Mutation::NameLate) && put == Put::Awaited;
         let have = (0u32..).zip(&self.puts).filter(|(_, put)| named(**put)).map(|(place, _)| place).collect();
-        let refusal = if self.has_majority() { String::new() } else { self.refusal() };
-        Some(SmallAnswer { number: self.number, refusal, have })
+        let (refusal, status) = match self.has_majority() {
+            true => (String::new(), 0),
+            false if self.is_token_refused => (self.refusal(), Status::ERROR_ACCESS_TOKEN.0),
+            false => (self.refusal(), Status::ERROR.0),
+        };
+        Some(SmallAnswer { number: self.number, refusal, have, status: status.into() })
     }
 
     fn refusal(&self) -> String {

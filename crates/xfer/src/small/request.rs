@@ -1,5 +1,6 @@
 //! A request that came whole, and what must be right with it before a byte of it is put.
 
+use crate::answer::Refusal;
 use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
 use types::excerpt;
@@ -30,23 +31,23 @@ impl<H> Request<H> {
         self.frame.header.number
     }
 
-    /// `Err`: it cannot be put here, for this reason.
-    pub fn check(&self, pool: Option<&str>) -> Result<Checked, String> {
+    /// `scope`: what its token tells, which was admitted. `Err`: it cannot be put here.
+    pub fn check(&self, pool: Option<&str>, scope: Option<BlockScope>) -> Result<Checked, Refusal> {
         let header = &self.frame.header;
         if header.block >> 63 != 0 {
-            return Err("erasure-coded blocks are not served".to_owned());
+            return Err(Refusal::error("erasure-coded blocks are not served"));
         }
         if pool.is_some_and(|pool| pool != header.pool) {
-            return Err(format!("block pool {} is not here", excerpt(&header.pool)));
+            return Err(Refusal::error(format!("block pool {} is not here", excerpt(&header.pool))));
         }
-        let scope = BlockScope::decode(&header.token).map_err(|error| error.to_string())?;
-        let scope = scope.ok_or("the token does not tell whose the block is")?;
-        let addr =
-            |text: &String| target_addr(text).ok_or_else(|| format!("{} is no address of a node", excerpt(text)));
+        let scope = scope.ok_or_else(|| Refusal::error("the token does not tell whose the block is"))?;
+        let addr = |text: &String| {
+            target_addr(text).ok_or_else(|| Refusal::error(format!("{} is no address of a node", excerpt(text))))
+        };
         let targets = header.targets.iter().map(addr).collect::<Result<_, _>>()?;
         let (data, sums) = (&self.bytes[self.frame.data.clone()], &self.bytes[self.frame.sums.clone()]);
         if self.frame.spec.verify(data, sums).is_err() && !is(Mutation::PutUnverified) {
-            return Err("the bytes do not match their checksums".to_owned());
+            return Err(Refusal::error("the bytes do not match their checksums"));
         }
         Ok(Checked { scope, targets })
     }

@@ -1,7 +1,9 @@
 //! The side of a connection that is asked: bytes in, requests to be served beside each other, answers out as they are
 //! done.
 
+use super::fanout::Fanout;
 use super::request::Request;
+use crate::answer::Refusal;
 use crate::memory::{Held, Memory};
 use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
@@ -199,8 +201,8 @@ impl<M: Memory> Server<M> {
     fn refuse(&mut self, number: u64) {
         self.state = State::Closing;
         self.buffer = BytesMut::new();
-        let refusal = "this node has no room for another write now; try another one".to_owned();
-        self.put_answer(&SmallAnswer { number, refusal, have: Vec::new() });
+        let refusal = Refusal::error("this node has no room for another write now; try another one");
+        self.put_answer(&Fanout::refused(number, refusal));
     }
 
     /// Room for what comes next, counted; false if there is no memory for it.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 use types::mutation::{Mutation, is};
+use wire::Status;
 use wire::small::{SmallAnswer, majority};
 
 /// A node that failed is not asked for again for so long; the server finds out in the meantime.
@@ -15,13 +16,18 @@ pub struct Verdict {
     pub blamed: Vec<usize>,
     /// The block may be given to a file.
     pub enough: bool,
+    /// Its token is not valid any more: nobody is to blame, and another lease has another token.
+    pub needs_token: bool,
 }
 
 impl Verdict {
     /// Of a block that was to be put on so many nodes; without an answer, of the silence of the first.
     pub fn new(answer: Option<&SmallAnswer>, node_count: usize) -> Self {
-        let nothing = Self { have: Vec::new(), blamed: vec![0], enough: false };
+        let nothing = Self { have: Vec::new(), blamed: vec![0], enough: false, needs_token: false };
         let Some(answer) = answer else { return nothing };
+        if !answer.refusal.is_empty() && answer.status == u32::from(Status::ERROR_ACCESS_TOKEN.0) {
+            return Self { blamed: Vec::new(), needs_token: true, ..nothing };
+        }
         let mut have: Vec<usize> = answer.have.iter().map(|place| *place as usize).collect();
         have.sort_unstable();
         let named_twice = have.windows(2).any(|pair| pair[0] == pair[1]);
@@ -32,6 +38,12 @@ impl Verdict {
         let reached = if have.is_empty() { 1 } else { node_count };
         let blamed = (0..reached).filter(|place| !have.contains(place)).collect();
         let refused = !answer.refusal.is_empty() && !is(Mutation::BelieveRefused);
-        Self { enough: !refused && (have.len() >= majority(node_count) || is(Mutation::BelieveRefused)), have, blamed }
+        let needs_token = false;
+        Self {
+            needs_token,
+            enough: !refused && (have.len() >= majority(node_count) || is(Mutation::BelieveRefused)),
+            have,
+            blamed,
+        }
     }
 }

@@ -33,6 +33,9 @@ use types::mutation::{self, Mutation};
 /// Times one packet may fail before its writer gives up: `dfs.client.pipeline.recovery.max-retries`.
 pub const RECOVERIES_MAX: u32 = 5;
 
+/// Set-ups that may fail by the token alone before its nodes are to blame: where keys have just rolled, one does.
+const TOKENS_REFUSED_MAX: u32 = 3;
+
 /// What a driver is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -99,6 +102,8 @@ pub struct Block {
     sent_len: u64,
     /// How often the packet `stuck.0` was the first that did not get through.
     stuck: (i64, u32),
+    /// Set-ups of recoveries that failed by the token alone.
+    tokens_refused: u32,
 }
 
 impl Block {
@@ -106,7 +111,7 @@ impl Block {
     pub fn new(manner: Manner, identity: Identity, token: proto::TokenProto, members: Vec<Member>) -> Self {
         let state = if members.is_empty() { State::Failed } else { State::New };
         let nodes = Nodes::new(members);
-        Self { manner, identity, token, nodes, state, next_seqno: 0, sent_len: 0, stuck: (-1, 0) }
+        Self { manner, identity, token, nodes, state, next_seqno: 0, sent_len: 0, stuck: (-1, 0), tokens_refused: 0 }
     }
 
     pub fn identity(&self) -> &Identity {
@@ -220,7 +225,13 @@ impl Block {
     /// It does not come about.
     pub fn on_open_failed(&mut self, broken: Break) {
         assert!(!broken.nodes.is_empty(), "a set-up fails by a node");
-        self.nodes.blame(broken);
+        let lacks_token = broken.nodes.iter().all(|(_, fault)| fault.is_token_refusal());
+        if lacks_token && self.tokens_refused < TOKENS_REFUSED_MAX && matches!(self.state, State::Broken { .. }) {
+            // The next generation brings another token, which the same nodes may take.
+            self.tokens_refused += 1;
+        } else {
+            self.nodes.blame(broken);
+        }
         match &mut self.state {
             // The server gives other nodes, and another block.
             State::New => self.state = State::Failed,

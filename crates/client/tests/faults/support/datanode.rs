@@ -274,7 +274,8 @@ impl Node {
         self.book.state().blocks.insert(request.block, (data.to_vec(), request.generation));
         let have = (0..=request.targets.len() as u32).collect();
         let mut out = Vec::new();
-        delimited::put(&SmallAnswer { number: request.number, refusal: String::new(), have }, &mut out);
+        let answer = SmallAnswer { number: request.number, refusal: String::new(), have, status: 0 };
+        delimited::put(&answer, &mut out);
         wire.send(&out).await
     }
 

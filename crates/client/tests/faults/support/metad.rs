@@ -170,7 +170,12 @@ impl State {
     fn lease(&mut self, count: u32) -> LeaseBlocksResponse {
         let leased = (0..count).map(|_| {
             self.next_block += 1;
-            LeasedBlock { block: self.next_block, file: FILE_ID_BASE + self.next_block, token: Bytes::new() }
+            LeasedBlock {
+                block: self.next_block,
+                file: FILE_ID_BASE + self.next_block,
+                token: Bytes::new(),
+                password: Bytes::new(),
+            }
         });
         let blocks = leased.collect();
         let node = |node: &DatanodeInfoProto| BlockNode {

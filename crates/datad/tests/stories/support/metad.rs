@@ -55,7 +55,8 @@ impl rpc::Service for Service {
         Ok(match call.method.as_str() {
             REGISTER => {
                 notes.registered += 1;
-                RegisterResponse { block_pool: POOL.into(), standby: false, term: 0, new: false }.encode_to_vec()
+                let block_pool = POOL.into();
+                RegisterResponse { block_pool, standby: false, term: 0, new: false, tokens: None }.encode_to_vec()
             }
             HEARTBEAT => notes.beat(call.request()?).encode_to_vec(),
             _ => known().encode_to_vec(),

@@ -48,6 +48,22 @@ impl Cluster {
 
     /// Nodes without a metadata server, unless `change` names one.
     pub(crate) fn with(count: usize, change: impl Fn(&mut Config)) -> Self {
+        let cluster = Self::made(count, change);
+        (0..count).for_each(|number| cluster.open(number));
+        cluster
+    }
+
+    /// Nodes that do not know whether tokens are needed.
+    pub(crate) fn untold(count: usize) -> Self {
+        Self::made(count, |_| {})
+    }
+
+    /// Nobody is asked for tokens there, as where a metadata server says so.
+    fn open(&self, number: usize) {
+        self.node(number).hear_token_rules(&wire::node::TokenRules::default());
+    }
+
+    fn made(count: usize, change: impl Fn(&mut Config)) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -75,6 +91,7 @@ impl Cluster {
     pub(crate) fn start(&mut self, number: usize) {
         let started = self.runtime.block_on(datad::start(self.configs[number].clone()));
         self.nodes[number] = Some(started.unwrap());
+        self.open(number);
     }
 
     /// As `start`, with what has changed in its configuration.
@@ -85,6 +102,7 @@ impl Cluster {
     ) -> Result<(), datad::StartError> {
         change(&mut self.configs[number]);
         self.nodes[number] = Some(self.runtime.block_on(datad::start(self.configs[number].clone()))?);
+        self.open(number);
         Ok(())
     }
 
@@ -171,6 +189,7 @@ pub(crate) struct Ask {
     pub(crate) max: u64,
     pub(crate) spec: ChecksumSpec,
     pub(crate) token: Vec<u8>,
+    pub(crate) password: Vec<u8>,
     /// As clients of ours say it.
     pub(crate) stream: Option<proto::StreamProto>,
 }
@@ -190,6 +209,7 @@ impl Ask {
             max: 0,
             spec: SPEC,
             token,
+            password: Vec::new(),
             stream: None,
         }
     }
@@ -209,7 +229,8 @@ impl Ask {
         let mut header = header(block_proto(self.block, self.generation, 128 << 20));
         if !self.token.is_empty() {
             let identifier = self.token.clone().into();
-            header.base_header.token = Some(proto::TokenProto { identifier, ..Default::default() });
+            let password = self.password.clone().into();
+            header.base_header.token = Some(proto::TokenProto { identifier, password, ..Default::default() });
         }
         proto::OpWriteBlockProto {
             header,

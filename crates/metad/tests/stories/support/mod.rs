@@ -88,6 +88,12 @@ impl World {
         }
     }
 
+    /// All at once: who sleeps wakes much later.
+    pub(crate) async fn clock_on(&self, time: Duration) {
+        self.clock.advance(time);
+        self.beat().await;
+    }
+
     pub(crate) async fn beat(&self) {
         for node in self.nodes.iter().filter(|node| node.is_up) {
             node.beat(self.addr()).await;
@@ -291,7 +297,13 @@ impl Datanode {
     }
 
     pub(crate) async fn beat(&self, metad: SocketAddr) -> Orders {
+        self.beat_with(metad, 0).await
+    }
+
+    /// It has the keys of this revision.
+    pub(crate) async fn beat_with(&self, metad: SocketAddr, token_revision: u64) -> Orders {
         let request = node::HeartbeatRequest {
+            token_revision,
             node: self.id.to_string(),
             usage: Some(Self::usage()),
             transfer_count: 0,

@@ -1,0 +1,190 @@
+//! Block tokens: what the leader signs, as a datanode with its keys sees it.
+
+use crate::support::{Datanode, MB, World, written};
+use hdfs::proto::*;
+use security::block_token::{Admission, Identifier, Mode, Refusal};
+use security::keys::{Key, KeyId, KeySet};
+use security::secret::Secret;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+use types::{BlockId, FileId, InodeId};
+use wire::client::{CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksRequest, LeaseBlocksResponse};
+use wire::node::TokenRules;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn world() -> World {
+    let mut world = World::with(tempfile::tempdir().unwrap(), |config| {
+        config.block_tokens = true;
+        config.replication = 3;
+    })
+    .await;
+    for number in 1..=3 {
+        let node = Datanode::new(number).await;
+        node.register(world.addr()).await;
+        world.nodes.push(node);
+    }
+    world
+}
+
+/// What a datanode hears of tokens, if it has the keys of this revision.
+async fn rules(world: &World, revision: u64) -> TokenRules {
+    world.nodes[0].beat_with(world.addr(), revision).await.tokens.expect("the leader says it each time")
+}
+
+async fn keys(world: &World) -> KeySet {
+    let TokenRules { required, revision, keys } = rules(world, 0).await;
+    assert!(required);
+    let key = |key: wire::node::TokenKey| Key {
+        id: KeyId(key.id),
+        expires: types::Millis(key.expires_ms),
+        secret: Secret::new(key.secret[..].try_into().unwrap()),
+    };
+    KeySet::new(revision, keys.into_iter().map(key).collect()).unwrap()
+}
+
+/// Whether a datanode lets this be done with a block of the file.
+fn admits(
+    world: &World,
+    keys: &KeySet,
+    token: &TokenProto,
+    (file, block): (FileId, u64),
+    (mode, makes): (Mode, bool),
+) -> Result<(), Refusal> {
+    let admission = Admission { now: world.now(), user: Some("alice"), file, block: BlockId(block), makes, mode };
+    admission.check(keys, &token.identifier, &token.password).map(drop)
+}
+
+fn file_of(token: &TokenProto) -> FileId {
+    Identifier::parse(&token.identifier).unwrap().0.file
+}
+
+const READ: (Mode, bool) = (Mode::Read, false);
+const MAKE: (Mode, bool) = (Mode::Write, true);
+
+#[tokio::test]
+async fn a_writer_may_write_its_blocks_and_a_reader_read_those_of_the_file() {
+    let world = world().await;
+    world.root().mkdirs("/d", 0o777).await.unwrap();
+    let (alice, keys) = (world.user("alice"), keys(&world).await);
+    let blocks = alice.write(&world, "/d/f", &[MB, MB, 5]).await;
+    let file = InodeId(alice.status("/d/f").await.unwrap().file_id.unwrap());
+    for block in &blocks {
+        let of = (file, block.b.block_id);
+        assert_eq!(admits(&world, &keys, &block.block_token, of, MAKE), Ok(()));
+        assert!(admits(&world, &keys, &block.block_token, of, READ).is_err(), "to write alone");
+        let other = (file, block.b.block_id + 1);
+        assert!(matches!(admits(&world, &keys, &block.block_token, other, MAKE), Err(Refusal::Block { .. })));
+    }
+    let located = alice.locations("/d/f", 0, 3 * MB).await.unwrap();
+    let token = &located.blocks[0].block_token;
+    for block in located.blocks.iter().chain(&located.last_block) {
+        assert_eq!(admits(&world, &keys, &block.block_token, (file, block.b.block_id), READ), Ok(()));
+        assert_eq!(block.block_token.password, token.password, "one signature for all");
+        assert!(admits(&world, &keys, &block.block_token, (file, block.b.block_id), MAKE).is_err());
+    }
+    // A node that takes the place of another is asked with the token with which that one sends.
+    alice.append("/d/f", "again").await.unwrap();
+    let last = blocks.last().unwrap();
+    let more = GetAdditionalDatanodeRequestProto {
+        src: "/d/f".into(),
+        client_name: "again".into(),
+        blk: last.b.clone(),
+        num_additional_nodes: 1,
+        ..Default::default()
+    };
+    let more: GetAdditionalDatanodeResponseProto = alice.ask("getAdditionalDatanode", &more).await.unwrap();
+    for how in [(Mode::Copy, false), MAKE] {
+        assert_eq!(admits(&world, &keys, &more.block.block_token, (file, last.b.block_id), how), Ok(()));
+    }
+    // Who lists a directory may perhaps not read what is in it.
+    let listed = alice.listing("/d", "", true).await.unwrap().unwrap();
+    let listed = listed.partial_listing[0].locations.as_ref().unwrap();
+    assert!(listed.blocks.iter().all(|block| block.block_token.password.is_empty()));
+}
+
+/// Its files have the keys.
+#[tokio::test]
+async fn nobody_else_enters_the_directory_of_a_server_with_keys() {
+    let world = world().await;
+    let mode = std::fs::metadata(world.dir.path().join("meta")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[tokio::test]
+async fn a_block_on_lease_has_a_token_of_its_own() {
+    let world = world().await;
+    let (alice, keys) = (world.user("alice"), keys(&world).await);
+    let request = LeaseBlocksRequest {
+        holder: "a".into(),
+        count: 3,
+        replication: 3,
+        block_len: MB,
+        ..LeaseBlocksRequest::default()
+    };
+    let leased: LeaseBlocksResponse = alice.rpc.call_in(CLIENT_PROTOCOL, LEASE_BLOCKS, &request).await.unwrap();
+    for block in &leased.blocks {
+        let (identifier, password) = (block.token.clone(), block.password.clone());
+        let token = TokenProto { identifier, password, ..TokenProto::none() };
+        assert_eq!(admits(&world, &keys, &token, (InodeId(block.file), block.block), MAKE), Ok(()));
+    }
+}
+
+/// Replicas go on naming the file under which they were written.
+#[tokio::test]
+async fn blocks_that_were_joined_keep_the_file_of_their_tokens() {
+    let world = world().await;
+    world.root().mkdirs("/d", 0o777).await.unwrap();
+    let (alice, keys) = (world.user("alice"), keys(&world).await);
+    let mut files = Vec::new();
+    for path in ["/d/one", "/d/two", "/d/three"] {
+        alice.write(&world, path, &[5]).await;
+        files.push(InodeId(alice.status(path).await.unwrap().file_id.unwrap()));
+    }
+    let concat = |trg: &str, srcs: &str| ConcatRequestProto { trg: trg.into(), srcs: vec![srcs.into()] };
+    let _: ConcatResponseProto = alice.ask("concat", &concat("/d/two", "/d/three")).await.unwrap();
+    let _: ConcatResponseProto = alice.ask("concat", &concat("/d/one", "/d/two")).await.unwrap();
+    let located = alice.locations("/d/one", 0, MB).await.unwrap();
+    let named: Vec<FileId> = located.blocks.iter().map(|block| file_of(&block.block_token)).collect();
+    assert_eq!(named, files);
+    for (block, file) in located.blocks.iter().zip(files) {
+        assert_eq!(admits(&world, &keys, &block.block_token, (file, block.b.block_id), READ), Ok(()));
+    }
+    // Also to go on with the last one.
+    let last = alice.append("/d/one", "again").await.unwrap().block.unwrap();
+    assert_eq!(admits(&world, &keys, &last.block_token, (named[2], last.b.block_id), MAKE), Ok(()));
+    assert!(alice.complete("/d/one", "again", Some(written(&last, 5))).await.unwrap());
+}
+
+/// Datanodes hear of a roll with the next heartbeat, and of nothing that they know.
+#[tokio::test]
+async fn keys_roll_and_reach_datanodes_before_they_sign() {
+    let world = world().await;
+    let alice = world.user("alice");
+    world.root().mkdirs("/d", 0o777).await.unwrap();
+    alice.write(&world, "/d/f", &[5]).await;
+    let before = keys(&world).await;
+    assert_eq!(rules(&world, before.revision()).await.keys, []);
+    let of = |located: LocatedBlocksProto| located.blocks[0].block_token.clone();
+    let first = of(alice.locations("/d/f", 0, MB).await.unwrap());
+    world.clock_on(11 * HOUR).await;
+    world.until("the keys roll", async || rules(&world, 0).await.revision > before.revision()).await;
+    let second = of(alice.locations("/d/f", 0, MB).await.unwrap());
+    assert_ne!(first, second);
+    let block = alice.locations("/d/f", 0, MB).await.unwrap().blocks[0].b.block_id;
+    let after = keys(&world).await;
+    for (keys, token) in [(&before, &second), (&after, &first), (&after, &second)] {
+        assert_eq!(admits(&world, keys, token, (file_of(token), block), READ), Ok(()));
+    }
+}
+
+/// A file says so: the same store, without keys that count.
+#[tokio::test]
+async fn a_store_that_asks_for_no_tokens_signs_none() {
+    let world = World::new(3).await;
+    let root = world.root();
+    root.write(&world, "/f", &[5]).await;
+    let located = root.locations("/f", 0, MB).await.unwrap();
+    assert!(located.blocks[0].block_token.password.is_empty());
+    assert_eq!(rules(&world, 0).await, TokenRules::default());
+}
