@@ -1,6 +1,7 @@
 //! A metadata server as its clients, its datanodes and its administrator meet it.
 
 mod cold;
+mod delegation_tokens;
 mod files;
 mod killed;
 mod members;
@@ -13,5 +14,4 @@ mod room;
 mod safe_mode;
 mod small;
 mod support;
-mod tokens;
 mod writers;
