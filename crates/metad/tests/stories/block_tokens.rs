@@ -122,7 +122,8 @@ async fn a_block_on_lease_has_a_token_of_its_own() {
         block_len: MB,
         ..LeaseBlocksRequest::default()
     };
-    let leased: LeaseBlocksResponse = alice.rpc.call_in(CLIENT_PROTOCOL, LEASE_BLOCKS, &request).await.unwrap();
+    let leased: LeaseBlocksResponse =
+        alice.rpc.attempt_in(CLIENT_PROTOCOL, alice.rpc.name_call(), LEASE_BLOCKS, &request).await.unwrap();
     for block in &leased.blocks {
         let (identifier, password) = (block.token.clone(), block.password.clone());
         let token = TokenProto { identifier, password, ..TokenProto::none() };
