@@ -10,11 +10,15 @@ use io::Clock;
 use raft::{Disk, Transport};
 use security::sasl::rpc::Acceptor;
 use std::fmt;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Part of the memory that changes may fill until they are synced; the rest is for calls.
 const OVERLAY_SHARE: u64 = 4;
+/// Nobody else reads what is in a directory. HDFS: `dfs.namenode.name.dir.perm`.
+const OWNER_ALONE: u32 = 0o700;
 /// An overlay longer than this only makes flushes longer.
 const OVERLAY_LEN_MAX: u64 = 64 << 20;
 
@@ -55,7 +59,12 @@ impl Environment {
         config.check().map_err(StartError::Config)?;
         let owner = io::task::blocking(host::user::of_process).await.map_err(StartError::Owner)?;
         let dir = config.dir.clone();
-        std::fs::create_dir_all(&dir).map_err(|source| StartError::Dir { path: dir.clone(), source })?;
+        let not_made = |source| StartError::Dir { path: dir.clone(), source };
+        std::fs::create_dir_all(&dir).map_err(not_made)?;
+        if config.block_tokens || config.security.is_kerberos() {
+            // The keys of tokens lie in the log and in the store.
+            std::fs::set_permissions(&dir, Permissions::from_mode(OWNER_ALONE)).map_err(not_made)?;
+        }
         let overlay_len_max = (config.memory / OVERLAY_SHARE).clamp(1 << 20, OVERLAY_LEN_MAX) as usize;
         let options = kv::Options { overlay_len_max, ..kv::Options::default() };
         let store_dir = dir.join("store");
