@@ -61,7 +61,7 @@ impl Environment {
         let dir = config.dir.clone();
         let not_made = |source| StartError::Dir { path: dir.clone(), source };
         std::fs::create_dir_all(&dir).map_err(not_made)?;
-        if config.block_tokens {
+        if config.block_tokens || config.security.is_kerberos() {
             // The keys of tokens lie in the log and in the store.
             std::fs::set_permissions(&dir, Permissions::from_mode(OWNER_ALONE)).map_err(not_made)?;
         }

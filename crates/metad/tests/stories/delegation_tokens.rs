@@ -10,6 +10,7 @@ use prost::Message;
 use rpc::{CallError, Client, ClientOptions, Kerberos, Login, LoginToken};
 use security::sasl::digest::Qop;
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,6 +183,8 @@ async fn a_job_calls_with_the_token_alone() {
     let world = World::new().await;
     world.user("nn/meta1@EXAMPLE.COM").mkdirs("/made by the superuser").await.unwrap();
     let token = world.user(ADA).token().await.unwrap();
+    let dir = std::fs::metadata(world.dir.path().join("meta")).unwrap();
+    assert_eq!(dir.permissions().mode() & 0o777, 0o700, "the keys are in there");
     assert_eq!((&*token.kind, &*token.service), (security::delegation::KIND, ""));
     let job = world.job(&token);
     job.stat().await.unwrap();
