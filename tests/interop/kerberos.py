@@ -54,7 +54,7 @@ class Secure:
             protection = ", ".join(f'"{word}"' for word in self.protection.split(","))
             table = (
                 f'[meta.security]\nauthentication = "kerberos"\nprincipal = "{SERVER}"\n'
-                f'keytab = "{self.keytab}"\nrpc_protection = [{protection}]\n'
+                f'keytab = "{self.keytab}"\nrpc_protection = [{protection}]\nstatic_groups = "root=supergroup"\n'
             )
             self.roles = SecureRoles(self.kdc, self.directory / "roles", self.datanodes, table)
             port = self.roles.fs.rsplit(":", 1)[1]

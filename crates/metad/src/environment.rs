@@ -1,6 +1,7 @@
 //! The environment of a metadata server: its clock, its disks, its network. A simulation supplies its own.
 
 use crate::config::{Config, MemberAddr};
+use crate::kerberos;
 use crate::node_calls::NodeCalls;
 use crate::peers::Peers;
 use crate::refusal;
@@ -69,6 +70,7 @@ impl Environment {
         let options = kv::Options { overlay_len_max, ..kv::Options::default() };
         let store_dir = dir.join("store");
         let store = io::task::blocking(move || kv::Store::open(&store_dir, options)).await?;
+        let (acceptor, login) = kerberos::of(config)?;
         Ok(Self {
             clock,
             store,
@@ -79,8 +81,8 @@ impl Environment {
             owner,
             groups: Box::new(host::user::groups_of),
             host: refusal::host().to_owned(),
-            acceptor: None,
-            login: None,
+            acceptor,
+            login,
         })
     }
 

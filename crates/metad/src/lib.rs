@@ -64,6 +64,7 @@ mod http_query;
 #[cfg(test)]
 mod identity_tests;
 mod inspect;
+mod kerberos;
 mod key_rolls;
 mod leader_lock;
 mod leadership;

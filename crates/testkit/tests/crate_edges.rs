@@ -42,6 +42,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kv",
             "raft",
             "rpc",
+            "gss",
         ],
     ),
     (
