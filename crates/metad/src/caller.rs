@@ -53,6 +53,18 @@ impl Session {
         ))
     }
 
+    /// That the caller is one of the store's own servers: it has the ticket of the user that this server is. Neither a
+    /// token nor acting for that user proves that, and other superusers are people. What is answered has the keys of
+    /// block tokens, what is taken is believed. Where nobody proves anything, everybody is.
+    pub(crate) fn must_be_the_store(&self, users: &Users) -> Result<(), Exception> {
+        let proves = self.authentication == Authentication::Kerberos && self.real.is_none();
+        if !users.asks_for_proof() || (proves && self.caller.user == users.owner) {
+            return Ok(());
+        }
+        let message = format!("{} is none of this store's servers", types::excerpt(&self.name));
+        Err(Exception::new(ACCESS_CONTROL, message))
+    }
+
     /// Of somebody in no group, at this machine.
     #[cfg(test)]
     pub(crate) fn example(user: &str, superuser: bool) -> Self {
@@ -112,6 +124,11 @@ impl Users {
 
     pub(crate) fn owner(&self) -> &str {
         &self.owner
+    }
+
+    /// Whether nobody gets in by a name alone.
+    pub(crate) fn asks_for_proof(&self) -> bool {
+        self.names.is_some()
     }
 
     pub(crate) fn supergroup(&self) -> &str {

@@ -24,7 +24,8 @@ pub(crate) fn of(config: &Config) -> Result<Ends, StartError> {
     let (realm, service) = (principal.realm.clone(), principal.service.clone());
     let initiator = Initiator::new(Tickets::Keytab { principal, keytab }, realm).map_err(|error| wrong(&error))?;
     let kerberos = Kerberos { initiator: Arc::new(initiator), services: vec![service], host: None };
-    let login =
-        Login { tokens: Vec::new(), kerberos: Some(kerberos), qops: Qop::ALL.to_vec(), simple: false, acting_as: None };
+    // The log has the keys of tokens: the best protection that the other member offers.
+    let qops = Qop::ALL.to_vec();
+    let login = Login { tokens: Vec::new(), kerberos: Some(kerberos), qops, simple: false, acting_as: None };
     Ok((Some(Arc::new(acceptor)), Some(Arc::new(login))))
 }

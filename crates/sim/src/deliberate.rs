@@ -81,7 +81,7 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::ForgetDamage, 4, &["it does not come to rest", "the only sound copy"]),
     whole(Mutation::WholeUnanswered, 33, RESTLESS),
     whole(Mutation::WaitForMissing, 59, RESTLESS),
-    rolling(Mutation::JoinUncopied, 20, LOST),
+    rolling(Mutation::JoinUncopied, 11, LOST),
     whole(Mutation::WholePipelinesOnly, 15, &["has room for it"]),
     whole(Mutation::HastyDrain, 40, LOST),
     // ── the rest of the metadata server ──

@@ -9,7 +9,7 @@ use hdfs::Exception;
 use hdfs::exception::{ACCESS_CONTROL, INVALID_TOKEN, RETRIABLE};
 use hdfs::proto::*;
 use namespace::{CancelToken, IssueToken, RenewToken, Reply, read};
-use security::delegation::{self, Caller, Identifier, Issued, Kept, Proven, Refusal, Request};
+use security::delegation::{self, Caller, Identifier, Issued, Kept, Proven, Refusal, Request, Rules};
 use security::rings::RingKind;
 
 /// Numbers that are tried for one token: each that is taken was given out by an earlier leader.
@@ -29,8 +29,9 @@ pub(super) async fn get_delegation_token(
         "" => String::new(),
         renewer => core.users.short_name(renewer)?,
     };
-    must_have_level(core)?;
     let rules = core.config.security.delegation_rules();
+    Rules::may_issue(session.authentication.method()).map_err(refused)?;
+    must_have_level(core)?;
     for _ in 0..NUMBER_COUNT_MAX {
         let last = core.rows_here(read::last_token)?;
         let issued = {

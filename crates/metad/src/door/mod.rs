@@ -111,19 +111,22 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
         },
         Needs::Leader => visit.core = Some(leader(leadership, protocol).await?),
     }
-    // What every user may ask of a server that stands by is answered without the user database.
+    // What every user may ask of a server that stands by is answered without the user database. Where callers prove who
+    // they are, a proof of some name is not yet a user.
     let is_asked = match method.who {
-        Who::Anyone | Who::Node => false,
+        Who::Anyone | Who::Node => leadership.users.asks_for_proof(),
         Who::User => visit.standby.is_none(),
         Who::Superuser | Who::Member => true,
     };
     if is_asked {
         let session = leadership.session(call).await?;
         match method.who {
-            Who::Anyone | Who::User | Who::Node => {}
+            Who::Anyone | Who::User => {}
+            Who::Node => session.must_be_the_store(&leadership.users)?,
             Who::Superuser => session.must_be_superuser(protocol.names_operations.then_some(&call.method))?,
             Who::Member => {
                 session.must_be_superuser(None)?;
+                session.must_be_the_store(&leadership.users)?;
                 leadership.admission.admit(call.peer).await?;
             }
         }

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use types::Millis;
+use wire::node::{NODE_PROTOCOL, REGISTER, RegisterRequest, RegisterResponse};
 
 const WORD: &str = "sesame";
 const HOST: &str = "meta1";
@@ -200,6 +201,46 @@ async fn a_job_calls_with_the_token_alone() {
     assert_eq!((&denied["user"], &denied["authentication"]), (&ADA.into(), &"TOKEN".into()));
     let made = lines.iter().find(|line| line["paths"][0] == "/made by the superuser").unwrap();
     assert_eq!((&made["user"], &made["authentication"]), (&"nn/meta1@EXAMPLE.COM".into(), &"KERBEROS".into()));
+}
+
+/// The keys of block tokens are for the store's own servers: neither a user nor a job, nor who acts for their user.
+#[tokio::test]
+async fn only_the_stores_own_servers_are_datanodes() {
+    let world = World::new().await;
+    let token = world.user(ADA).token().await.unwrap();
+    let register = async |login: Login| {
+        let options = ClientOptions::default().with_login(Some(Arc::new(login)));
+        let rpc = Client::with_options(world.addr(), "nobody".into(), NODE_PROTOCOL, options);
+        User { rpc }.ask::<RegisterResponse>(REGISTER, &RegisterRequest::default()).await
+    };
+    let ticket = |name: &str| login(Some(Ticket::of(name, WORD)), None, Qop::Privacy);
+    for (caller, whom) in [
+        (ticket(ADA), ADA),
+        (ticket("ada@ELSEWHERE.COM"), ""),
+        (login(None, Some(login_token(&token)), Qop::Privacy), ADA),
+        (Login { acting_as: Some("nn".into()), ..ticket("ada/admin@EXAMPLE.COM") }, ""),
+    ] {
+        let (class, message) = register(caller).await.unwrap_err();
+        assert!([ACCESS_CONTROL, AUTHORIZATION].contains(&&*class), "{class}: {message}");
+        assert!(message.starts_with(whom), "{message}");
+    }
+    if let Err((class, message)) = register(ticket("nn/meta1@EXAMPLE.COM")).await {
+        assert!(class != ACCESS_CONTROL, "what it says is looked at: {message}");
+    }
+    world.metad.shutdown().await;
+}
+
+/// Numbers of tokens do not come again, so who may have none takes none.
+#[tokio::test]
+async fn who_may_have_no_token_takes_no_number() {
+    let world = World::new().await;
+    let first = world.user(ADA).token().await.unwrap();
+    for _ in 0..5 {
+        world.job(&first).token().await.unwrap_err();
+    }
+    let second = world.user(ADA).token().await.unwrap();
+    assert_eq!(number(&second), number(&first) + 1);
+    world.metad.shutdown().await;
 }
 
 /// Who acts for somebody gets a token that says so, and only for whom and from where he may.

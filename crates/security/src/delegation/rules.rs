@@ -156,9 +156,14 @@ impl Refusal {
 }
 
 impl Rules {
+    /// Whether a caller who proved himself so may get a token: ask it before a number is taken for one.
+    pub fn may_issue(method: Method) -> Result<(), Refusal> {
+        needs_ticket(method, "issued")
+    }
+
     pub fn issue(&self, now: Millis, ring: &KeyRing, request: Request<'_>) -> Result<Issued, Refusal> {
         let Request { method, owner, real_user, renewer, sequence } = request;
-        needs_ticket(method, "issued")?;
+        Self::may_issue(method)?;
         if let Some(name) = [owner, real_user, renewer].into_iter().find(|name| name.len() > NAME_LEN_MAX) {
             return Err(Refusal::Name { len: name.len() });
         }

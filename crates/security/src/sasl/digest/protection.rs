@@ -12,7 +12,8 @@ pub enum Qop {
 }
 
 impl Qop {
-    pub const ALL: [Self; 3] = [Self::Auth, Self::Integrity, Self::Privacy];
+    /// The best first, as whoever offers and chooses among them prefers them.
+    pub const ALL: [Self; 3] = [Self::Privacy, Self::Integrity, Self::Auth];
 
     pub fn name(self) -> &'static str {
         match self {

@@ -213,7 +213,7 @@ mod tests {
             let [one, other] = streams;
             return (Sending::Aes(one), Receiving::Aes(other));
         }
-        let protection = Protection::of(&Qop::ALL[which..=which]);
+        let protection = Protection::of(&[[Qop::Auth, Qop::Integrity, Qop::Privacy][which]]);
         let server = Challenge::new(Service::TRANSFER, protection.clone(), &[7; NONCE_LEN]);
         let client = Client::new(Service::TRANSFER, protection, "u".into(), b"p".to_vec()).unwrap();
         let (response, client) = client.respond(&server.text(), &[9; NONCE_LEN]).unwrap();
