@@ -185,8 +185,9 @@ impl<S: Service> Reader<S> {
         }
         let mut introduced = Introduced { on_frames: Session::new(auth), exchange };
         while !introduced.on_frames.is_known() {
-            let frame = match self.frame(socket, &introduced.on_frames).await? {
-                Some(Ok(incoming)) => incoming.frame,
+            // The memory of a message is held until it was answered, also while it waits for its turn.
+            let Incoming { frame, place: _held } = match self.frame(socket, &introduced.on_frames).await? {
+                Some(Ok(incoming)) => incoming,
                 Some(Err(refusal)) => return self.refuse(&refusal).await.map(|()| None),
                 None => return Ok(None),
             };

@@ -9,7 +9,9 @@
 //! Promise: sealed bytes are not copied again; what is sealed at once is bounded.
 
 use crate::request_header::request_header;
+use crate::session::FIELD_COUNT_MAX;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use hdfs::fields;
 use hdfs::frame::{self, Delimited};
 use hdfs::proto::{RpcRequestHeaderProto, RpcSaslProto, RpcStatusProto};
 use hdfs::{call_id, proto};
@@ -108,6 +110,7 @@ impl Seal {
                 if header.call_id != call_id::SASL {
                     return Err(invalid("a call that is not sealed, where integrity or privacy was agreed on"));
                 }
+                few_fields(&frame::take(&mut frame.clone(), "SASL message").map_err(invalid)?)?;
                 frame::take_message::<RpcSaslProto>(&mut frame, "SASL message").map_err(invalid)?
             }
             End::Client => {
@@ -115,12 +118,21 @@ impl Seal {
                 if answer.call_id() != call_id::SASL || answer.header.status() != RpcStatusProto::Success {
                     return Err(invalid("an answer that is not sealed, where integrity or privacy was agreed on"));
                 }
+                few_fields(&answer.response)?;
                 proto::RpcSaslProto::decode(answer.response).map_err(invalid)?
             }
         };
         let mut piece = Vec::with_capacity(message.token.as_ref().map_or(0, Bytes::len));
         unwrap(&mut **self.protector(), &message, &mut piece).map_err(invalid)?;
         Ok(piece)
+    }
+}
+
+/// What is decoded before its seal is checked stays as small as it came.
+fn few_fields(message: &[u8]) -> io::Result<()> {
+    match fields::count(message, 0) {
+        0..=FIELD_COUNT_MAX => Ok(()),
+        count => Err(invalid(format!("a sealed piece with {count} fields"))),
     }
 }
 
@@ -187,6 +199,16 @@ mod tests {
                 assert!(came == sent.concat());
             }
         }
+    }
+
+    /// Each of a hundred thousand empty fields would take a hundred bytes.
+    #[test]
+    fn a_piece_does_not_grow_before_its_seal_is_checked() {
+        let many = RpcSaslProto { auths: vec![hdfs::proto::SaslAuth::default(); 1000], ..RpcSaslProto::default() };
+        let mut sent = BytesMut::new();
+        frame::put_frame(&[&request_header(call_id::SASL, &Bytes::new(), -1), &many], &mut sent);
+        let refused = seal(End::Server).open(sent.freeze().slice(frame::LENGTH_LEN..)).unwrap_err();
+        assert!(refused.to_string().contains("fields"), "{refused}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::identity::{Identity, Proof};
 use bytes::Bytes;
 use hdfs::call_id;
 use hdfs::exception::Exception;
+use hdfs::fields;
 use hdfs::frame::{self, FrameError};
 use hdfs::opening::Auth;
 use hdfs::proto::{
@@ -26,6 +27,9 @@ const BESIDE_LEN_MAX: usize = 4 << 10;
 /// A message of SASL. A ticket of Active Directory names the groups of its user: 48,000 bytes by default
 /// (`MaxTokenSize`), and 65,535 where more are allowed.
 const SASL_LEN_MAX: usize = 96 << 10;
+/// Fields of a header, a context or a message of SASL. Stock clients send a dozen; two bytes can be a field that takes a
+/// hundred when it is decoded.
+pub(crate) const FIELD_COUNT_MAX: usize = 64;
 /// Longest frame of who is not known yet.
 pub(crate) const NAMELESS_LEN_MAX: u32 = (SASL_LEN_MAX + 2 * BESIDE_LEN_MAX) as u32;
 
@@ -199,9 +203,17 @@ impl Session {
 /// As [`frame::take_message`], of one that may not be long.
 fn short_message<M: Message + Default>(frame: &mut Bytes, what: &'static str, len_max: usize) -> Result<M, FrameError> {
     let mut rest = frame.clone();
-    let len = frame::take(&mut rest, what)?.len();
+    let message = frame::take(&mut rest, what)?;
+    let len = message.len();
     if len > len_max {
         return Err(FrameError::Message { what, reason: format!("it has {len} bytes, {len_max} are allowed") });
+    }
+    let count = fields::count(&message, 0);
+    if count > FIELD_COUNT_MAX {
+        return Err(FrameError::Message {
+            what,
+            reason: format!("it has {count} fields, {FIELD_COUNT_MAX} are allowed"),
+        });
     }
     frame::take_message(frame, what)
 }
@@ -260,6 +272,14 @@ mod tests {
     fn the_context_says_who_calls() {
         assert_eq!(user_of(context("alice", "")), Identity::simple("alice", None));
         assert_eq!(user_of(context("alice", "oozie")), Identity::simple("alice", Some("oozie".into())));
+    }
+
+    /// It would take fifty times its length when it is decoded, before anybody has proven anything.
+    #[test]
+    fn a_message_with_many_fields_is_refused() {
+        let many = RpcSaslProto { auths: vec![hdfs::proto::SaslAuth::default(); 1000], ..RpcSaslProto::default() };
+        let refused = Session::new(Auth::Sasl).on_frame(frame(&[&header(call_id::SASL), &many])).unwrap_err();
+        assert!(refused.exception.message.contains("fields"), "{}", refused.exception.message);
     }
 
     proptest! {
