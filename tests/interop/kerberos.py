@@ -44,7 +44,7 @@ class Secure:
         directory.mkdir(exist_ok=True)
         self.directory, self.protection, self.datanodes = directory, protection, datanodes
         self.kdc = Kdc(directory / "kdc", REALM, OTHER)
-        self.keytab = directory / "nn.keytab"
+        self.keytab = directory / "server.keytab"
 
     def __enter__(self):
         self.kdc.__enter__()
