@@ -56,9 +56,13 @@ impl Named {
     }
 }
 
-/// The asker gets the status on which it asks for a new token, and no reason.
+/// The asker gets the status on which it asks for a new token, and no reason. Not of a node that no leader has told
+/// anything yet: there no token helps, and another node may.
 fn not_admitted(refused: &datanode::tokens::Refusal) -> Refusal {
     tracing::debug!(why = %refused, "a block token was refused");
+    if let datanode::tokens::Refusal::Unknown = refused {
+        return Refusal::error(refused.to_string());
+    }
     Refusal {
         status: Status::ERROR_ACCESS_TOKEN,
         ..Refusal::error("the block token is not valid here; ask for a new one")

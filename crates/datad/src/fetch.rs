@@ -8,7 +8,6 @@ use std::io::{ErrorKind, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 use types::{BlockId, ChecksumSpec, Generation};
-use wire::Status;
 use wire::node::{BlockToken, CopyOrder};
 use xfer::fault::Fault;
 use xfer::front::Front;
@@ -40,8 +39,6 @@ fn failed(error: &std::io::Error) -> CopyError {
 impl From<Fault> for CopyError {
     fn from(fault: Fault) -> Self {
         match fault {
-            // The order is too old: the leader gives another one, with another token.
-            Fault::Refused { status: Status::ERROR_ACCESS_TOKEN, message } => Self::Own(rpc::log_text(&message)),
             Fault::Refused { message, .. } => source(message),
             Fault::Corrupt { offset } => {
                 let reason = format!("its bytes at {offset} do not agree with their checksum");
@@ -224,6 +221,13 @@ mod tests {
         let refused = Fault::Refused { status: wire::Status::ERROR, message: "no\n".repeat(20_000) };
         let CopyError::Source { reason, .. } = CopyError::from(refused) else { panic!("its fault") };
         assert!(reason.starts_with("no\\nno") && reason.len() < 1000, "{reason}");
+    }
+
+    /// It may lack keys, or have a clock that is wrong: another source may take the same token.
+    #[test]
+    fn a_source_that_refuses_a_token_is_at_fault_itself() {
+        let refused = Fault::Refused { status: wire::Status::ERROR_ACCESS_TOKEN, message: "no".into() };
+        assert!(matches!(CopyError::from(refused), CopyError::Source { corrupt: false, .. }));
     }
 
     /// Each read brings something: the next source is tried nevertheless.

@@ -184,7 +184,7 @@ impl Datanode {
 
     /// A server has registered this node. What it says of tokens counts if it leads. `Err`: its keys are not taken.
     pub fn registered(&mut self, answer: &RegisterResponse) -> Result<(), String> {
-        if answer.standby || !self.servers.is_believed(answer.term) {
+        if answer.standby || !self.believe(answer.term) {
             return Ok(());
         }
         match &answer.tokens {
@@ -198,17 +198,26 @@ impl Datanode {
 
     // ── orders ──
 
+    /// Whether a server of this term is believed. By whatever answer the node hears of a later one: what a former
+    /// leader ordered away stays until the next one says so.
+    fn believe(&mut self, term: u64) -> bool {
+        let term_before = self.servers.term();
+        if !self.servers.is_believed(term) {
+            return false;
+        }
+        if term > term_before && !mutation::is(Mutation::KeepFormerOrders) {
+            self.deletions.withdraw_all();
+        }
+        true
+    }
+
     /// Takes orders, which count from the server that leads alone, and from none that another one has followed.
     /// `places`: what is to be deleted, by the disks that may have it.
     pub fn obey(&mut self, now: Duration, orders: Orders, places: impl IntoIterator<Item = (usize, Deletion)>) -> Rest {
-        let term_before = self.servers.term();
-        if orders.standby || !self.servers.is_believed(orders.term) {
+        if orders.standby || !self.believe(orders.term) {
             return Rest::default();
         }
         let keys_refused = orders.tokens.as_ref().and_then(|said| self.tokens.hear(said).err());
-        if orders.term > term_before && !mutation::is(Mutation::KeepFormerOrders) {
-            self.deletions.withdraw_all();
-        }
         for (disk, Deletion { block, generation_at_most }) in places {
             self.deletions.order(disk, BlockId(block), Generation(generation_at_most));
         }
@@ -412,6 +421,17 @@ mod tests {
         assert_eq!(node.deletions.take(0), [(BlockId(7), Generation(1001))]);
         node.deletions.give_back(0);
         assert_eq!(node.deletions.count(), 1, "a disk that does not answer costs no order of this leader");
+    }
+
+    /// The later leader may be heard of first as it registers the node.
+    #[test]
+    fn a_registration_withdraws_what_a_former_leader_ordered_away() {
+        let mut node = Datanode::new(1, 1);
+        let orders = |term| Orders { term, ..Orders::default() };
+        node.obey(NOW, orders(5), [(0, Deletion { block: 1, generation_at_most: 1001 })]);
+        node.registered(&RegisterResponse { term: 6, ..RegisterResponse::default() }).unwrap();
+        node.obey(NOW, orders(6), []);
+        assert_eq!(node.deletions.count(), 0);
     }
 
     #[test]

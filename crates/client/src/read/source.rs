@@ -182,7 +182,11 @@ impl Source {
     async fn go_on_after(&self, block: &Located, node: &Node, attempt: &mut Attempt, fault: Fault) -> Result<()> {
         if attempt.wants_token(&fault) {
             tracing::debug!(path = %self.file.path, node = %node.addr, "the block's token is not valid any more");
-            return self.file.refetch(block).await;
+            match self.file.refetch(block).await {
+                Ok(()) => return Ok(()),
+                // Another node may take the token that there is, or no metadata server leads for a moment.
+                Err(error) => tracing::info!(path = %self.file.path, %error, "no new token; trying the next replica"),
+            }
         }
         self.blame(attempt, &node.addr, fault);
         Ok(())

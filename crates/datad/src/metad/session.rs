@@ -160,15 +160,16 @@ impl Session {
         let addr = SocketAddr::new(ip.to_canonical(), self.registration.xfer_addr.port()).to_string();
         *self.registered_addr.lock().unwrap_or_else(PoisonError::into_inner) = addr;
         let response: RegisterResponse = self.metad.call(REGISTER, &request).await?;
+        // Only a new disk is asked: nobody waits for one that has joined.
+        if self.replicas.disks.pool().as_ref() != Some(&response.block_pool) {
+            let (disks, block_pool) = (self.replicas.disks.clone(), response.block_pool.clone());
+            io::task::blocking(move || disks.join_pool(&block_pool)).await?;
+        }
+        // Of another block pool neither term nor keys count: this node's own leader would not be believed any more.
         if let Err(why) = self.replicas.node.with(|node| node.registered(&response)) {
             log_keys_refused(&why);
         }
-        let RegisterResponse { block_pool, standby, term, new, tokens: _ } = response;
-        // Only a new disk is asked: nobody waits for one that has joined.
-        if self.replicas.disks.pool().as_ref() != Some(&block_pool) {
-            let disks = self.replicas.disks.clone();
-            io::task::blocking(move || disks.join_pool(&block_pool)).await?;
-        }
+        let RegisterResponse { standby, term, new, .. } = response;
         self.replicas.node.with(|node| node.servers.note_foreign(self.number, false));
         tracing::info!(%node, metad = self.metad.addr(), standby, "registered with the metadata server");
         let standing = Standing::of(standby, term);
