@@ -23,6 +23,7 @@ use crate::block_tokens;
 use crate::change_error::ChangeError;
 use crate::core::Core;
 use crate::node_questions::{self, Answer, Policy};
+use hdfs::exception::INVALID_BLOCK_TOKEN;
 use lead::{FencedReplica, Next, RecordedBlock, RecoveryReply, RecoveryRound, Step};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
 use security::block_token::Mode;
@@ -229,16 +230,23 @@ async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generat
         Policy::All,
     )
     .await;
-    let shown = |(id, answer)| match answer {
-        Answer::Refused { class } if class == node::CANNOT_SAY => RecoveryReply::Unknown,
+    answers.into_iter().map(|(id, answer)| shown(id, answer)).collect()
+}
+
+/// What a node's answer tells of its replica.
+fn shown(id: NodeId, answer: Answer<node::BeginRecoveryResponse>) -> RecoveryReply {
+    match answer {
+        // One that does not take this order may have the replica that matters: it lives, and is asked again.
+        Answer::Refused { class } if class == node::CANNOT_SAY || class == INVALID_BLOCK_TOKEN => {
+            RecoveryReply::Unknown
+        }
         Answer::Refused { .. } | Answer::Unreached | Answer::Silence => RecoveryReply::Silence,
         Answer::Said(node::BeginRecoveryResponse { replica: None }) => RecoveryReply::Nothing,
         // In a state that this program does not know it may be better than all others.
         Answer::Said(node::BeginRecoveryResponse { replica: Some(replica) }) => {
             survivor(id, &replica).map_or(RecoveryReply::Unknown, RecoveryReply::Replica)
         }
-    };
-    answers.into_iter().map(shown).collect()
+    }
 }
 
 /// Has nodes read their replicas, which are fenced, from end to end.
@@ -284,6 +292,14 @@ mod tests {
 
     async fn count_of(core: &Core, holder: &'static str) -> usize {
         core.chore_rows(move |rows| read::lease_files(rows, holder, None, PAGE_COUNT)).await.unwrap().len()
+    }
+
+    /// Such a node may be the only one with bytes that were acknowledged: the block is not given up without it.
+    #[test]
+    fn a_node_that_does_not_take_the_order_is_not_gone() {
+        let refused = |class: &str| shown(NodeId([1; 16]), Answer::Refused { class: class.to_owned() });
+        assert_eq!(refused(INVALID_BLOCK_TOKEN), RecoveryReply::Unknown);
+        assert_eq!(refused("java.io.IOException"), RecoveryReply::Silence);
     }
 
     /// A newer program shows a replica in a state that this one does not know: it is not taken for a finalized one.

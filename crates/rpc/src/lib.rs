@@ -15,6 +15,7 @@
 //! the server's [`Authentication`] asks for; what was agreed on to protect the connection protects all of it.
 
 mod answers;
+mod beside;
 mod budget;
 mod call;
 mod call_error;

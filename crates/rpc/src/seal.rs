@@ -8,10 +8,9 @@
 //!
 //! Promise: sealed bytes are not copied again; what is sealed at once is bounded.
 
+use crate::beside::{BESIDE_LEN_MAX, few_fields, short_message};
 use crate::request_header::request_header;
-use crate::session::FIELD_COUNT_MAX;
-use bytes::{Buf, BufMut, Bytes, BytesMut};
-use hdfs::fields;
+use bytes::{BufMut, Bytes, BytesMut};
 use hdfs::frame::{self, Delimited};
 use hdfs::proto::{RpcRequestHeaderProto, RpcSaslProto, RpcStatusProto};
 use hdfs::{call_id, proto};
@@ -23,8 +22,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes that are sealed at once. JDK takes 65,536 with what the layer adds.
 const PIECE_LEN_MAX: usize = 60 << 10;
-/// Of a header around a sealed piece. Stock clients send some 30 bytes.
-const HEADER_LEN_MAX: usize = 4 << 10;
 /// Key of `RpcSaslProto.token`; its length follows.
 const TOKEN_KEY: u8 = 3 << 3 | 2;
 
@@ -106,19 +103,20 @@ impl Seal {
     pub(crate) fn open(&self, mut frame: Bytes) -> io::Result<Vec<u8>> {
         let message = match self.end {
             End::Server => {
-                let header: RpcRequestHeaderProto = short_message(&mut frame)?;
+                let header: RpcRequestHeaderProto =
+                    short_message(&mut frame, "request header", BESIDE_LEN_MAX).map_err(invalid)?;
                 if header.call_id != call_id::SASL {
                     return Err(invalid("a call that is not sealed, where integrity or privacy was agreed on"));
                 }
-                few_fields(&frame::take(&mut frame.clone(), "SASL message").map_err(invalid)?)?;
-                frame::take_message::<RpcSaslProto>(&mut frame, "SASL message").map_err(invalid)?
+                // Its token is as long as the frame, which is bounded.
+                short_message::<RpcSaslProto>(&mut frame, "SASL message", usize::MAX).map_err(invalid)?
             }
             End::Client => {
                 let answer = frame::Answer::decode(frame).map_err(invalid)?;
                 if answer.call_id() != call_id::SASL || answer.header.status() != RpcStatusProto::Success {
                     return Err(invalid("an answer that is not sealed, where integrity or privacy was agreed on"));
                 }
-                few_fields(&answer.response)?;
+                few_fields(&answer.response, "SASL message").map_err(invalid)?;
                 proto::RpcSaslProto::decode(answer.response).map_err(invalid)?
             }
         };
@@ -126,22 +124,6 @@ impl Seal {
         unwrap(&mut **self.protector(), &message, &mut piece).map_err(invalid)?;
         Ok(piece)
     }
-}
-
-/// What is decoded before its seal is checked stays as small as it came.
-fn few_fields(message: &[u8]) -> io::Result<()> {
-    match fields::count(message, 0) {
-        0..=FIELD_COUNT_MAX => Ok(()),
-        count => Err(invalid(format!("a sealed piece with {count} fields"))),
-    }
-}
-
-fn short_message(frame: &mut Bytes) -> io::Result<RpcRequestHeaderProto> {
-    let header = frame::take(frame, "request header").map_err(invalid)?;
-    if header.remaining() > HEADER_LEN_MAX {
-        return Err(invalid("a header that is too long"));
-    }
-    RpcRequestHeaderProto::decode(header).map_err(invalid)
 }
 
 fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {

@@ -5,31 +5,24 @@
 //! auth NONE ──────────────────────┴─▶ context (once) ─▶ call, call, …      pings at any time
 //! ```
 
+use crate::beside::{BESIDE_LEN_MAX, short_message};
 use crate::exchange::Progress;
 use crate::identity::{Identity, Proof};
 use bytes::Bytes;
 use hdfs::call_id;
 use hdfs::exception::Exception;
-use hdfs::fields;
 use hdfs::frame::{self, FrameError};
 use hdfs::opening::Auth;
 use hdfs::proto::{
     IpcConnectionContextProto, RequestHeaderProto, RpcErrorCodeProto, RpcRequestHeaderProto, RpcSaslProto,
 };
-use prost::Message;
 use std::sync::Arc;
 
 /// Names of protocols that are remembered; HDFS's have some fifty letters.
 const PROTOCOL_LEN_MAX: usize = 100;
-/// A header, or a context. They are decoded before a request's memory is counted, and what a context says is kept as
-/// long as its connection. A guess; stock clients send a few hundred bytes.
-const BESIDE_LEN_MAX: usize = 4 << 10;
 /// A message of SASL. A ticket of Active Directory names the groups of its user: 48,000 bytes by default
 /// (`MaxTokenSize`), and 65,535 where more are allowed.
 const SASL_LEN_MAX: usize = 96 << 10;
-/// Fields of a header, a context or a message of SASL. Stock clients send a dozen; two bytes can be a field that takes a
-/// hundred when it is decoded.
-pub(crate) const FIELD_COUNT_MAX: usize = 64;
 /// Longest frame of who is not known yet.
 pub(crate) const NAMELESS_LEN_MAX: u32 = (SASL_LEN_MAX + 2 * BESIDE_LEN_MAX) as u32;
 
@@ -198,24 +191,6 @@ impl Session {
             self.stage = Stage::Nameless(proof);
         }
     }
-}
-
-/// As [`frame::take_message`], of one that may not be long.
-fn short_message<M: Message + Default>(frame: &mut Bytes, what: &'static str, len_max: usize) -> Result<M, FrameError> {
-    let mut rest = frame.clone();
-    let message = frame::take(&mut rest, what)?;
-    let len = message.len();
-    if len > len_max {
-        return Err(FrameError::Message { what, reason: format!("it has {len} bytes, {len_max} are allowed") });
-    }
-    let count = fields::count(&message, 0);
-    if count > FIELD_COUNT_MAX {
-        return Err(FrameError::Message {
-            what,
-            reason: format!("it has {count} fields, {FIELD_COUNT_MAX} are allowed"),
-        });
-    }
-    frame::take_message(frame, what)
 }
 
 fn invalid(message: impl Into<String>) -> Exception {

@@ -13,4 +13,3 @@ mod packets;
 mod power;
 mod recovery;
 mod support;
-mod synced_once;

@@ -90,6 +90,8 @@ pub(super) async fn register(
     if is_foreign(leadership, &request, &core.pool) {
         return Ok(answer);
     }
+    // This call was served, so this server leads at this moment.
+    core.confirm_reception();
     // A node that has registered is used at once: it is to have the keys.
     block_tokens::ready(core).await;
     let answer = RegisterResponse { tokens: Some(block_tokens::rules(core, 0)), ..answer };
@@ -98,8 +100,6 @@ pub(super) async fn register(
     must_be_free(leadership, peer, node.id)?;
     must_have_begun(&node, core.now())?;
     let process = process_of(&node);
-    // This call was served, so this server leads at this moment.
-    core.confirm_reception();
     let (now, since) = (core.monotonic(), core.claims_since());
     match core.with_cluster(|cluster, _| cluster.claim(now, since, &node)) {
         Claim::New => {

@@ -8,6 +8,7 @@ use prost::Message;
 use rpc::{CallError, Client};
 use std::path::Path;
 use std::time::Duration;
+use types::encoding::encode;
 use wire::admin::ADMIN_PROTOCOL;
 use wire::admin::meta::{ADD_MEMBER, AddMemberRequest, AddMemberResponse};
 use wire::raft::{MemberMessage, RAFT_PROTOCOL, TELL};
@@ -190,4 +191,48 @@ async fn changes_that_are_too_long_are_refused_and_stop_no_others() {
     for server in servers {
         server.shutdown().await;
     }
+}
+
+/// What another group would send to a member that has lost its data, as that group knows it: a heartbeat.
+fn message_for_another_incarnation() -> Bytes {
+    const VERSION: u8 = 4;
+    const APPEND: u32 = 0;
+    let (member, incarnation, sender, term) = (1_u64, 77_u64, 9_u64, 3_u64);
+    let (none, entry_count) = (None::<(u64, u64)>, 0_u32);
+    let fields = encode(&((term, sender, true), none, (none, entry_count)), Vec::new());
+    encode(&encode(&((member, incarnation, sender), (APPEND, fields)), Vec::new()), vec![VERSION]).into()
+}
+
+/// Anybody can say that this server has lost its data. It believes that while it holds nothing that could be lost by a
+/// lie, for it may have founded a second store in the place of its group's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_strangers_word_ends_a_server_that_is_listed_alone_only_while_it_holds_no_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = Config::new(dir.path().join("meta"), "127.0.0.1:0".parse().unwrap());
+    config.members = members(&["192.0.2.1:8020"]);
+    let tell = async |metad: &Metad| {
+        let client = Client::new(metad.rpc_addr().to_string(), host::user::current(), RAFT_PROTOCOL);
+        let message = MemberMessage { bytes: message_for_another_incarnation() };
+        client.call::<_, MemberMessage>(TELL, &message).await.unwrap_err();
+    };
+    let metad = metad::start(config.clone()).await.unwrap();
+    let client = [Client::new(metad.rpc_addr().to_string(), host::user::current(), hdfs::protocol::CLIENT)];
+    let mkdirs = |src: &str| MkdirsRequestProto {
+        src: src.into(),
+        masked: FsPermissionProto { perm: 0o755 },
+        create_parent: true,
+        unmasked: None,
+    };
+    let delete = |src: &str| DeleteRequestProto { src: src.into(), recursive: true };
+    let _: MkdirsResponseProto = ask_leader(&client, "mkdirs", &mkdirs("/kept")).await.unwrap();
+    for _ in 0..3 {
+        tell(&metad).await;
+    }
+    let gone: DeleteResponseProto = ask_leader(&client, "delete", &delete("/kept")).await.unwrap();
+    assert!(gone.result, "it goes on");
+    tell(&metad).await;
+    let failed = tokio::time::timeout(Duration::from_secs(20), metad.failed()).await;
+    let reason = failed.expect("it ends").reason;
+    assert!(reason.contains("its own data was lost") || reason.contains("Its own data was lost"), "{reason}");
+    metad.shutdown().await;
 }

@@ -1,9 +1,13 @@
 //! In the mode `replicated` nothing is brought to disk by itself; but what a writer once had synced stays durable when
 //! its replica is put. One story in a program of its own: it counts the syncs of the whole process.
 
-use crate::support::*;
+#[path = "../stories/support/mod.rs"]
+#[expect(dead_code, reason = "what the stories share; this one needs a part of it")]
+mod support;
+
 use container::{Options, Volume};
 use std::time::Duration;
+use support::*;
 
 fn syncs(work: impl FnOnce()) -> u64 {
     let before = io::file::sync_count();
