@@ -39,9 +39,9 @@ const LINGER: Duration = Duration::from_millis(500);
 const LINGER_LEN_MAX: usize = 1 << 20;
 /// Frames that answer no call: SASL's, and the one that ends a connection.
 const ANSWERS_BESIDE_CALLS_MAX: usize = 8;
-/// Longest frame around a sealed piece. JDK's clients seal 64 KB at a time; hdfs-native a whole request, whatever its
-/// length: a longer one is refused. Each connection may hold so many bytes of a piece that is not whole. A guess.
-const SEALED_FRAME_LEN_MAX: u32 = 1 << 20;
+/// Longest frame around a sealed piece: the 64 KB that the exchange told the client, and what is around them.
+/// hdfs-native seals a whole request, whatever was told: a longer one is refused.
+const SEALED_FRAME_LEN_MAX: u32 = (64 << 10) + (4 << 10);
 
 /// Serves one connection to its end.
 pub(crate) async fn serve<S: Service>(
@@ -240,8 +240,8 @@ impl<S: Service> Reader<S> {
             }
         };
         if let Some(seal) = &seal {
-            let charge = self.host.usual.count(0);
-            socket.seal(seal.clone(), SEALED_FRAME_LEN_MAX, std::mem::take(&mut self.buffer), Some(charge));
+            let room = self.host.usual.piece_room();
+            socket.seal(seal.clone(), SEALED_FRAME_LEN_MAX, std::mem::take(&mut self.buffer), Some(room));
         }
         if let Some(answer) = answer {
             let body = Bytes::from(answer.encode_to_vec());
@@ -295,7 +295,7 @@ impl<S: Service> Reader<S> {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => return Err(error),
                 // Who is not known yet has a time limit for all of it.
-                Err(_elapsed) if !session.is_known() || self.may_stay() => {}
+                Err(_elapsed) if !session.is_known() || (!socket.has_begun() && self.may_stay()) => {}
                 Err(_elapsed) => return Ok(None),
             }
         };

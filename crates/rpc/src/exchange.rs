@@ -6,6 +6,7 @@ use crate::seal::{End, Seal};
 use ::io::CachedThreads;
 use hdfs::exception::{self, Exception};
 use hdfs::proto::{RpcSaslProto, SaslState};
+use security::method::Method;
 use security::sasl::rpc::{
     Accepting, Acceptor, Caller, Claim, ClaimError, KerberosOffer, Refused, Sealing, Server, Step,
 };
@@ -14,8 +15,8 @@ use std::io;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, oneshot};
 
-/// Steps at the same time that look at rows, keys and replay caches. A guess: each takes below a millisecond, and what
-/// hangs holds up nobody but those who log in.
+/// Steps of Kerberos at the same time, which look at keys and replay caches; and as many that look for a token's row. A
+/// guess: each takes below a millisecond, and what hangs holds up nobody but those who log in in the same way.
 const THREAD_COUNT_MAX: usize = 16;
 
 /// What a message led to.
@@ -64,6 +65,12 @@ impl Exchange {
     fn may_wait(&self, message: &RpcSaslProto) -> bool {
         let state = SaslState::try_from(message.state);
         !self.is_simple_only && matches!(state, Ok(SaslState::Initiate | SaslState::Response))
+    }
+
+    /// Whether this message is for Kerberos' library.
+    fn is_kerberos(&self, message: &RpcSaslProto) -> bool {
+        let chosen = message.auths.first().map(|auth| auth.method.as_str());
+        self.context.is_some() || chosen == Some(Method::Kerberos.name())
     }
 
     /// Carries one message to its end. An error ends the connection.
@@ -119,12 +126,14 @@ fn gss(reason: &str) -> Exception {
 #[derive(Debug)]
 pub(crate) struct Steps {
     threads: CachedThreads,
-    places: Arc<Semaphore>,
+    kerberos: Arc<Semaphore>,
+    tokens: Arc<Semaphore>,
 }
 
 impl Default for Steps {
     fn default() -> Self {
-        Self { threads: CachedThreads::new("sasl"), places: Arc::new(Semaphore::new(THREAD_COUNT_MAX)) }
+        let places = || Arc::new(Semaphore::new(THREAD_COUNT_MAX));
+        Self { threads: CachedThreads::new("sasl"), kerberos: places(), tokens: places() }
     }
 }
 
@@ -140,7 +149,8 @@ impl Steps {
             let progress = exchange.on_message(&message, claim);
             return Ok((exchange, progress));
         }
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(io::Error::other)?;
+        let places = if exchange.is_kerberos(&message) { &self.kerberos } else { &self.tokens };
+        let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
         let (sender, receiver) = oneshot::channel();
         self.threads.run(move || {
             let progress = exchange.on_message(&message, claim);

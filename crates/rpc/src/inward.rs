@@ -1,9 +1,10 @@
 //! What comes over a connection: as it is, or, behind an exchange that agreed on protection, out of sealed pieces.
 //!
-//! Promise: sealed bytes are counted as they come, as everything that a connection holds; only whole pieces that were
-//! verified are seen by whoever reads here.
+//! Promise: sealed bytes are counted as they come, as everything that a connection holds, and a piece that has begun
+//! must go on coming; only whole pieces that were verified are seen by whoever reads here.
 
 use crate::budget::Charge;
+use crate::pace::{Pace, Patience};
 use crate::seal::Seal;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hdfs::frame;
@@ -28,14 +29,55 @@ struct Sealed {
     buffer: BytesMut,
     /// Of the last piece, not yet taken.
     opened: Bytes,
-    /// For all of it. `None`: it is counted nowhere.
-    charge: Option<Charge>,
+    /// For all of it. `None`: it is counted nowhere, and waited for without a limit.
+    room: Option<PieceRoom>,
+}
+
+/// What the pieces of a connection take of the memory of all, and how long others wait for it.
+#[derive(Debug)]
+pub(crate) struct PieceRoom {
+    pub(crate) charge: Charge,
+    pub(crate) patience: Patience,
 }
 
 impl Sealed {
     fn count(&mut self) {
         let len = self.buffer.len() + self.opened.len();
-        self.charge.iter_mut().for_each(|charge| charge.resize(len));
+        self.room.iter_mut().for_each(|room| room.charge.resize(len));
+    }
+
+    fn whole_len(&self) -> io::Result<Option<usize>> {
+        let len = frame::length(&self.buffer, self.frame_len_max).map_err(invalid)?;
+        Ok(len.map(|len| frame::LENGTH_LEN + len))
+    }
+
+    /// Reads until a whole piece is here, and answers its length. `None`: the end.
+    async fn piece(&mut self, socket: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<usize>> {
+        if self.whole_len()?.is_none() && self.buffer.is_empty() && !self.more(socket, None).await? {
+            return Ok(None);
+        }
+        let patience = self.room.as_ref().map(|room| room.patience.clone());
+        let mut pace = patience.as_ref().map(|patience| patience.begin(self.frame_len_max as usize));
+        loop {
+            match self.whole_len()? {
+                Some(len) if self.buffer.len() >= len => return Ok(Some(len)),
+                _ if self.more(socket, pace.as_mut()).await? => {}
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// Reads some bytes. False: the end.
+    async fn more(&mut self, socket: &mut (impl AsyncRead + Unpin), pace: Option<&mut Pace<'_>>) -> io::Result<bool> {
+        self.buffer.reserve(READ_LEN);
+        let mut limited = (&mut self.buffer).limit(READ_LEN);
+        let reading = socket.read_buf(&mut limited);
+        let len = match pace {
+            Some(pace) => pace.step(reading).await?,
+            None => reading.await?,
+        };
+        self.count();
+        Ok(len > 0)
     }
 }
 
@@ -44,11 +86,16 @@ impl<R: AsyncRead + Unpin> Inward<R> {
         Self { socket, sealed: None }
     }
 
-    /// All that comes from now on is sealed; `early` came already. `charge` counts what is held of it.
-    pub(crate) fn seal(&mut self, seal: Seal, frame_len_max: u32, early: BytesMut, charge: Option<Charge>) {
-        let mut sealed = Sealed { seal, frame_len_max, buffer: early, opened: Bytes::new(), charge };
+    /// All that comes from now on is sealed; `early` came already. `room` is for what is held of it.
+    pub(crate) fn seal(&mut self, seal: Seal, frame_len_max: u32, early: BytesMut, room: Option<PieceRoom>) {
+        let mut sealed = Sealed { seal, frame_len_max, buffer: early, opened: Bytes::new(), room };
         sealed.count();
         self.sealed = Some(sealed);
+    }
+
+    /// Whether a sealed piece has come in part.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.sealed.as_ref().is_some_and(|sealed| !sealed.buffer.is_empty())
     }
 
     /// Appends some bytes, at most `len_max`; 0: the end. Whoever drops this loses nothing.
@@ -58,26 +105,15 @@ impl<R: AsyncRead + Unpin> Inward<R> {
             return self.socket.read_buf(&mut buffer.limit(len_max)).await;
         };
         while sealed.opened.is_empty() {
-            match frame::length(&sealed.buffer, sealed.frame_len_max).map_err(invalid)? {
-                Some(len) if sealed.buffer.len() >= frame::LENGTH_LEN + len => {
-                    sealed.buffer.advance(frame::LENGTH_LEN);
-                    let piece = sealed.buffer.split_to(len).freeze();
-                    if sealed.buffer.is_empty() {
-                        // A connection may be idle from now on.
-                        sealed.buffer = BytesMut::new();
-                    }
-                    sealed.opened = sealed.seal.open(piece)?.into();
-                    sealed.count();
-                }
-                _ => {
-                    sealed.buffer.reserve(READ_LEN);
-                    let read_len = self.socket.read_buf(&mut (&mut sealed.buffer).limit(READ_LEN)).await?;
-                    if read_len == 0 {
-                        return Ok(0);
-                    }
-                    sealed.count();
-                }
+            let Some(len) = sealed.piece(&mut self.socket).await? else { return Ok(0) };
+            let mut piece = sealed.buffer.split_to(len);
+            piece.advance(frame::LENGTH_LEN);
+            if sealed.buffer.is_empty() {
+                // A connection may be idle from now on.
+                sealed.buffer = BytesMut::new();
             }
+            sealed.opened = sealed.seal.open(piece.freeze())?.into();
+            sealed.count();
         }
         let len = sealed.opened.len().min(len_max);
         if buffer.is_empty() && len == sealed.opened.len() {

@@ -12,7 +12,7 @@
 
 use crate::budget::{Budget, Charge};
 use crate::coming::Coming;
-use crate::inward::Inward;
+use crate::inward::{Inward, PieceRoom};
 use crate::options::ServerOptions;
 use crate::pace::{Pace, Patience};
 use bytes::{Bytes, BytesMut};
@@ -94,6 +94,11 @@ impl Lane {
     /// Counts a request that is here, or so short that it is not worth a wait.
     pub(crate) fn count(&self, len: usize) -> Charge {
         self.part(len).requests.count(len)
+    }
+
+    /// For sealed pieces of a connection: each is as short as a short request.
+    pub(crate) fn piece_room(&self) -> PieceRoom {
+        PieceRoom { charge: self.short.requests.count(0), patience: self.short.patience.clone() }
     }
 
     /// Reads until `buffer` holds `whole` bytes: a frame of which the length has come.

@@ -213,8 +213,8 @@ async fn run(
     let mut buffer = BytesMut::new();
     match &seal {
         Some(seal) => {
-            let charge = answers.as_ref().map(|answers| answers.lane.count(0));
-            inward.seal(seal.clone(), frame_len_max.saturating_add(SEALED_MORE_MAX), early, charge);
+            let room = answers.as_ref().map(|answers| answers.lane.piece_room());
+            inward.seal(seal.clone(), frame_len_max.saturating_add(SEALED_MORE_MAX), early, room);
         }
         None => buffer = early,
     }

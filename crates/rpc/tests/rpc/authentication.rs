@@ -343,3 +343,27 @@ async fn what_is_sealed_is_taken_in_order_and_unchanged() {
         }
     }
 }
+
+/// An unfinished piece takes memory that others wait for; a connection that has begun none may be idle.
+#[tokio::test]
+async fn a_sealed_piece_that_has_begun_must_come() {
+    let options = ServerOptions { frame_time_max: A_WHILE, idle_time_max: 60 * A_WHILE, ..secure(&[Qop::Integrity]) };
+    let (server, service) = server_with(options).await;
+    let token = service.tokens.issue("ada", "");
+    let (mut raw, _, layer) = raw_with_token(&server, &token, Qop::Integrity).await;
+    let mut layer = layer.expect("it was agreed on");
+    tokio::time::sleep(2 * A_WHILE).await;
+    let piece = said(&wrap(&mut *layer, &[context(""), call(1, "echo", "x")].concat()).unwrap());
+    raw.send(&piece).await;
+    let mut opened = Vec::new();
+    unwrap(&mut *layer, &answered(&raw.answer().await.unwrap()), &mut opened).unwrap();
+    assert!(!opened.is_empty(), "who is idle is still served");
+    let piece = said(&wrap(&mut *layer, &call(2, "echo", "y")).unwrap());
+    raw.send(&piece[..piece.len() - 1]).await;
+    assert_eq!(raw.answer().await, None, "it is cut off");
+    assert_eq!(service.started_count.load(Ordering::SeqCst), 1);
+    // Nor is one taken that is longer than the exchange allows.
+    let (mut raw, ..) = raw_with_token(&server, &token, Qop::Integrity).await;
+    raw.send(&100_000_u32.to_be_bytes()).await;
+    assert_eq!(raw.answer().await, None);
+}
