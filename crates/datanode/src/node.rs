@@ -188,7 +188,7 @@ impl Datanode {
             return Ok(());
         }
         match &answer.tokens {
-            Some(said) => self.tokens.hear(said),
+            Some(said) => self.tokens.hear_all(said),
             None => {
                 self.tokens.hear_nothing();
                 Ok(())

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Promise: a node that no leader has told yet whether tokens are needed admits nothing, and whoever takes keys takes no
-//! older ones later. Who is refused learns no reason: logs and counters do.
+//! older ones later, but for those of a registration. Who is refused learns no reason: logs and counters do.
 
 use security::block_token::{self, Identifier, Mode};
 use security::keys::{Key, KeyId, KeySet};
@@ -112,6 +112,15 @@ impl Tokens {
         let taken = if has_keys { take(&mut rules.keys, said) } else { Ok(()) };
         self.rules = Arc::new(rules);
         taken
+    }
+
+    /// A server that leads has registered this node, and tells all that it has: it counts in place of what is here, which
+    /// may be of before the server was restored from a copy.
+    pub(crate) fn hear_all(&mut self, said: &node::TokenRules) -> Result<(), String> {
+        if !said.keys.is_empty() {
+            self.rules = Arc::new(TokenRules { need: self.rules.need, keys: KeySet::default() });
+        }
+        self.hear(said)
     }
 
     /// A server that leads is of a version that knows no tokens.
@@ -274,6 +283,9 @@ mod tests {
         tokens.hear(&said(&ring)).unwrap();
         assert_eq!(tokens.revision(), 2);
         assert!(tokens.hear(&before).is_err());
+        tokens.hear_all(&before).unwrap();
+        assert_eq!(tokens.revision(), 1, "the server was restored from a copy");
+        tokens.hear(&said(&ring)).unwrap();
         tokens.hear(&node::TokenRules { required: true, revision: 2, keys: Vec::new() }).unwrap();
         assert!(admit(&tokens, READ, &of_first).is_ok() && admit(&tokens, READ, &of_second).is_ok());
         let odd = node::TokenKey { id: 9, expires_ms: u64::MAX, secret: vec![1; 5].into() };

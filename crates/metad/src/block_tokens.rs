@@ -1,7 +1,8 @@
 //! The tokens that answers and orders carry: for whom, of which file, with what they allow.
 //!
 //! Promise: all blocks of one file have one signature, and those of one home the same bytes, which are not copied.
-//! Where no tokens are asked for, what a block has instead tells file and home, and is signed by nobody.
+//! Where no tokens are asked for, what a block has instead tells file and home, and is signed by nobody. They are asked
+//! for from the first keys on: these wait until all members know the form, and nobody's data is to wait for that.
 
 use crate::caller::Session;
 use crate::core::Core;
@@ -16,7 +17,7 @@ use security::block_token::{Grant, Mode, Modes, SignedToken};
 use security::keys::Key;
 use security::rings::RingKind;
 use std::time::Duration;
-use types::{BlockId, ContainerId, FileId};
+use types::{BlockId, ContainerId, FileId, Millis};
 use wire::{BlockScope, node};
 
 /// Named by the tokens of orders, which no user asked for.
@@ -105,7 +106,7 @@ impl<'a> ReadTokens<'a> {
         let Some((core, user)) = self.signer else { return Ok(Made::Unsigned(file)) };
         let grant = Grant { user, file, modes: Modes::of(&[Mode::Read]), block: None };
         let now = core.now();
-        core.leader().keys.sign(now, grant).map(Made::signed).map_err(refused)
+        sign(&mut core.leader().keys, now, grant).map_err(refused)
     }
 }
 
@@ -139,7 +140,7 @@ pub(crate) async fn to_write_each(
             None => Made::Unsigned(file),
             Some(leader) => {
                 let grant = Grant { user, file, modes, block: Some(block) };
-                Made::signed(leader.keys.sign(now, grant).map_err(refused)?)
+                sign(&mut leader.keys, now, grant).map_err(refused)?
             }
         };
         Ok((made.identifier(home), made.password()))
@@ -165,15 +166,19 @@ pub(crate) fn of_order(
     let modes = Modes::of(&[mode]);
     let grant = Grant { user: CLUSTER_USER, file, modes, block: modes.changes().then_some(block) };
     let now = core.now();
-    match core.leader().keys.sign(now, grant) {
-        Ok(token) => {
-            let made = Made::signed(token);
-            Some(node::BlockToken { identifier: made.identifier(home), password: made.password() })
-        }
+    match sign(&mut core.leader().keys, now, grant) {
+        Ok(made) => Some(node::BlockToken { identifier: made.identifier(home), password: made.password() }),
         Err(error) => {
             tracing::warn!(%block, %error, "an order has no token");
             None
         }
+    }
+}
+
+fn sign(keys: &mut KeyRings, now: Millis, grant: Grant<'_>) -> Result<Made, SignError> {
+    match keys.sign(now, grant) {
+        Err(SignError::NoKeys) => Ok(Made::Unsigned(grant.file)),
+        signed => signed.map(Made::signed),
     }
 }
 
@@ -183,9 +188,7 @@ pub(crate) fn rules(core: &Core, known: u64) -> node::TokenRules {
         return node::TokenRules::default();
     }
     let leader = core.leader();
-    let Some(keys) = leader.keys.keys(RingKind::BlockTokens) else {
-        return node::TokenRules { required: true, ..node::TokenRules::default() };
-    };
+    let Some(keys) = leader.keys.keys(RingKind::BlockTokens) else { return node::TokenRules::default() };
     let key = |key: &Key| node::TokenKey {
         id: key.id.0,
         expires_ms: key.expires.0,
@@ -195,15 +198,16 @@ pub(crate) fn rules(core: &Core, known: u64) -> node::TokenRules {
     node::TokenRules { required: true, revision: keys.revision(), keys: keys_to_send }
 }
 
-/// Returns when there is a key that signs, if one is needed; at the latest after some seconds.
+/// Returns when there is a key that signs, if one is needed; at the latest after some seconds. Who has led for longer than
+/// these, and has none at all, waits for members, which may be down for good.
 pub(crate) async fn ready(core: &Core) {
     let Some(lifetimes) = core.config.block_token_lifetimes() else { return };
-    let signs = |keys: &KeyRings| {
-        let ring = keys.ring(RingKind::BlockTokens).filter(|ring| ring.lifetimes() == lifetimes);
-        ring.is_some_and(|ring| ring.current().expires > core.now())
+    let is_ready = || match core.leader().keys.ring(RingKind::BlockTokens) {
+        Some(ring) => ring.lifetimes() == lifetimes && ring.current().expires > core.now(),
+        None => core.monotonic().saturating_sub(core.receiving_since()) >= KEYS_WAIT,
     };
     for _ in 0..KEYS_WAIT.as_millis() / KEYS_POLL.as_millis() {
-        if signs(&core.leader().keys) {
+        if is_ready() {
             return;
         }
         sleep(KEYS_POLL).await;

@@ -13,6 +13,7 @@ use rpc::{Call, Identity, Proof};
 use security::auth_to_local::AuthToLocal;
 use security::kerberos_name::KerberosName;
 use security::proxy::{self, ProxyUsers};
+use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -153,6 +154,8 @@ impl Users {
             }
         };
         let client: Option<[u8; 16]> = call.client_id.as_ref().try_into().ok();
+        let client =
+            client.map(|client| if self.asks_for_proof() { own_id(client, &user.caller.user) } else { client });
         let retry = client.filter(|_| call.call_id >= 0).map(|client| RetryKey { client, call: call.call_id });
         Ok(Session { user, retry, peer: call.peer.ip(), untaken: call.untaken.clone() })
     }
@@ -293,6 +296,13 @@ fn check_name(user: &str) -> Result<(), Exception> {
     )))
 }
 
+/// A client's id as that of this user's: it travels in the open, and whoever repeats a call of somebody else must not
+/// get the answer.
+fn own_id(client: [u8; 16], user: &str) -> [u8; 16] {
+    let hash = Sha256::new().chain_update(client).chain_update(user).finalize();
+    hash[..16].try_into().expect("a hash has 32 bytes")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -358,6 +368,16 @@ mod tests {
             (class, &*message),
             (ACCESS_CONTROL, "SIMPLE authentication is not enabled.  Available:[TOKEN, KERBEROS]")
         );
+    }
+
+    /// A client's id travels in the open: who repeats a call of somebody else must not get the answer.
+    #[tokio::test]
+    async fn the_calls_of_two_users_are_never_the_same() {
+        let users = secure_users();
+        let key = async |name: &str| secure_session(&users, &proven(name, name, HERE)).await.unwrap().retry.unwrap();
+        let ada = key("ada@EXAMPLE.COM").await;
+        assert_eq!(ada, key("ada@EXAMPLE.COM").await);
+        assert_ne!(ada, key("admin@EXAMPLE.COM").await);
     }
 
     #[tokio::test]

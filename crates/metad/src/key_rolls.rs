@@ -20,6 +20,7 @@ pub(crate) async fn run(core: Arc<Core>) {
         // The configuration does not change while the server runs.
         return std::future::pending().await;
     }
+    let mut was_level_high = true;
     loop {
         let mut is_level_high = true;
         for (kind, lifetimes) in wanted(&core) {
@@ -29,6 +30,12 @@ pub(crate) async fn run(core: Arc<Core>) {
                 Err(error) => rest_after_fault(Err(error)).await,
             }
         }
+        if was_level_high && !is_level_high {
+            tracing::warn!(
+                "no keys of tokens, and no block tokens asked for, until all members answered that they know them"
+            );
+        }
+        was_level_high = is_level_high;
         sleep(if is_level_high { LOOK_EACH } else { LEVEL_EACH }).await;
     }
 }

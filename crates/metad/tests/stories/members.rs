@@ -1,5 +1,6 @@
 //! From where a metadata server takes the messages of other members.
 
+use crate::support::Datanode;
 use bytes::Bytes;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, ILLEGAL_ARGUMENT, STANDBY};
 use hdfs::proto::*;
@@ -188,6 +189,59 @@ async fn changes_that_are_too_long_are_refused_and_stop_no_others() {
     assert!(refused.starts_with(&format!("{ILLEGAL_ARGUMENT}: this change takes 25")), "{refused}");
     let made: MkdirsResponseProto = ask_leader(&clients, "mkdirs", &mkdirs("/behind")).await.unwrap();
     assert!(made.result);
+    for server in servers {
+        server.shutdown().await;
+    }
+}
+
+/// Keys wait until all members know their form. Two of three lead, and tokens are not asked for so far: whoever asked for
+/// them would stop all data.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobodys_data_waits_for_a_member_that_is_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
+    let addrs: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let listed: Vec<&str> = addrs.iter().map(String::as_str).collect();
+    let client = |addr: &String| Client::new(addr.clone(), host::user::current(), hdfs::protocol::CLIENT);
+    let create = |src: &str| CreateRequestProto {
+        src: src.into(),
+        masked: FsPermissionProto { perm: 0o644 },
+        client_name: "c".into(),
+        create_flag: CreateFlagProto::Create as u32,
+        create_parent: true,
+        replication: 1,
+        block_size: 1 << 20,
+        ..CreateRequestProto::default()
+    };
+    let start = async |count: usize, block_tokens: bool| {
+        let mut servers = Vec::new();
+        for (id, port) in (1..).zip(&ports[..count]) {
+            let mut config = Config::new(dir.path().join(id.to_string()), ([127, 0, 0, 1], *port).into());
+            (config.id, config.members, config.block_tokens) = (id, members(&listed), block_tokens);
+            servers.push(metad::start(config).await.unwrap());
+        }
+        servers
+    };
+    let founded = start(3, false).await;
+    let all: Vec<Client> = addrs.iter().map(client).collect();
+    let _: CreateResponseProto = ask_leader(&all, "create", &create("/before")).await.unwrap();
+    for server in founded {
+        server.shutdown().await;
+    }
+    let servers = start(2, true).await;
+    let clients: Vec<Client> = addrs[..2].iter().map(client).collect();
+    let path = "/f";
+    let _: CreateResponseProto = ask_leader(&clients, "create", &create(path)).await.unwrap();
+    let node = Datanode::new(1).await;
+    let mut rules = None;
+    for server in &servers {
+        node.register(server.rpc_addr()).await;
+        rules = rules.or(node.beat_with(server.rpc_addr(), 0).await.tokens);
+    }
+    assert!(!rules.expect("one of them leads").required);
+    let add = AddBlockRequestProto { src: path.into(), client_name: "c".into(), ..AddBlockRequestProto::default() };
+    let added: AddBlockResponseProto = ask_leader(&clients, "addBlock", &add).await.unwrap();
+    assert!(wire::BlockScope::decode(&added.block.block_token.identifier).unwrap().is_some());
     for server in servers {
         server.shutdown().await;
     }
