@@ -30,6 +30,7 @@ pub struct ExtendedBlockProto {
 }
 /// Opaque to clients. Without security: four empty fields, never absent.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
 pub struct TokenProto {
     #[prost(bytes = "bytes", required, tag = "1")]
     pub identifier: ::prost::bytes::Bytes,

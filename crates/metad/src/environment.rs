@@ -62,10 +62,8 @@ impl Environment {
         let dir = config.dir.clone();
         let not_made = |source| StartError::Dir { path: dir.clone(), source };
         std::fs::create_dir_all(&dir).map_err(not_made)?;
-        if config.block_tokens || config.security.is_kerberos() {
-            // The keys of tokens lie in the log and in the store.
-            std::fs::set_permissions(&dir, Permissions::from_mode(OWNER_ALONE)).map_err(not_made)?;
-        }
+        // All names lie in the log and in the store, and the keys of tokens with them.
+        std::fs::set_permissions(&dir, Permissions::from_mode(OWNER_ALONE)).map_err(not_made)?;
         let overlay_len_max = (config.memory / OVERLAY_SHARE).clamp(1 << 20, OVERLAY_LEN_MAX) as usize;
         let options = kv::Options { overlay_len_max, ..kv::Options::default() };
         let store_dir = dir.join("store");

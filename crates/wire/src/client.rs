@@ -18,6 +18,9 @@ pub use crate::proto::{
     PreviousBlock, PutBlock, PutFileRequest, PutFileResponse,
 };
 
+use std::fmt;
+use types::BlockId;
+
 /// Client → metad, on metad's RPC port, over the connection that carries HDFS's calls too.
 pub const CLIENT_PROTOCOL: &str = "org.levada.ClientProtocol";
 pub const PROTOCOL_VERSION: u64 = 1;
@@ -28,6 +31,13 @@ pub const ADD_LEASED: &str = "addLeased";
 
 /// Blocks of one answer.
 pub const LEASE_COUNT_MAX: u32 = 256;
+
+impl fmt::Debug for LeasedBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let block = BlockId(self.block);
+        f.debug_struct("LeasedBlock").field("block", &block).field("file", &self.file).finish_non_exhaustive()
+    }
+}
 
 #[cfg(test)]
 mod tests {

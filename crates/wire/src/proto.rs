@@ -1062,6 +1062,7 @@ pub struct LeaseBlocksResponse {
     pub limit_ms: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
 pub struct LeasedBlock {
     #[prost(uint64, tag = "1")]
     pub block: u64,
@@ -1220,6 +1221,7 @@ pub struct MemberMessage {
 }
 /// The header of a small write.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
 pub struct SmallWrite {
     /// Names the request on its connection.
     #[prost(uint64, tag = "1")]

@@ -10,9 +10,10 @@
 
 pub use crate::proto::{SmallAnswer, SmallWrite};
 use crate::{Op, OpHeader, WireError, delimited};
+use std::fmt;
 use std::ops::Range;
 use types::limits::{REPLICATION_MAX, SMALL_WRITE_LEN_MAX};
-use types::{ChecksumKind, ChecksumSpec};
+use types::{BlockId, ChecksumKind, ChecksumSpec};
 
 /// Longest header of a request: the addresses of some thousand nodes would fit.
 pub const HEADER_LEN_MAX: usize = 64 << 10;
@@ -44,6 +45,13 @@ pub enum Parsed {
     Frame(SmallFrame),
     /// More bytes must come before the header can be read.
     Partial,
+}
+
+impl fmt::Debug for SmallWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let block = BlockId(self.block);
+        f.debug_struct("SmallWrite").field("number", &self.number).field("block", &block).finish_non_exhaustive()
+    }
 }
 
 impl SmallWrite {

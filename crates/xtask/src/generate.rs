@@ -25,14 +25,14 @@ const TARGETS: &[Target] = &[
         package: "hdfs",
         output: "crates/hdfs/src/proto.rs",
         by_hand: &[],
-        secret: &[],
+        secret: &[".hdfs.TokenProto"],
     },
     Target {
         proto_dir: "crates/wire/proto",
         package: "levada",
         output: "crates/wire/src/proto.rs",
         by_hand: &[(".levada.ReplicaState", "::types::ReplicaState"), (".levada.Fitness", "::types::Fitness")],
-        secret: &[".levada.TokenKey", ".levada.BlockToken"],
+        secret: &[".levada.TokenKey", ".levada.BlockToken", ".levada.LeasedBlock", ".levada.SmallWrite"],
     },
 ];
 

@@ -1,7 +1,8 @@
 //! The session with a metadata server: register, tell what is here, then a heartbeat about each second. What comes next
 //! is decided by [`datanode::Session`].
 //!
-//! The node serves reads and writes all the while, whether the metadata server is there or not.
+//! The node serves reads and writes all the while, whether the metadata server is there or not, once one that leads has
+//! said whether tokens are asked for: before, nobody has been sent here either.
 
 use super::broken::Broken;
 use super::leader::Leader;
