@@ -89,6 +89,8 @@ pub(crate) struct Leadership {
     pub(crate) checks: Arc<Semaphore>,
     /// Where this server listens, once it does.
     pub(crate) rpc_addr: OnceLock<SocketAddr>,
+    /// Of the same port.
+    pub(crate) rpc_usage: OnceLock<rpc::UsageReader>,
     taken: Mutex<Option<Taken>>,
     /// The term in which this member began to lead last.
     last_taken: AtomicU64,
@@ -147,6 +149,7 @@ impl Leadership {
             peers,
             checks: Arc::new(Semaphore::new(CHECK_COUNT_MAX)),
             rpc_addr: OnceLock::new(),
+            rpc_usage: OnceLock::new(),
             taken: Mutex::default(),
             last_taken: AtomicU64::new(0),
         }

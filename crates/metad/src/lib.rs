@@ -163,6 +163,7 @@ pub async fn start_in(config: Config, environment: Environment) -> Result<Metad,
     };
     let rpc_addr = port.local_addr();
     let _set_once = server.leadership.rpc_addr.set(rpc_addr);
+    let _set_once = server.leadership.rpc_usage.set(port.usage());
     tracing::info!(%rpc_addr, "the metadata server is ready");
     Ok(Metad { rpc_addr, running: Mutex::new(Some(Running { port, server })) })
 }

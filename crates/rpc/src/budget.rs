@@ -9,6 +9,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
+/// What the connections of a server hold of something, and may hold together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of `requests`, `long_requests`, `decoded_requests`, each also with `urgent_` before it for the urgent protocol,
+    /// and of `answers`; or the number of `connections`.
+    pub of: &'static str,
+    pub now: usize,
+    pub max: usize,
+}
+
 #[derive(Debug)]
 pub(crate) struct Budget {
     held_len: AtomicUsize,
@@ -120,6 +130,10 @@ impl Budget {
     /// here, since what it was expected to need may have been too little.
     pub(crate) async fn taken(&self) {
         self.when_room(|| self.made_len.load(Ordering::Acquire) <= self.held_len_max / 2).await;
+    }
+
+    pub(crate) fn usage(&self, of: &'static str) -> Usage {
+        Usage { of, now: self.held_len(), max: self.held_len_max }
     }
 
     pub(crate) fn held_len(&self) -> usize {

@@ -1,6 +1,6 @@
 //! What the connections of a server share.
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Usage};
 use crate::exchange::Steps;
 use crate::expected::ExpectedLens;
 use crate::lane::Lane;
@@ -34,4 +34,15 @@ pub(crate) struct Host<S> {
     pub(crate) steps: Steps,
     /// Callers who did not prove who they are.
     pub(crate) strangers: LogLimit,
+}
+
+impl<S> Host<S> {
+    /// Bytes by what holds them, and the number of connections.
+    pub(crate) fn usage(&self) -> Vec<Usage> {
+        let connections =
+            Usage { of: "connections", now: self.connection_limit.count(), max: self.options.connections_max };
+        let usual = self.usual.usage(["requests", "long_requests", "decoded_requests"]);
+        let urgent = self.urgent.usage(["urgent_requests", "urgent_long_requests", "urgent_decoded_requests"]);
+        [connections, self.answers.usage("answers")].into_iter().chain(usual).chain(urgent).collect()
+    }
 }

@@ -10,7 +10,7 @@
 //! Promise: however many long requests wait, short ones are let in: heartbeats of datanodes are among them. What a
 //! short one grows to counts as if it had come, without a wait, so that the next ones are not read when many are held.
 
-use crate::budget::{Budget, Charge};
+use crate::budget::{Budget, Charge, Usage};
 use crate::coming::Coming;
 use crate::inward::{Inward, PieceRoom};
 use crate::options::ServerOptions;
@@ -85,6 +85,11 @@ impl Lane {
             decoded: Budget::new(decoded_len_max),
             decoded_wait_max: options.decoded_wait_max,
         }
+    }
+
+    /// Short requests, long ones, and what these are decoded to.
+    pub(crate) fn usage(&self, [short, long, decoded]: [&'static str; 3]) -> [Usage; 3] {
+        [self.short.requests.usage(short), self.long.requests.usage(long), self.decoded.usage(decoded)]
     }
 
     fn part(&self, len: usize) -> &Part {

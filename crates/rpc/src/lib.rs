@@ -44,6 +44,7 @@ mod session;
 mod writer;
 
 pub use answers::AnswerRoom;
+pub use budget::Usage;
 pub use call::{Call, Service, Untaken};
 pub use call_error::CallError;
 pub use client::{Attempt, Client};
@@ -54,5 +55,5 @@ pub use log_text::log_text;
 pub use login::{Kerberos, Login, LoginToken};
 pub use options::{Authentication, FRAME_LEN_MAX, ServerOptions};
 pub use origins::Origins;
-pub use server::Server;
+pub use server::{Server, UsageReader};
 pub use servers::Servers;

@@ -1,6 +1,6 @@
 //! The server: accepts connections, up to a limit, and ends them all in the end.
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Usage};
 use crate::call::Service;
 use crate::connection;
 use crate::exchange::Steps;
@@ -11,6 +11,7 @@ use crate::options::{Authentication, ServerOptions};
 use ::io::socket::SocketOptions;
 use ::io::task::Owned;
 use ::io::{ConnectionLimit, LogLimit};
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,6 +26,22 @@ const DECODED_PART: usize = 2;
 const ANSWERS_PART: usize = 4;
 const _: () = assert!(4 / REQUESTS_PART + 4 / DECODED_PART + 4 / ANSWERS_PART == 4, "together they are the whole");
 
+/// Tells what a server holds now; nothing once it has ended.
+#[derive(Clone)]
+pub struct UsageReader(Arc<dyn Fn() -> Vec<Usage> + Send + Sync>);
+
+impl UsageReader {
+    pub fn read(&self) -> Vec<Usage> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for UsageReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.read()).finish()
+    }
+}
+
 /// A running server. Dropping it cuts all connections; see also [`Server::shutdown`].
 #[derive(Debug)]
 pub struct Server {
@@ -34,6 +51,7 @@ pub struct Server {
     /// Every connection holds the other end.
     gone: mpsc::Receiver<()>,
     drain_time_max: Duration,
+    usage: UsageReader,
 }
 
 impl Server {
@@ -63,12 +81,19 @@ impl Server {
             options,
         });
         let addr = listener.local_addr()?;
+        let weak = Arc::downgrade(&host);
+        let usage = UsageReader(Arc::new(move || weak.upgrade().map_or_else(Vec::new, |host| host.usage())));
         let accepting = ::io::task::spawn_owned("rpc accept", accept(listener, host, watching, alive));
-        Ok(Self { addr, accepting, phase, gone, drain_time_max })
+        Ok(Self { addr, accepting, phase, gone, drain_time_max, usage })
     }
 
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// What holds its memory, whenever it is asked.
+    pub fn usage(&self) -> UsageReader {
+        self.usage.clone()
     }
 
     /// Takes no further connection and no further request, answers what is under way, within a time limit.

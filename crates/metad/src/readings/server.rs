@@ -4,6 +4,7 @@ use crate::free_space::Level;
 use crate::leadership::Leadership;
 use metrics::{Described, Readings, Registry, counter, gauge};
 use raft::Role;
+use rpc::{Usage, UsageReader};
 use std::sync::Arc;
 
 const FAMILIES: &[Described] = &[
@@ -18,6 +19,10 @@ const FAMILIES: &[Described] = &[
     gauge("levada_meta_free_warn_bytes", "With less free than this the server warns", &[]),
     gauge("levada_meta_free_reserve_bytes", "With less free than this it refuses changes that need room", &[]),
     gauge("levada_meta_refuses_changes", "1 while it refuses changes that need room", &[]),
+    gauge("levada_rpc_memory_bytes", "Memory that requests and answers hold, by what it is", &["of"]),
+    gauge("levada_rpc_memory_max_bytes", "As much may be held of it; who needs more waits", &["of"]),
+    gauge("levada_rpc_connections", "Open connections", &[]),
+    gauge("levada_rpc_connections_max", "As many may be open", &[]),
     counter("levada_audit_lines_total", "Lines of the audit log: written, or dropped for a slow disk", &["result"]),
     counter("levada_raft_failed_entries_total", "Entries of the log that failed by a bug and changed nothing", &[]),
     gauge("levada_raft_term", "Raft's term: it rises with each election", &[]),
@@ -93,6 +98,16 @@ fn read(leadership: &Leadership, readings: &mut Readings<'_>) {
     for member in &group.members {
         if let Some(matched) = member.matched {
             readings.put("levada_raft_matched_index", &[&member.id.to_string()], matched as f64);
+        }
+    }
+    for Usage { of, now, max } in leadership.rpc_usage.get().map_or_else(Vec::new, UsageReader::read) {
+        let (now, max) = (now as f64, max as f64);
+        if of == "connections" {
+            readings.put("levada_rpc_connections", &[], now);
+            readings.put("levada_rpc_connections_max", &[], max);
+        } else {
+            readings.put("levada_rpc_memory_bytes", &[of], now);
+            readings.put("levada_rpc_memory_max_bytes", &[of], max);
         }
     }
     if let Some(counts) = leadership.audit.as_ref().map(|log| log.counts()) {

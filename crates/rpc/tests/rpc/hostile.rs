@@ -480,3 +480,23 @@ async fn names_and_headers_have_a_limit() {
     raw.send(&call(0, "who", "")).await;
     assert_eq!(raw.response().await.len(), 255 + " by itself".len());
 }
+
+/// What an operator sees of it.
+#[tokio::test]
+async fn what_holds_memory_is_told() {
+    let (server, _service) = server_with(ServerOptions::default()).await;
+    let reader = server.usage();
+    let now = |of: &str| reader.read().iter().find(|usage| usage.of == of).expect("it is told").now;
+    assert!(reader.read().iter().all(|usage| usage.now == 0 && usage.max > 0), "{reader:?}");
+    let mut raw = Raw::known(&server).await;
+    begin_to_send(&mut raw, &call_of(1 << 20, 1, "echo")[..200_000]).await;
+    let told = async {
+        while now("long_requests") < 100_000 {
+            tokio::time::sleep(A_WHILE / 10).await;
+        }
+    };
+    timeout(SOON, told).await.expect("it is counted as it comes");
+    assert_eq!(now("connections"), 1);
+    server.shutdown().await;
+    assert!(reader.read().is_empty());
+}
