@@ -49,6 +49,12 @@ pub(crate) struct Args {
     /// Seconds for which a key signs block tokens, and for which these count at least
     #[arg(long, hide = true, value_name = "SECONDS", requires = "block_tokens")]
     block_key_interval: Option<u32>,
+    /// What connections of data transfer have to agree on: authentication, integrity or privacy
+    #[arg(long, hide = true, value_name = "WORD", requires = "block_tokens")]
+    data_transfer_protection: Option<String>,
+    /// Encrypt data transfer, and have clients do so
+    #[arg(long, hide = true, requires = "block_tokens")]
+    encrypt_data_transfer: bool,
     /// Run each role as a process of its own
     #[arg(long)]
     processes: bool,
@@ -139,6 +145,8 @@ struct Plan {
     memory: u64,
     block_tokens: bool,
     block_key_ms: Option<u64>,
+    data_transfer_protection: Vec<String>,
+    encrypt_data_transfer: bool,
 }
 
 impl Plan {
@@ -191,8 +199,22 @@ impl Plan {
         let made = std::fs::create_dir_all(dir.join("conf")).and_then(|()| dir.canonicalize());
         let dir = made.map_err(|error| StartError::new(&dir.display().to_string(), &error))?;
         let block_key_ms = args.block_key_interval.map(|seconds| u64::from(seconds) * 1000);
-        let Args { durability, memory, block_tokens, .. } = *args;
-        Ok(Self { dir, ports, metas, datanodes, disks, replication, durability, memory, block_tokens, block_key_ms })
+        let Args { durability, memory, block_tokens, encrypt_data_transfer, .. } = *args;
+        let data_transfer_protection = args.data_transfer_protection.iter().cloned().collect();
+        Ok(Self {
+            dir,
+            ports,
+            metas,
+            datanodes,
+            disks,
+            replication,
+            durability,
+            memory,
+            block_tokens,
+            block_key_ms,
+            data_transfer_protection,
+            encrypt_data_transfer,
+        })
     }
 
     fn data_dir(&self, number: u16) -> PathBuf {
@@ -211,6 +233,8 @@ impl Plan {
         meta.memory = self.memory / 2 / self.metas.len() as u64;
         meta.id = number.into();
         meta.block_tokens = self.block_tokens;
+        meta.security.data_transfer_protection = self.data_transfer_protection.clone();
+        meta.security.encrypt_data_transfer = self.encrypt_data_transfer;
         if let Some(interval) = self.block_key_ms {
             (meta.block_key_update_ms, meta.block_token_lifetime_ms) = (interval, interval);
         }

@@ -50,6 +50,7 @@ impl Client {
         let request = proto::GetServerDefaultsRequestProto::default();
         let answer: proto::GetServerDefaultsResponseProto = self.call("getServerDefaults", &request).await?;
         let defaults = server_defaults(&answer.server_defaults)?;
+        self.session.store.protection().learn(&answer.server_defaults.data_transfer_protection);
         // The call may have found another server than the one that led last. There are as many as the URL names.
         known.insert(rpc.addr().to_owned(), defaults);
         Ok(defaults)
@@ -270,7 +271,8 @@ impl Client {
 }
 
 fn server_defaults(defaults: &proto::FsServerDefaultsProto) -> Result<ServerDefaults> {
-    if defaults.encrypt_data_transfer.unwrap_or(false) {
+    // Ours tell how; the keys of other servers are not asked for.
+    if defaults.encrypt_data_transfer.unwrap_or(false) && defaults.data_transfer_protection.is_empty() {
         return Err(Error::Unsupported("a store that demands encrypted data transfer"));
     }
     let kind = types::ChecksumKind::from_number(defaults.checksum_type.unwrap_or(1));

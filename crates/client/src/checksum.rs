@@ -2,6 +2,7 @@
 
 use crate::calls::LEN_ALL;
 use crate::client::Client;
+use crate::datanode::Connection;
 use crate::error::{Error, Result};
 use crate::located::{Located, Node};
 use crate::retry::told;
@@ -113,7 +114,7 @@ impl Client {
         let store = &self.session.store;
         let mut connection = match store.take_idle(node) {
             Some(connection) => connection,
-            None => store.connect(node).await?,
+            None => Connection::connect(node, self.options(), self.dial(node, block.secret())).await?,
         };
         connection.send(&block.checksum_request(len)?).await?;
         let answer = connection.receive_answer().await?;

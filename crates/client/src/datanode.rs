@@ -36,8 +36,13 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    pub(crate) async fn connect(node: &Node, options: &Options) -> Result<Self, Fault> {
-        let connecting = tokio::time::timeout(options.connect_timeout, Socket::connect(node)).await;
+    /// `dialling`: a socket to the node.
+    pub(crate) async fn connect(
+        node: &Node,
+        options: &Options,
+        dialling: impl Future<Output = std::io::Result<Socket>>,
+    ) -> Result<Self, Fault> {
+        let connecting = tokio::time::timeout(options.connect_timeout, dialling).await;
         let socket = connecting.map_err(|_| Fault::Silent)?.map_err(|error| Fault::NoConnection(error.to_string()))?;
         let (clock, addr) = (Arc::clone(&options.clock), Arc::clone(&node.addr));
         Ok(Self { socket, front: Front::default(), timeout: options.timeout, clock, addr, read_count: 0 })
@@ -184,7 +189,7 @@ mod tests {
         });
         let node = Node { ip: "127.0.0.1".into(), xfer_port, ..Node::default() };
         let options = Options { timeout: Duration::from_millis(100), ..Options::default() };
-        let mut connection = Connection::connect(&node, &options).await.unwrap();
+        let mut connection = Connection::connect(&node, &options, Socket::connect(&node)).await.unwrap();
         assert_eq!(connection.receive_answer().await.unwrap_err(), Fault::Silent);
         drop(connection);
         flood.unwrap().join().unwrap();

@@ -47,6 +47,7 @@ mod meter;
 mod nameservice;
 mod namespace;
 mod options;
+mod protection;
 mod read;
 mod retry;
 mod scope;

@@ -1,6 +1,7 @@
 //! Where a block is, in our own words. What HDFS's messages say of it becomes this in `messages`.
 
 use bytes::Bytes;
+use sasl::Secret;
 use std::sync::Arc;
 use xfer::writer::Identity;
 
@@ -45,6 +46,13 @@ pub(crate) struct Located {
     pub(crate) nodes: Arc<[Node]>,
     /// Its bytes are spread over the nodes, in HDFS's way.
     pub(crate) is_striped: bool,
+}
+
+impl Located {
+    /// What is proven to a datanode before the first operation, if it asks for that.
+    pub(crate) fn secret(&self) -> Secret<'_> {
+        Secret { identifier: &self.token.identifier, password: &self.token.password }
+    }
 }
 
 /// What a metadata server says of a part of a file.

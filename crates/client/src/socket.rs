@@ -21,6 +21,16 @@ impl Socket {
         Ok(Self { stream: Some(stream), process: std::process::id() })
     }
 
+    /// What operations speak over, in place of this.
+    pub(crate) async fn behind(
+        mut self,
+        protect: impl AsyncFnOnce(TcpStream) -> io::Result<TcpStream>,
+    ) -> io::Result<Self> {
+        let stream = self.stream.take().expect("it is taken when this is dropped");
+        self.stream = Some(protect(stream).await?);
+        Ok(self)
+    }
+
     fn stream(&self) -> &TcpStream {
         self.stream.as_ref().expect("it is taken when this is dropped")
     }

@@ -2,12 +2,12 @@
 
 use crate::choice::SlowNodes;
 use crate::datanode::Connection;
-use crate::error::Result;
 use crate::hedge::Hedging;
 use crate::located::Node;
 use crate::locations::{FileBlocks, LocationCache};
 use crate::login;
 use crate::options::Options;
+use crate::protection::DataProtection;
 use crate::scope::Scope;
 use crate::sockets::Sockets;
 use crate::status::ServerDefaults;
@@ -18,7 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::RwLock;
 use wire::small::SmallAnswer;
-use xfer::fault::Fault;
 use xfer::small::{Caller, CallerLimits};
 
 /// One store, as one process uses it: make one, and a [`Client`](crate::Client) of it for each user. Clones are the
@@ -37,6 +36,7 @@ struct Shared {
     scope: Scope,
     sockets: Sockets,
     small_connections: SmallConnections,
+    protection: DataProtection,
     hedging: Mutex<Hedging>,
     slow: Mutex<SlowNodes>,
     locations: Mutex<LocationCache<SharedBlocks>>,
@@ -71,12 +71,15 @@ impl Store {
         let (connect_time_max, tasks) = (options.connect_timeout, Some(scope.tasks().clone()));
         let connecting = ConnectOptions { connect_time_max, tasks, ..ConnectOptions::default() };
         let login = options.login.clone().or_else(login::of_environment);
+        let protection = DataProtection::new(scope.tasks().clone());
+        let small_connections = SmallConnections::new(connecting, CallerLimits::default());
         let shared = Shared {
             url: url.with_path(""),
             options,
             scope,
             sockets: Sockets::default(),
-            small_connections: SmallConnections::new(connecting, CallerLimits::default()),
+            small_connections: small_connections.prepared_by(Arc::new(protection.clone())),
+            protection,
             hedging: Mutex::default(),
             slow: Mutex::default(),
             locations: Mutex::default(),
@@ -156,8 +159,8 @@ impl Store {
         self.shared.sockets.take(self.now(), &node.addr)
     }
 
-    pub(crate) async fn connect(&self, node: &Node) -> Result<Connection, Fault> {
-        Connection::connect(node, self.options()).await
+    pub(crate) fn protection(&self) -> &DataProtection {
+        &self.shared.protection
     }
 
     /// Nothing is under way on it.

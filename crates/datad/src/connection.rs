@@ -5,9 +5,11 @@
 //! [`crate::write`]'s socket: no other code of data transfer knows a TCP connection.
 
 use crate::budget::{Budget, Reservation};
+use crate::outward::Outward;
 use crate::read_buffer::{ReadBuffer, ReadError};
 use io::{ThreadQuota, transfer};
 use prost::Message;
+use sasl::Secret;
 use std::fs::File;
 use std::io::Result;
 use std::net::SocketAddr;
@@ -29,8 +31,32 @@ impl Connection {
         Self { socket, buffer: ReadBuffer::default() }
     }
 
+    /// `came`: what came on it already.
+    pub(crate) fn having(socket: TcpStream, came: &[u8]) -> Self {
+        let mut buffer = ReadBuffer::default();
+        buffer.put(came);
+        Self { socket, buffer }
+    }
+
     pub(crate) async fn connect(addr: SocketAddr) -> Result<Self> {
         TcpStream::connect(addr).await.map(Self::new)
+    }
+
+    /// Behind a handshake with the other node, if one is needed. Nothing has been said on it.
+    pub(crate) async fn protected(self, outward: &Outward, secret: Secret<'_>) -> Result<Self> {
+        outward.protect(self.socket, secret).await.map(Self::new)
+    }
+
+    /// Whether it begins with a handshake. `None`: the peer closed before.
+    pub(crate) async fn begins_with_handshake(&mut self) -> Result<Option<bool>> {
+        loop {
+            if let Some(begins) = sasl::is_handshake(self.buffer.bytes()) {
+                return Ok(Some(begins));
+            }
+            if !self.fill().await? {
+                return Ok(None);
+            }
+        }
     }
 
     /// The socket, and what came behind the last message that was asked for.

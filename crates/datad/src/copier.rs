@@ -16,6 +16,7 @@ use crate::config::Limits;
 use crate::contents::Contents;
 use crate::fetch::{CopyError, Fetcher};
 use crate::operations::{Operation, Operations};
+use crate::outward::Outward;
 use crate::rate_limit::RateLimit;
 use crate::replicas::{Replicas, held};
 use crate::stop::Stop;
@@ -34,6 +35,7 @@ pub(crate) struct Copier {
     limits: Limits,
     stop: Arc<Stop>,
     rate: RateLimit,
+    outward: Arc<Outward>,
 }
 
 /// A thread. A panic takes it and what it is at from the count.
@@ -55,8 +57,9 @@ impl Copier {
         operations: Arc<Operations>,
         limits: Limits,
         stop: Arc<Stop>,
+        outward: Arc<Outward>,
     ) -> Self {
-        Self { replicas, contents, operations, limits, stop, rate: RateLimit::default() }
+        Self { replicas, contents, operations, limits, stop, rate: RateLimit::default(), outward }
     }
 
     /// Begins threads for what waits.
@@ -99,7 +102,7 @@ impl Copier {
 
     /// What one thread does.
     fn work(&self, number: u64) {
-        let mut fetcher = Fetcher::new(&self.limits);
+        let mut fetcher = Fetcher::new(&self.limits, Some(Arc::clone(&self.outward)));
         let _at_work = AtWork { copier: self, number };
         while let Some(order) = self.replicas.node.with(|node| node.copies.take(number, self.stop.is_set())) {
             let block = BlockId(order.block);

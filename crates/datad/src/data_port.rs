@@ -8,7 +8,7 @@ use crate::data_service::DataService;
 use crate::read_buffer::ReadError;
 use crate::small::SmallWrites;
 use crate::write::Writes;
-use crate::{read, small, transfer, write};
+use crate::{handshake, read, small, transfer, write};
 use hdfs::proto;
 use io::{ConnectionLimit, ConnectionPermit, RequestGuard};
 use std::io::Result;
@@ -58,7 +58,7 @@ pub(crate) async fn accept(port: Arc<DataPort>, listener: TcpListener) {
 /// Serves a connection to its end. Whatever goes wrong on it stays on it.
 async fn serve(port: Arc<DataPort>, connection: Connection, peer: SocketAddr, permit: Arc<ConnectionPermit>) {
     let ended = tokio::select! {
-        ended = run(&port, connection, &permit) => ended,
+        ended = run(&port, connection, peer, &permit) => ended,
         () = permit.evicted() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
         () = port.service.stop.wait() => return,
     };
@@ -75,11 +75,13 @@ async fn serve(port: Arc<DataPort>, connection: Connection, peer: SocketAddr, pe
 
 async fn run(
     port: &DataPort,
-    mut connection: Connection,
+    connection: Connection,
+    peer: SocketAddr,
     permit: &Arc<ConnectionPermit>,
 ) -> std::result::Result<(), ReadError> {
     let service = &port.service;
     service.set_options(&connection);
+    let Some(mut connection) = handshake::admit(service, connection, peer).await? else { return Ok(()) };
     let limits = &service.limits;
     let mut patience = Duration::from_millis(limits.op_ms);
     loop {

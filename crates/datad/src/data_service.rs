@@ -5,6 +5,7 @@ use crate::budget::Budget;
 use crate::config::{Config, Limits};
 use crate::log_limits::LogLimits;
 use crate::operations::Operations;
+use crate::outward::Outward;
 use crate::replicas::Replicas;
 use crate::stop::Stop;
 use io::poll::Watch;
@@ -21,6 +22,7 @@ pub(crate) struct DataService {
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) budget: Budget,
+    pub(crate) outward: Arc<Outward>,
     pub(crate) operations: Arc<Operations>,
     pub(crate) limits: Limits,
     /// Of connections, those that come and those to other nodes.
@@ -37,10 +39,12 @@ impl DataService {
         stop: Arc<Stop>,
         config: &Config,
     ) -> Self {
+        let budget = Budget::new(config.memory);
         Self {
+            outward: Arc::new(Outward::new(Arc::clone(&replicas), budget.clone())),
             replicas,
             admission,
-            budget: Budget::new(config.memory),
+            budget,
             operations,
             limits: config.limits.clone(),
             sockets: SocketOptions { congestion: config.congestion.clone(), ..SocketOptions::default() },

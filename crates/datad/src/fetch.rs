@@ -1,11 +1,14 @@
 //! Reading a whole replica from another node, by the operation that clients read with (op 81).
 
 use crate::config::Limits;
+use crate::outward::Outward;
 use hdfs::proto;
 use io::{Clock, SystemClock};
+use sasl::Secret;
 use std::collections::HashMap;
 use std::io::{ErrorKind, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, ChecksumSpec, Generation};
 use wire::node::{BlockToken, CopyOrder};
@@ -52,6 +55,7 @@ impl From<Fault> for CopyError {
 /// Connections to other nodes, kept between replicas: small ones come by the thousand.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
+    outward: Option<Arc<Outward>>,
     connect: Duration,
     silent: Duration,
     clock: SystemClock,
@@ -82,9 +86,10 @@ pub(crate) struct Packet<'a> {
 }
 
 impl Fetcher {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    /// `outward`: what puts its connections behind a handshake where one is needed.
+    pub(crate) fn new(limits: &Limits, outward: Option<Arc<Outward>>) -> Self {
         let (connect, silent) = (Duration::from_millis(limits.connect_ms), Duration::from_millis(limits.setup_ms));
-        Self { connect, silent, clock: SystemClock::new(), kept: HashMap::new(), buffer: Vec::new() }
+        Self { outward, connect, silent, clock: SystemClock::new(), kept: HashMap::new(), buffer: Vec::new() }
     }
 
     /// Asks the node at `addr` for the replica.
@@ -96,12 +101,23 @@ impl Fetcher {
             return Ok(self.reply(addr, reading, spec, order.len));
         }
         let to: SocketAddr = addr.parse().map_err(|_| source(format!("{addr:?} is no address")))?;
-        let socket = TcpStream::connect_timeout(&to, self.connect).map_err(|error| failed(&error))?;
-        let silent = Some(self.silent);
-        let set = socket.set_read_timeout(silent).and_then(|()| socket.set_write_timeout(silent));
-        set.and_then(|()| socket.set_nodelay(true)).map_err(|error| failed(&error))?;
+        let socket = self.connect(to, order).map_err(|error| failed(&error))?;
         let (reading, spec) = self.begin(socket, Front::default(), &pool, order)?;
         Ok(self.reply(addr, reading, spec, order.len))
+    }
+
+    fn connect(&self, to: SocketAddr, order: &CopyOrder) -> std::io::Result<TcpStream> {
+        let mut socket = TcpStream::connect_timeout(&to, self.connect)?;
+        socket.set_nodelay(true)?;
+        if let Some(outward) = &self.outward {
+            let token = order.token.as_ref();
+            let (identifier, password) = token.map_or((&[][..], &[][..]), |token| (&token.identifier, &token.password));
+            socket = outward.protect_blocking(socket, Secret { identifier, password }, self.silent)?;
+        }
+        let silent = Some(self.silent);
+        socket.set_read_timeout(silent)?;
+        socket.set_write_timeout(silent)?;
+        Ok(socket)
     }
 
     /// Sends the request and awaits the answer.
@@ -245,7 +261,7 @@ mod tests {
                 std::thread::park_timeout(Duration::from_millis(50));
             }
         });
-        let mut fetcher = Fetcher::new(&Limits { setup_ms: 300, ..Limits::default() });
+        let mut fetcher = Fetcher::new(&Limits { setup_ms: 300, ..Limits::default() }, None);
         let order = CopyOrder { block: 1, generation: 1001, len: 1000, ..CopyOrder::default() };
         let fault = fetcher.open(&addr, "BP-1".to_owned(), &order).err();
         assert!(matches!(&fault, Some(CopyError::Source { reason, .. }) if reason == "no answer in time"), "{fault:?}");

@@ -7,6 +7,8 @@ pub(crate) struct LogLimits {
     pub(crate) not_accepted: LogLimit,
     pub(crate) connection_refused: LogLimit,
     pub(crate) connection_closed: LogLimit,
+    /// Of connections that did not prove what they had to.
+    pub(crate) handshake_refused: LogLimit,
     /// Too many operations are under way.
     pub(crate) busy: LogLimit,
     pub(crate) write_refused: LogLimit,

@@ -6,6 +6,7 @@ use crate::copier::Copier;
 use crate::deleter;
 use crate::disk_balance::DiskBalance;
 use crate::operations::Operations;
+use crate::outward::Outward;
 use crate::owner_recorder::OwnerRecorder;
 use crate::replicas::Replicas;
 use crate::scrub::{self, Rate, Scrubber};
@@ -34,6 +35,7 @@ impl Maintenance {
         operations: &Arc<Operations>,
         stop: &Arc<Stop>,
         limits: &Limits,
+        outward: &Arc<Outward>,
     ) -> Self {
         let contents = Arc::new(Contents::new(Arc::clone(replicas), Arc::clone(stop)));
         let copier = Copier::new(
@@ -42,6 +44,7 @@ impl Maintenance {
             Arc::clone(operations),
             limits.clone(),
             Arc::clone(stop),
+            Arc::clone(outward),
         );
         Self {
             copier: Arc::new(copier),

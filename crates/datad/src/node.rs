@@ -37,10 +37,16 @@ impl Node {
         let replicas = Arc::new(Replicas::new(disks, config.metads().len(), SystemClock::new()));
         let admission = Admission::new(Arc::clone(&replicas), Arc::clone(&operations), transfers, onward);
         let admission = Arc::new(admission);
-        let maintenance = Arc::new(Maintenance::new(&replicas, &operations, &stop, &config.limits));
-        let service =
-            DataService::new(Arc::clone(&replicas), Arc::clone(&admission), operations, Arc::clone(&stop), config);
+        let service = DataService::new(
+            Arc::clone(&replicas),
+            Arc::clone(&admission),
+            Arc::clone(&operations),
+            Arc::clone(&stop),
+            config,
+        );
         let service = Arc::new(service);
+        let (limits, outward) = (&config.limits, &service.outward);
+        let maintenance = Arc::new(Maintenance::new(&replicas, &operations, &stop, limits, outward));
         let writes = Arc::new(Writes::new(Arc::clone(&service)));
         let small = Arc::new(SmallWrites::start(Arc::clone(&service))?);
         let port = Arc::new(DataPort { service: Arc::clone(&service), writes, small });

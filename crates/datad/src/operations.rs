@@ -39,6 +39,7 @@ pub(crate) struct Operations {
     rows: Vec<Row>,
     /// Tokens that were refused, in the order of [`REASONS`].
     token_refusals: Vec<Counter>,
+    handshake_refusals: Counter,
 }
 
 #[derive(Debug)]
@@ -72,7 +73,11 @@ impl Operations {
         let refusals =
             registry.counters("levada_token_refusals_total", "Operations whose block token was refused", &["reason"]);
         let token_refusals = REASONS.into_iter().map(|reason| refusals.with(&[reason])).collect();
-        Self { rows: ALL.into_iter().map(row).collect(), token_refusals }
+        let handshake_refusals = registry.counter(
+            "levada_handshake_refusals_total",
+            "Connections that did not prove what they had to before their first operation",
+        );
+        Self { rows: ALL.into_iter().map(row).collect(), token_refusals, handshake_refusals }
     }
 
     /// A block token does not admit an operation.
@@ -80,6 +85,11 @@ impl Operations {
         let reason = refused.reason();
         let place = REASONS.iter().position(|known| *known == reason).expect("each reason is among them");
         self.token_refusals[place].inc();
+    }
+
+    /// A connection did not prove what it had to before its first operation.
+    pub(crate) fn handshake_refused(&self) {
+        self.handshake_refusals.inc();
     }
 
     fn row(&self, operation: Operation) -> &Row {

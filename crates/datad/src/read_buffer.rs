@@ -45,6 +45,16 @@ impl ReadBuffer {
         self.front.into_rest()
     }
 
+    /// Came before there was this.
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        self.front.room(bytes.len()).copy_from_slice(bytes);
+        self.front.received(bytes.len());
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.front.bytes()
+    }
+
     fn consume(&mut self, len: usize) {
         self.front.consume(len);
         if self.front.is_empty() {
@@ -140,14 +150,9 @@ fn is_hang_up(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    fn holding(mut bytes: &[u8]) -> ReadBuffer {
+    fn holding(bytes: &[u8]) -> ReadBuffer {
         let mut buffer = ReadBuffer::default();
-        while !bytes.is_empty() {
-            let len = buffer.room().len().min(bytes.len());
-            buffer.room()[..len].copy_from_slice(&bytes[..len]);
-            buffer.received(len);
-            bytes = &bytes[len..];
-        }
+        buffer.put(bytes);
         buffer
     }
 

@@ -5,9 +5,11 @@ use crate::block::{link_text, node_addr};
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::operations::Operation;
+use crate::outward::secret_of;
 use crate::read::{Source, receive_word, send_packets, stored, sums};
 use container::{Reader, ReplicaError};
 use hdfs::proto;
+use sasl::Secret;
 use security::block_token::Mode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +60,8 @@ async fn copy_to_all(
             word: Duration::from_millis(limits.setup_ms),
         };
         let sender = Sender::to_node(plan, sums.clone(), limits, request);
-        let copied = copy(service, &reader, sender, target).await;
+        let secret = secret_of(op.header.base_header.token.as_ref());
+        let copied = copy(service, &reader, sender, target, secret).await;
         copied.map_err(|why| Refusal::error(format!("copying {} to {}: {why}", named.block(), link_text(target))))?;
     }
     Ok(success())
@@ -69,13 +72,16 @@ async fn copy(
     reader: &Reader,
     mut sender: Sender,
     target: &proto::DatanodeInfoProto,
+    secret: Secret<'_>,
 ) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     let addr = node_addr(target).ok_or("is no address")?;
     let connect = Duration::from_millis(service.limits.connect_ms);
     let connecting = tokio::time::timeout(connect, Connection::connect(addr));
-    let mut connection = connecting.await.map_err(|_| "does not accept a connection")?.map_err(text)?;
+    let connection = connecting.await.map_err(|_| "does not accept a connection")?.map_err(text)?;
     service.set_options(&connection);
+    let protecting = tokio::time::timeout(connect, connection.protected(&service.outward, secret));
+    let mut connection = protecting.await.map_err(|_| "does not end the handshake")?.map_err(text)?;
     let quota = service.replicas.disks.quota_of(reader.identity().block);
     let bytes = service.operations.bytes(Operation::Transfer);
     let source = Source { reader, quota, bytes, now: &|| service.now() };

@@ -12,6 +12,7 @@
 
 use security::block_token::{self, Identifier, Mode};
 use security::keys::{Key, KeyId, KeySet};
+use security::sasl::digest::Qop;
 use security::secret::{SECRET_LEN, Secret};
 use std::sync::Arc;
 use types::mutation::{Mutation, is};
@@ -23,6 +24,8 @@ use wire::{BlockScope, WireError, node};
 pub struct TokenRules {
     need: Need,
     keys: KeySet,
+    /// What connections have to agree on, the best first. Empty: nothing.
+    protection: Vec<Qop>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,6 +111,7 @@ impl Tokens {
     pub fn hear(&mut self, said: &node::TokenRules) -> Result<(), String> {
         let mut rules = TokenRules::clone(&self.rules);
         rules.need = if said.required { Need::Required } else { Need::None };
+        rules.protection = protection(said);
         let has_keys = !said.keys.is_empty() && said.revision != 0;
         let taken = if has_keys { take(&mut rules.keys, said) } else { Ok(()) };
         self.rules = Arc::new(rules);
@@ -118,15 +122,26 @@ impl Tokens {
     /// may be of before the server was restored from a copy.
     pub(crate) fn hear_all(&mut self, said: &node::TokenRules) -> Result<(), String> {
         if !said.keys.is_empty() {
-            self.rules = Arc::new(TokenRules { need: self.rules.need, keys: KeySet::default() });
+            let TokenRules { need, protection, .. } = TokenRules::clone(&self.rules);
+            self.rules = Arc::new(TokenRules { need, protection, keys: KeySet::default() });
         }
         self.hear(said)
     }
 
     /// A server that leads is of a version that knows no tokens.
     pub(crate) fn hear_nothing(&mut self) {
-        self.rules = Arc::new(TokenRules { need: Need::None, keys: self.rules.keys.clone() });
+        let keys = self.rules.keys.clone();
+        self.rules = Arc::new(TokenRules { need: Need::None, keys, protection: Vec::new() });
     }
+}
+
+/// What one of a later version adds counts as the best that is known here: nobody gets less than was asked for.
+fn protection(said: &node::TokenRules) -> Vec<Qop> {
+    let words = said.data_transfer_protection.iter();
+    let mut qops: Vec<Qop> = words.map(|word| Qop::parse_setting(word).unwrap_or(Qop::Privacy)).collect();
+    qops.sort_unstable_by(|one, other| other.cmp(one));
+    qops.dedup();
+    qops
 }
 
 fn take(keys: &mut KeySet, said: &node::TokenRules) -> Result<(), String> {
@@ -149,7 +164,17 @@ fn take(keys: &mut KeySet, said: &node::TokenRules) -> Result<(), String> {
 impl TokenRules {
     /// Nobody is asked for a token.
     pub fn open() -> Self {
-        Self { need: Need::None, keys: KeySet::default() }
+        Self { need: Need::None, ..Self::default() }
+    }
+
+    /// What a connection has to agree on before its first operation, the best first. Empty: nothing.
+    pub fn protection(&self) -> &[Qop] {
+        &self.protection
+    }
+
+    /// What tells the passwords of callers, if these have any.
+    pub fn keys(&self) -> Option<&KeySet> {
+        (self.need == Need::Required).then_some(&self.keys)
     }
 
     /// Whether an operation may be done. What the replica's record says of its file is compared by [`Grant::covers`],
@@ -225,6 +250,7 @@ mod tests {
             required: true,
             revision: ring.keys().revision(),
             keys: ring.keys().iter().map(key).collect(),
+            ..node::TokenRules::default()
         }
     }
 
@@ -270,6 +296,20 @@ mod tests {
         assert_eq!(admit(&tokens, Ask { block: BlockId(9), ..write }, &of_block).unwrap_err().reason(), "block");
     }
 
+    #[test]
+    fn what_connections_must_agree_on_is_the_leaders_word() {
+        let mut tokens = Tokens::default();
+        let mut said = said(&ring());
+        tokens.hear(&said).unwrap();
+        assert!(tokens.rules().protection().is_empty());
+        said.data_transfer_protection = ["authentication", "privacy", "of a later version"].map(str::to_owned).to_vec();
+        tokens.hear(&said).unwrap();
+        assert_eq!(tokens.rules().protection(), [Qop::Privacy, Qop::Auth]);
+        assert!(tokens.rules().keys().is_some());
+        tokens.hear_nothing();
+        assert!(tokens.rules().protection().is_empty() && tokens.rules().keys().is_none());
+    }
+
     /// Rolls are heard of in time; who led before has no say any more.
     #[test]
     fn keys_come_with_a_higher_revision_alone() {
@@ -286,10 +326,14 @@ mod tests {
         tokens.hear_all(&before).unwrap();
         assert_eq!(tokens.revision(), 1, "the server was restored from a copy");
         tokens.hear(&said(&ring)).unwrap();
-        tokens.hear(&node::TokenRules { required: true, revision: 2, keys: Vec::new() }).unwrap();
+        tokens.hear(&node::TokenRules { required: true, revision: 2, ..node::TokenRules::default() }).unwrap();
         assert!(admit(&tokens, READ, &of_first).is_ok() && admit(&tokens, READ, &of_second).is_ok());
         let odd = node::TokenKey { id: 9, expires_ms: u64::MAX, secret: vec![1; 5].into() };
-        assert!(tokens.hear(&node::TokenRules { required: true, revision: 9, keys: vec![odd] }).is_err());
+        assert!(
+            tokens
+                .hear(&node::TokenRules { required: true, revision: 9, keys: vec![odd], ..node::TokenRules::default() })
+                .is_err()
+        );
         assert_eq!(tokens.revision(), 2);
     }
 }

@@ -403,6 +403,12 @@ pub struct FsServerDefaultsProto {
     /// Ours: what the store can do beyond HDFS's protocols (wire::abilities).
     #[prost(uint64, optional, tag = "100")]
     pub abilities: ::core::option::Option<u64>,
+    /// Ours: the words of dfs.data.transfer.protection that datanodes accept, the best first. Empty: they ask for no
+    /// handshake.
+    #[prost(string, repeated, tag = "101")]
+    pub data_transfer_protection: ::prost::alloc::vec::Vec<
+        ::prost::alloc::string::String,
+    >,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StorageTypeQuotaInfoProto {
@@ -887,14 +893,28 @@ pub struct CancelDelegationTokenRequestProto {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CancelDelegationTokenResponseProto {}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+/// What a client proves to datanodes to know, where they encrypt.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
 pub struct DataEncryptionKeyProto {
     #[prost(uint32, required, tag = "1")]
     pub key_id: u32,
+    #[prost(string, required, tag = "2")]
+    pub block_pool_id: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", required, tag = "3")]
+    pub nonce: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", required, tag = "4")]
+    pub encryption_key: ::prost::bytes::Bytes,
+    /// In milliseconds since 1970.
+    #[prost(uint64, required, tag = "5")]
+    pub expiry_date: u64,
+    /// Of the layer where no cipher suite is agreed on: "3des", "rc4" or empty.
+    #[prost(string, optional, tag = "6")]
+    pub encryption_algorithm: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetDataEncryptionKeyRequestProto {}
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetDataEncryptionKeyResponseProto {
     /// Absent: data is not encrypted.
     #[prost(message, optional, tag = "1")]

@@ -1,6 +1,8 @@
 //! Where HDFS's words and ours meet: small conversions between its messages and `types`.
 
-use crate::proto::{ChecksumProto, ChecksumTypeProto, DatanodeIdProto, ExtendedBlockProto, TokenProto};
+use crate::proto::{
+    ChecksumProto, ChecksumTypeProto, DataEncryptionKeyProto, DatanodeIdProto, ExtendedBlockProto, TokenProto,
+};
 use std::fmt;
 use types::{BlockId, ChecksumKind, ChecksumSpec, Generation};
 
@@ -79,6 +81,12 @@ impl TokenProto {
 impl fmt::Debug for TokenProto {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TokenProto").field("kind", &self.kind).field("service", &self.service).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for DataEncryptionKeyProto {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataEncryptionKeyProto").field("key_id", &self.key_id).finish_non_exhaustive()
     }
 }
 

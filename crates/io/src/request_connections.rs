@@ -15,6 +15,7 @@ use crate::task_group::TaskGroup;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -68,9 +69,19 @@ impl Default for ConnectOptions {
     }
 }
 
+/// Makes a connection ready for its first request: behind a handshake, if one is needed.
+pub trait Prepare<Request>: Send + Sync {
+    fn prepare<'a>(&'a self, socket: TcpStream, first: &'a Request) -> Preparing<'a>;
+}
+
+/// What becomes of it.
+pub type Preparing<'a> = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send + 'a>>;
+
 /// The connections to all addresses.
 pub struct RequestConnections<A: RequestEndpoint> {
     options: ConnectOptions,
+    /// `None`: they are ready as they are.
+    prepare: Option<Arc<dyn Prepare<A::Request>>>,
     limits: A::Limits,
     /// For connections, those included that are being made.
     room: Arc<Semaphore>,
@@ -113,16 +124,22 @@ where
 {
     pub fn new(options: ConnectOptions, limits: A::Limits) -> Self {
         let room = Arc::new(Semaphore::new(options.connection_count_max.min(Semaphore::MAX_PERMITS)));
-        Self { options, limits, room, places: Mutex::default() }
+        Self { options, prepare: None, limits, room, places: Mutex::default() }
+    }
+
+    /// Each new connection is made ready by `prepare`.
+    #[must_use]
+    pub fn prepared_by(self, prepare: Arc<dyn Prepare<A::Request>>) -> Self {
+        Self { prepare: Some(prepare), ..self }
     }
 
     /// Sends a request to `addr`, and waits for its response. If a connection that was kept turns out to be gone, the
     /// request is sent once more on a new one: only for requests that may come twice.
     pub async fn call(&self, addr: &str, request: A::Request) -> Result<A::Response, RequestError> {
-        let (connection, fresh) = self.connection(addr).await?;
+        let (connection, fresh) = self.connection(addr, &request).await?;
         match connection.call(request.clone()).await {
             Err(loss) if !fresh && loss.is_of_connection() => {
-                let (connection, _) = self.connection(addr).await?;
+                let (connection, _) = self.connection(addr, &request).await?;
                 Ok(connection.call(request).await?)
             }
             response => Ok(response?),
@@ -135,14 +152,14 @@ where
     }
 
     /// The connection, and whether it was just made. Those who come meanwhile wait for it.
-    async fn connection(&self, addr: &str) -> Result<(Arc<Connection<A>>, bool), RequestError> {
+    async fn connection(&self, addr: &str, first: &A::Request) -> Result<(Arc<Connection<A>>, bool), RequestError> {
         let place = self.place(addr);
         let mut place = place.lock().await;
         if let Some(connection) = place.as_ref().filter(|connection| !connection.driven.is_ended()) {
             return Ok((Arc::clone(connection), false));
         }
         *place = None;
-        let connection = Arc::new(self.connect(addr).await.map_err(RequestError::Connect)?);
+        let connection = Arc::new(self.connect(addr, first).await.map_err(RequestError::Connect)?);
         *place = Some(Arc::clone(&connection));
         Ok((connection, true))
     }
@@ -158,12 +175,16 @@ where
         Arc::clone(places.entry(addr.to_owned()).or_default())
     }
 
-    async fn connect(&self, addr: &str) -> io::Result<Connection<A>> {
+    async fn connect(&self, addr: &str, first: &A::Request) -> io::Result<Connection<A>> {
         let crowded = |_| io::Error::other("as many connections to others as may be");
         let permit = Arc::clone(&self.room).try_acquire_owned().map_err(crowded)?;
         let connecting = tokio::time::timeout(self.options.connect_time_max, TcpStream::connect(addr));
         let mut socket = connecting.await.map_err(|_elapsed| io::ErrorKind::TimedOut)??;
         socket::apply(&socket, &self.options.socket)?;
+        if let Some(prepare) = &self.prepare {
+            let preparing = tokio::time::timeout(self.options.connect_time_max, prepare.prepare(socket, first));
+            socket = preparing.await.map_err(|_elapsed| io::ErrorKind::TimedOut)??;
+        }
         let driven = Arc::new(Driven::new(|now| A::begin(now, &self.limits)));
         let carrying = Carrying(Arc::clone(&driven));
         let task = TaskGroup::spawn_in(self.options.tasks.as_ref(), "requests", async move {

@@ -195,7 +195,18 @@ pub(crate) fn rules(core: &Core, known: u64) -> node::TokenRules {
         secret: Bytes::copy_from_slice(key.secret.bytes()),
     };
     let keys_to_send = if keys.revision() == known { Vec::new() } else { keys.iter().map(key).collect() };
-    node::TokenRules { required: true, revision: keys.revision(), keys: keys_to_send }
+    node::TokenRules {
+        required: true,
+        revision: keys.revision(),
+        keys: keys_to_send,
+        data_transfer_protection: protection(core),
+    }
+}
+
+/// What connections of data transfer have to agree on, by the words of the settings.
+pub(crate) fn protection(core: &Core) -> Vec<String> {
+    let qops = core.config.security.transfer_qops().unwrap_or_default(); // they were checked at the start
+    qops.into_iter().map(|qop| qop.setting().to_owned()).collect()
 }
 
 /// Returns when there is a key that signs, if one is needed; at the latest after some seconds. Who has led for longer than

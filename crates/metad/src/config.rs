@@ -172,6 +172,13 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), String> {
         self.check_members()?;
         self.security.check()?;
+        if !self.block_tokens && !self.security.transfer_qops()?.is_empty() {
+            return Err(
+                "security.data_transfer_protection and encrypt_data_transfer prove callers by block tokens: set \
+                        block_tokens = true"
+                    .into(),
+            );
+        }
         let sums = u64::from(self.bytes_per_checksum);
         if self.replication == 0 || self.replication > limits::REPLICATION_MAX {
             return Err(format!("replication is {}; give 1 to {}", self.replication, limits::REPLICATION_MAX));

@@ -53,6 +53,13 @@ pub struct SecurityConfig {
     /// How what is said over RPC is protected, the best first: `authentication`, `integrity`, `privacy`. A client
     /// chooses among these. HDFS: `hadoop.rpc.protection`.
     pub rpc_protection: Vec<String>,
+    /// What connections of data transfer have to agree on, the best first, in the words of `rpc_protection`. Empty: a
+    /// handshake is not asked for. With anything in it `block_tokens` must be on. HDFS: `dfs.data.transfer.protection`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub data_transfer_protection: Vec<String>,
+    /// Data transfer is encrypted, and clients are told so: as if `data_transfer_protection` were `privacy`, and stock
+    /// clients need no setting for it. HDFS: `dfs.encrypt.data.transfer`.
+    pub encrypt_data_transfer: bool,
     /// This server's Kerberos name, as `nn/_HOST@EXAMPLE.COM`: `_HOST` stands for the name of this machine. HDFS:
     /// `dfs.namenode.kerberos.principal`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,6 +94,8 @@ impl Default for SecurityConfig {
         Self {
             authentication: AuthenticationSetting::Simple,
             rpc_protection: vec!["authentication".into()],
+            data_transfer_protection: Vec::new(),
+            encrypt_data_transfer: false,
             principal: None,
             keytab: None,
             auth_to_local: "DEFAULT".into(),
@@ -108,6 +117,7 @@ impl SecurityConfig {
     /// Settings that cannot work, described for the user who wrote them.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.qops()?;
+        self.transfer_qops()?;
         self.names()?;
         self.proxies()?;
         self.groups()?;
@@ -123,16 +133,25 @@ impl SecurityConfig {
     }
 
     fn qops(&self) -> Result<Vec<Qop>, String> {
-        let word = |word: &String| {
-            Qop::parse_setting(word).ok_or_else(|| {
-                format!("security.rpc_protection: {word:?} is none of authentication, integrity and privacy")
-            })
-        };
-        let qops: Vec<Qop> = self.rpc_protection.iter().map(word).collect::<Result<_, _>>()?;
+        let qops = qops_of("rpc_protection", &self.rpc_protection)?;
         if qops.is_empty() {
             return Err("security.rpc_protection is empty: list authentication, integrity or privacy".into());
         }
         Ok(qops)
+    }
+
+    /// What data transfer has to agree on; empty: nothing.
+    pub(crate) fn transfer_qops(&self) -> Result<Vec<Qop>, String> {
+        let qops = qops_of("data_transfer_protection", &self.data_transfer_protection)?;
+        match self.encrypt_data_transfer {
+            true if qops.iter().any(|qop| *qop != Qop::Privacy) => {
+                Err("security.encrypt_data_transfer is on, and security.data_transfer_protection asks for less: leave that \
+                     out, or list privacy alone"
+                    .into())
+            }
+            true => Ok(vec![Qop::Privacy]),
+            false => Ok(qops),
+        }
     }
 
     /// What callers can choose from. `host`: of this machine.
@@ -216,6 +235,14 @@ impl SecurityConfig {
             )
         })
     }
+}
+
+fn qops_of(setting: &str, words: &[String]) -> Result<Vec<Qop>, String> {
+    let one = |word: &String| {
+        Qop::parse_setting(word)
+            .ok_or_else(|| format!("security.{setting}: {word:?} is none of authentication, integrity and privacy"))
+    };
+    words.iter().map(one).collect()
 }
 
 #[cfg(test)]

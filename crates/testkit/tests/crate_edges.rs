@@ -25,6 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("raft", &["types", "io", "metrics", "kv"]),
     ("rpc", &["types", "io", "hdfs", "security"]),
     ("gss", &["types", "io", "security"]),
+    ("sasl", &["io", "security", "xfer"]),
     // ring 3: services
     (
         "metad",
@@ -60,9 +61,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "container",
             "disks",
             "rpc",
+            "sasl",
         ],
     ),
-    ("client", &["types", "wire", "hdfs", "security", "xfer", "io", "rpc"]),
+    ("client", &["types", "wire", "hdfs", "security", "xfer", "io", "rpc", "sasl"]),
     ("http", &["types", "io", "metrics"]),
     // ring 4: products
     ("levada", &["types", "io", "metrics", "host", "metad", "datad", "client", "http"]),

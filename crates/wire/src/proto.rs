@@ -86,6 +86,12 @@ pub struct TokenRules {
     /// In the order of their ids; empty if the node named this revision as the one it has.
     #[prost(message, repeated, tag = "3")]
     pub keys: ::prost::alloc::vec::Vec<TokenKey>,
+    /// What connections of data transfer have to agree on before their first operation, the best first: the words of HDFS's
+    /// dfs.data.transfer.protection. Empty: nothing, and who asks for a handshake may have it.
+    #[prost(string, repeated, tag = "4")]
+    pub data_transfer_protection: ::prost::alloc::vec::Vec<
+        ::prost::alloc::string::String,
+    >,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]

@@ -25,7 +25,7 @@ const TARGETS: &[Target] = &[
         package: "hdfs",
         output: "crates/hdfs/src/proto.rs",
         by_hand: &[],
-        secret: &[".hdfs.TokenProto"],
+        secret: &[".hdfs.TokenProto", ".hdfs.DataEncryptionKeyProto"],
     },
     Target {
         proto_dir: "crates/wire/proto",

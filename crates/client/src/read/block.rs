@@ -47,7 +47,8 @@ impl BlockReader {
                 done => return done,
             }
         }
-        let connecting = tokio::time::timeout(stall, client.store().connect(node)).await;
+        let dialling = client.dial(node, block.secret());
+        let connecting = tokio::time::timeout(stall, Connection::connect(node, client.options(), dialling)).await;
         let connection = connecting.map_err(|_| Fault::Silent)??;
         Self::start(client, connection, block, node, range, stall).await
     }

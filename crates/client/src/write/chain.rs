@@ -9,6 +9,7 @@ use crate::located::Node;
 use crate::scope::Task;
 use crate::socket::Socket;
 use ::io::Clock;
+use sasl::Secret;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -55,7 +56,7 @@ impl Chain {
     ) -> Result<Self, Break> {
         let clock = Arc::clone(&client.options().clock);
         let mut set_up = SetUp::new(clock.monotonic(), opening, patience);
-        let socket = connect(first, &mut set_up, &*clock).await;
+        let socket = connect(client, first, opening, &mut set_up, &*clock).await;
         if let Some(socket) = &socket {
             ask(socket, &mut set_up, &*clock).await;
         }
@@ -262,8 +263,16 @@ async fn take_acks(taking: Taking) {
 }
 
 /// The connection, unless the set-up is over before there is one.
-async fn connect(first: &Node, set_up: &mut SetUp, clock: &dyn Clock) -> Option<Socket> {
-    let connecting = Socket::connect(first);
+async fn connect(
+    client: &Client,
+    first: &Node,
+    opening: &Opening,
+    set_up: &mut SetUp,
+    clock: &dyn Clock,
+) -> Option<Socket> {
+    let token = opening.request.header.base_header.token.as_ref();
+    let (identifier, password) = token.map_or((&[][..], &[][..]), |token| (&token.identifier, &token.password));
+    let connecting = client.dial(first, Secret { identifier, password });
     tokio::pin!(connecting);
     while let Some(until) = set_up.poll_timeout() {
         let connected = tokio::select! {

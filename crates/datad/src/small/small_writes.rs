@@ -26,6 +26,8 @@ impl SmallWrites {
         let connection_count_max = service.limits.connection_count_max;
         let options =
             ConnectOptions { socket: service.sockets.clone(), connect_time_max, connection_count_max, tasks: None };
-        Ok(Self { service, committer, connections: RequestConnections::new(options, CallerLimits::of_targets()) })
+        let connections = RequestConnections::new(options, CallerLimits::of_targets());
+        let connections = connections.prepared_by(Arc::clone(&service.outward) as _);
+        Ok(Self { service, committer, connections })
     }
 }

@@ -4,6 +4,7 @@
 use super::socket::Socket;
 use crate::block::{link_text, node_addr};
 use crate::data_service::DataService;
+use crate::outward::secret_of;
 use hdfs::proto;
 use io::poll::{Ready, Watch, poll};
 use std::io::ErrorKind;
@@ -56,7 +57,10 @@ fn ask(
     let connect = || Socket::connect(addr, limits.connect);
     let socket = service.patiently(connect, io::limit::is_reached).map_err(fail)?;
     service.set_options(&socket);
-    socket.begin(&op_for_below(op, routing, child), limits.setup_with(child.len() - 1)).map_err(fail)?;
+    let secret = secret_of(op.header.base_header.token.as_ref());
+    let setup = limits.setup_with(child.len() - 1);
+    let socket = socket.protected(&service.outward, secret, setup).map_err(fail)?;
+    socket.begin(&op_for_below(op, routing, child), setup).map_err(fail)?;
     Ok(socket.holding(place))
 }
 

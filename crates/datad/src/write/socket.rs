@@ -3,6 +3,8 @@
 //! Promise: no call waits for the peer, but those that begin a connection.
 
 use crate::admission::Onward;
+use crate::outward::Outward;
+use sasl::Secret;
 use std::io::{Read, Result, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,6 +27,11 @@ impl Socket {
     /// Connects; [`Self::begin`] is to follow. Waits.
     pub(super) fn connect(addr: SocketAddr, limit: Duration) -> Result<Self> {
         TcpStream::connect_timeout(&addr, limit).map(|stream| Self { stream, _place: None })
+    }
+
+    /// Puts it behind a handshake, if one is needed. Waits.
+    pub(super) fn protected(self, outward: &Outward, secret: Secret<'_>, limit: Duration) -> Result<Self> {
+        Ok(Self { stream: outward.protect_blocking(self.stream, secret, limit)?, ..self })
     }
 
     /// It keeps this place until it is closed.

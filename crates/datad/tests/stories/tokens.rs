@@ -51,7 +51,12 @@ impl Keys {
             expires_ms: key.expires.0,
             secret: key.secret.bytes().to_vec().into(),
         };
-        TokenRules { required: true, revision: self.ring.keys().revision(), keys: all.map(key).collect() }
+        TokenRules {
+            required: true,
+            revision: self.ring.keys().revision(),
+            keys: all.map(key).collect(),
+            ..TokenRules::default()
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::policies::HOT;
 use super::reports::Reporter;
+use crate::block_tokens;
 use crate::caller::Session;
 use crate::core::Core;
 use crate::refusal;
@@ -31,13 +32,14 @@ pub(super) async fn get_server_defaults(
         write_packet_size: WRITE_PACKET_LEN,
         replication: core.config.replication.into(),
         file_buffer_size: FILE_BUFFER_LEN,
-        encrypt_data_transfer: Some(false),
+        encrypt_data_transfer: Some(core.config.security.encrypt_data_transfer),
         trash_interval: Some(0),
         checksum_type: Some(ChecksumTypeProto::ChecksumCrc32c.into()),
         key_provider_uri: Some(String::new()),
         policy_id: Some(HOT),
         snapshot_trash_root_enabled: Some(false),
         abilities: Some(Abilities::OF_METADATA_SERVER.bits()),
+        data_transfer_protection: block_tokens::protection(core),
     };
     Ok(GetServerDefaultsResponseProto { server_defaults })
 }

@@ -1,6 +1,7 @@
 //! Delegation tokens and keys for data encryption. Where callers prove nothing no tokens are needed, so none are given
 //! out.
 
+use crate::block_tokens;
 use crate::caller::Session;
 use crate::command;
 use crate::core::Core;
@@ -10,7 +11,10 @@ use hdfs::exception::{ACCESS_CONTROL, INVALID_TOKEN, RETRIABLE};
 use hdfs::proto::*;
 use namespace::{CancelToken, IssueToken, RenewToken, Reply, read};
 use security::delegation::{self, Caller, Identifier, Issued, Kept, Proven, Refusal, Request, Rules};
+use security::encryption_key;
 use security::rings::RingKind;
+use security::sasl::digest::Cipher;
+use types::Random;
 
 /// Numbers that are tried for one token: each that is taken was given out by an earlier leader.
 const NUMBER_COUNT_MAX: usize = 3;
@@ -141,10 +145,28 @@ fn refused(refusal: Refusal) -> Exception {
     }
 }
 
+/// Every caller gets another one, of the key that signs block tokens. Operations need their tokens all the same.
 pub(super) async fn get_data_encryption_key(
-    _core: &Core,
+    core: &Core,
     _session: &Session,
     _request: GetDataEncryptionKeyRequestProto,
 ) -> Result<GetDataEncryptionKeyResponseProto, Exception> {
-    Ok(GetDataEncryptionKeyResponseProto { data_encryption_key: None })
+    if !core.config.security.encrypt_data_transfer {
+        return Ok(GetDataEncryptionKeyResponseProto { data_encryption_key: None });
+    }
+    block_tokens::ready(core).await;
+    let made = core.with_leader(|leader, random| {
+        let key = leader.keys.ring(RingKind::BlockTokens)?.current();
+        let nonce = random.next_u64().to_ne_bytes();
+        Some(DataEncryptionKeyProto {
+            key_id: key.id.0,
+            block_pool_id: core.pool.clone(),
+            nonce: nonce.to_vec().into(),
+            encryption_key: encryption_key::sign(key, &nonce).bytes().to_vec().into(),
+            expiry_date: key.expires.0,
+            encryption_algorithm: Some(Cipher::TripleDes.name().to_owned()),
+        })
+    });
+    let made = made.ok_or_else(|| Exception::new(RETRIABLE, "the store has no keys so far; ask again"))?;
+    Ok(GetDataEncryptionKeyResponseProto { data_encryption_key: Some(made) })
 }

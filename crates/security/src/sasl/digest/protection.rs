@@ -23,6 +23,15 @@ impl Qop {
         }
     }
 
+    /// See [`Self::parse_setting`].
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Auth => "authentication",
+            Self::Integrity => "integrity",
+            Self::Privacy => "privacy",
+        }
+    }
+
     /// The word of HDFS's settings, as of `hadoop.rpc.protection`.
     pub fn parse_setting(word: &str) -> Option<Self> {
         match word.trim().to_ascii_lowercase().as_str() {

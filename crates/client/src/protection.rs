@@ -1,0 +1,60 @@
+//! How connections to datanodes are protected: as the store asks for it.
+
+use crate::client::Client;
+use crate::located::Node;
+use crate::socket::Socket;
+use io::TaskGroup;
+use io::request_connections::{Prepare, Preparing};
+use sasl::{Secret, Uncounted};
+use security::sasl::digest::{Protection, Qop};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::TcpStream;
+use xfer::small::OutgoingRequest;
+
+/// What the store's metadata server said last. Clones are the same one.
+#[derive(Clone, Debug)]
+pub(crate) struct DataProtection {
+    qop: Arc<Mutex<Option<Qop>>>,
+    tasks: TaskGroup,
+}
+
+impl DataProtection {
+    pub(crate) fn new(tasks: TaskGroup) -> Self {
+        Self { qop: Arc::default(), tasks }
+    }
+
+    /// `words`: of HDFS's `dfs.data.transfer.protection`, the best first. One that is not known here is taken for the best:
+    /// what the store asks for is agreed on or refused, and never less.
+    pub(crate) fn learn(&self, words: &[String]) {
+        let first = words.first().map(|word| Qop::parse_setting(word).unwrap_or(Qop::Privacy));
+        *self.qop.lock().unwrap_or_else(PoisonError::into_inner) = first;
+    }
+
+    async fn protect(&self, socket: TcpStream, secret: Secret<'_>) -> std::io::Result<TcpStream> {
+        let qop = *self.qop.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(qop) = qop else { return Ok(socket) };
+        Ok(sasl::connect(socket, secret, Protection::of(&[qop]), Uncounted::default(), Some(&self.tasks)).await?)
+    }
+}
+
+/// Small writes share a connection: the first one's token opens it for all.
+impl Prepare<OutgoingRequest> for DataProtection {
+    fn prepare<'a>(&'a self, socket: TcpStream, first: &'a OutgoingRequest) -> Preparing<'a> {
+        let (identifier, password) = (&first.header.token, &first.header.password);
+        Box::pin(self.protect(socket, Secret { identifier, password }))
+    }
+}
+
+impl Client {
+    /// A connection to a datanode, for a block with this token.
+    pub(crate) async fn dial(&self, node: &Node, secret: Secret<'_>) -> std::io::Result<Socket> {
+        let socket = Socket::connect(node).await?;
+        // Where tokens have no passwords nothing can be proven.
+        if secret.password.is_empty() {
+            return Ok(socket);
+        }
+        self.defaults().await.map_err(std::io::Error::other)?;
+        let protection = self.store().protection().clone();
+        socket.behind(async move |stream| protection.protect(stream, secret).await).await
+    }
+}
