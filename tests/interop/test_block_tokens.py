@@ -26,7 +26,8 @@ def refused_count(store) -> int:
     total = 0
     for address in store.http_of_data:  # of the form http://host:port
         text = urllib.request.urlopen(f"{address}/metrics").read().decode()
-        lines = [line for line in text.splitlines() if line.startswith("levada_token_refusals_total")]
+        counters = ("levada_token_refusals_total", "levada_handshake_refusals_total")
+        lines = [line for line in text.splitlines() if line.startswith(counters)]
         total += sum(int(float(line.split()[-1])) for line in lines)
     return total
 
@@ -75,9 +76,14 @@ def test_clients_write_and_read_with_tokens(up, java, tmp_path):
     assert refused_count(store) == 0
 
 
-def test_readers_and_writers_go_on_when_keys_roll(up, java):
+# Behind a handshake the token is compared once before, and expires there as well.
+ENCRYPTED = pytest.mark.parametrize("more", [[], ["--encrypt-data-transfer"]], ids=["plain", "encrypted"])
+
+
+@ENCRYPTED
+def test_readers_and_writers_go_on_when_keys_roll(up, java, more):
     """Tokens that clients hold expire under their hands: each asks for others, and nobody's program notices."""
-    store = up("--block-tokens", "--block-key-interval", str(INTERVAL_S))
+    store = up("--block-tokens", "--block-key-interval", str(INTERVAL_S), *more)
     clients = [JavaApi(store, java), Ours(store)]
     data = content.make(4 * BLOCK, 1)
     readers, writers = [], []
@@ -107,9 +113,10 @@ def test_readers_and_writers_go_on_when_keys_roll(up, java):
     assert refused_count(store) > 0, "the readers' tokens had expired"
 
 
-def test_a_chain_that_lost_a_node_goes_on_and_is_copied(up, java):
+@ENCRYPTED
+def test_a_chain_that_lost_a_node_goes_on_and_is_copied(up, java, more):
     """The writer has another node take its replica, and what the lost node had is copied by orders of the leader."""
-    store = up("--block-tokens", "--block-key-interval", str(10 * INTERVAL_S), "--processes", "--datanodes", "4")
+    store = up("--block-tokens", "--block-key-interval", str(10 * INTERVAL_S), "--processes", "--datanodes", "4", *more)
     fs = java.mount(store.fs, SUPERUSER)
     files = {f"/f{number}": content.make(BLOCK + 1000, number) for number in range(4)}
     writers = {path: fs.create(path, block=4 * BLOCK) for path in files}

@@ -2,6 +2,7 @@
 
 use crate::located::Node;
 use crate::options::Options;
+use crate::protection::not_connected;
 use crate::socket::Socket;
 use io::Clock;
 use std::io::{self as std_io, ErrorKind, IoSliceMut};
@@ -43,7 +44,7 @@ impl Connection {
         dialling: impl Future<Output = std::io::Result<Socket>>,
     ) -> Result<Self, Fault> {
         let connecting = tokio::time::timeout(options.connect_timeout, dialling).await;
-        let socket = connecting.map_err(|_| Fault::Silent)?.map_err(|error| Fault::NoConnection(error.to_string()))?;
+        let socket = connecting.map_err(|_| Fault::Silent)?.map_err(|error| not_connected(&error))?;
         let (clock, addr) = (Arc::clone(&options.clock), Arc::clone(&node.addr));
         Ok(Self { socket, front: Front::default(), timeout: options.timeout, clock, addr, read_count: 0 })
     }

@@ -9,6 +9,8 @@ use sasl::{Secret, Uncounted};
 use security::sasl::digest::{Protection, Qop};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
+use wire::Status;
+use xfer::fault::Fault;
 use xfer::small::OutgoingRequest;
 
 /// What the store's metadata server said last. Clones are the same one.
@@ -43,6 +45,14 @@ impl Prepare<OutgoingRequest> for DataProtection {
         let (identifier, password) = (&first.header.token, &first.header.password);
         Box::pin(self.protect(socket, Secret { identifier, password }))
     }
+}
+
+/// Why there is no connection. A token that does not count is no fault of the way to the node.
+pub(crate) fn not_connected(error: &std::io::Error) -> Fault {
+    if sasl::is_of_secret(error) {
+        return Fault::Refused { status: Status::ERROR_ACCESS_TOKEN, message: error.to_string() };
+    }
+    Fault::NoConnection(error.to_string())
 }
 
 impl Client {

@@ -20,6 +20,11 @@ impl Error {
     }
 }
 
+/// As [`Error::is_of_secret`], of what became an error of I/O.
+pub fn is_of_secret(error: &io::Error) -> bool {
+    error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()).is_some_and(Error::is_of_secret)
+}
+
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         match error {

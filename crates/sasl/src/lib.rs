@@ -22,5 +22,5 @@ mod uncounted;
 
 pub use accept::{Accepted, accept, is_handshake};
 pub use connect::{Secret, connect};
-pub use error::Error;
+pub use error::{Error, is_of_secret};
 pub use uncounted::Uncounted;

@@ -107,7 +107,7 @@ async fn intrude(client: &Client) -> Option<()> {
     let (target, token, flaw) = {
         let seen = world.tokens_seen.borrow();
         let any = || (!seen.is_empty()).then(|| &seen[sim.below(seen.len())]);
-        let target = any()?;
+        let target = any().filter(|target| !target.token.password.is_empty())?;
         let mut token = target.token.clone();
         let flip = |bytes: &bytes::Bytes| {
             let mut bytes = bytes.to_vec();
@@ -135,6 +135,8 @@ async fn intrude(client: &Client) -> Option<()> {
         other => other,
     };
     let node = *target.nodes.get(sim.below(target.nodes.len().max(1)))?;
+    // Before the first keys nobody is asked for a token, and a node hears of them by its next heartbeat.
+    world.node(World::node_number(node)).filter(|node| node.key_revision() > 0)?;
     let knows_before = knows_key(world, node, &token);
     let view = &target.view;
     let read = Read { block: view.block, generation: view.generation, from: 0, end: view.len, extent: Extent::Exact };

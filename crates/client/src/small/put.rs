@@ -5,6 +5,7 @@ use crate::client::Client;
 use crate::create::Create;
 use crate::error::{Error, Result};
 use crate::stock::{Lease, Stock};
+use ::io::request_connections::RequestError;
 use wire::client::{CLIENT_PROTOCOL, PUT_FILE, PutBlock, PutFileRequest, PutFileResponse};
 use wire::small::SmallWrite;
 use xfer::small::{ATTEMPT_COUNT_MAX, OutgoingRequest, Verdict};
@@ -107,7 +108,12 @@ impl Client {
             Ok(answer) => answer.refusal.clone(),
             Err(error) => error.to_string(),
         };
-        let verdict = Verdict::new(answer.as_ref().ok(), nodes.len());
+        let mut verdict = Verdict::new(answer.as_ref().ok(), nodes.len());
+        if let Err(RequestError::Connect(error)) = &answer
+            && sasl::is_of_secret(error)
+        {
+            (verdict.needs_token, verdict.blamed) = (true, Vec::new());
+        }
         for node in verdict.blamed.iter().map(|place| &nodes[*place]) {
             tracing::info!(node = node.addr, why, "a node did not put a small block");
             stock.exclude(&node.id);

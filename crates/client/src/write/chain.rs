@@ -6,6 +6,7 @@
 
 use crate::client::Client;
 use crate::located::Node;
+use crate::protection::not_connected;
 use crate::scope::Task;
 use crate::socket::Socket;
 use ::io::Clock;
@@ -288,7 +289,7 @@ async fn connect(
                 set_up.on_connected(clock.monotonic());
                 return Some(socket);
             }
-            Err(error) => set_up.on_lost(Fault::NoConnection(error.to_string())),
+            Err(error) => set_up.on_lost(not_connected(&error)),
         }
     }
     None
