@@ -281,6 +281,21 @@ mod tests {
     }
 
     #[test]
+    fn data_that_is_encrypted_is_not_less_than_private() {
+        let of = |words: &[&str], encrypt_data_transfer| {
+            let data_transfer_protection = words.iter().map(|word| (*word).to_owned()).collect();
+            let config =
+                SecurityConfig { data_transfer_protection, encrypt_data_transfer, ..SecurityConfig::default() };
+            config.check().and_then(|()| config.transfer_qops())
+        };
+        assert_eq!(of(&[], false), Ok(Vec::new()));
+        assert_eq!(of(&["integrity", "authentication"], false), Ok(vec![Qop::Integrity, Qop::Auth]));
+        assert_eq!(of(&[], true), Ok(vec![Qop::Privacy]));
+        assert!(of(&["integrity"], true).unwrap_err().contains("encrypt_data_transfer"));
+        assert!(of(&["secret"], false).unwrap_err().contains("data_transfer_protection"));
+    }
+
+    #[test]
     fn what_cannot_work_is_named() {
         let refused = |config: SecurityConfig| config.check().unwrap_err();
         let open = SecurityConfig::default;

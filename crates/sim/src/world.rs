@@ -15,6 +15,7 @@ use crate::tokens::Seen;
 use crate::volume::Volume;
 use blocks::{Incarnation, Node};
 use lead::SILENCE_MAX;
+use namespace::BlockView;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -62,8 +63,8 @@ pub(crate) struct World {
 #[derive(Default)]
 struct Recovery {
     generation: Generation,
-    /// Those whose replica was damaged when they showed it.
-    damaged: BTreeSet<NodeId>,
+    /// Those whose replica was damaged when they showed it, and how many bytes before the damage were sound.
+    damaged: BTreeMap<NodeId, usize>,
     /// Those that ended their part.
     ended: Vec<NodeId>,
 }
@@ -620,13 +621,16 @@ impl World {
     pub(crate) fn shows_for_recovery(&self, block: BlockId, generation: Generation, number: usize) {
         let platter = self.nodes[number].platter.borrow();
         let image = platter.shelf.get(&block).map(|stored| stored.image());
-        let is_damaged = self.is_spoiled(number, block) || image.is_some_and(|image| !image.verifies(image.data.len()));
+        let damaged_behind = match image {
+            _ if self.is_spoiled(number, block) => Some(0),
+            Some(image) if !image.verifies(image.data.len()) => Some(image.sound_len()),
+            _ => None,
+        };
         let id = Self::node_id(number);
         self.with_recovery(block, generation, |recovery| {
-            if is_damaged {
-                recovery.damaged.insert(id)
-            } else {
-                recovery.damaged.remove(&id)
+            match damaged_behind {
+                Some(sound_len) => recovery.damaged.insert(id, sound_len),
+                None => recovery.damaged.remove(&id),
             };
         });
     }
@@ -654,27 +658,29 @@ impl World {
         recoveries.retain(|block, recovery| {
             let Some(view) = leader.view_of(*block) else { return true };
             if view.complete && view.generation == recovery.generation && !recovery.ended.is_empty() {
-                self.was_recovered(view.file, *block, recovery);
+                self.was_recovered(&view, recovery);
             }
             !view.complete || view.generation < recovery.generation
         });
         self.recoveries.borrow_mut().append(&mut recoveries);
     }
 
-    /// It must not have left who is sound for those who were damaged before they were asked.
-    fn was_recovered(&self, file: FileId, block: BlockId, recovery: &Recovery) {
+    /// It must not have left who is sound for those who were damaged before they were asked, in what is left of the block.
+    fn was_recovered(&self, view: &BlockView, recovery: &Recovery) {
         let Recovery { damaged, ended, .. } = recovery;
+        let (file, block) = (view.file, view.block);
+        let was_damaged = |node: &NodeId| damaged.get(node).is_some_and(|sound_len| (*sound_len as u64) < view.len);
         let mut oracle = self.oracle.borrow_mut();
         // One that was made by copying since is as good as those of the promise.
         let is_sound = |node: &NodeId| {
             let platter = self.nodes[Self::node_number(*node)].platter.borrow();
             let image = platter.shelf.get(&block).map(|stored| stored.image());
-            !damaged.contains(node) && image.is_some_and(|image| image.verifies(image.data.len()))
+            !was_damaged(node) && image.is_some_and(|image| image.verifies(image.data.len()))
         };
         let has_sound = ended.iter().any(is_sound);
         let is_believed = |promise: &Promise| {
             let mut left = promise.holders.iter().map(|(node, _)| node).filter(|node| ended.contains(node)).peekable();
-            left.peek().is_some() && left.all(|node| damaged.contains(node)) && !has_sound
+            left.peek().is_some() && left.all(was_damaged) && !has_sound
         };
         let is_lost = |promise: &&Promise| promise.block == block && promise.holds(self) && is_believed(promise);
         let lost = oracle.files.get(&file).filter(|truth| !truth.doomed);

@@ -3,6 +3,7 @@
 use crate::support::{Datanode, MB, World, written};
 use hdfs::proto::*;
 use security::block_token::{Admission, Identifier, Mode, Refusal};
+use security::encryption_key;
 use security::keys::{Key, KeyId, KeySet};
 use security::secret::Secret;
 use std::os::unix::fs::PermissionsExt;
@@ -33,7 +34,7 @@ async fn rules(world: &World, revision: u64) -> TokenRules {
 }
 
 async fn keys(world: &World) -> KeySet {
-    let TokenRules { required, revision, keys } = rules(world, 0).await;
+    let TokenRules { required, revision, keys, .. } = rules(world, 0).await;
     assert!(required);
     let key = |key: wire::node::TokenKey| Key {
         id: KeyId(key.id),
@@ -188,4 +189,41 @@ async fn a_store_that_asks_for_no_tokens_signs_none() {
     let located = root.locations("/f", 0, MB).await.unwrap();
     assert!(located.blocks[0].block_token.password.is_empty());
     assert_eq!(rules(&world, 0).await, TokenRules::default());
+}
+
+/// Clients hear that they are to encrypt, and get a key that datanodes know; another one each time.
+#[tokio::test]
+async fn an_encrypting_store_gives_out_keys_that_datanodes_know() {
+    let mut world = World::with(tempfile::tempdir().unwrap(), |config| {
+        (config.block_tokens, config.security.encrypt_data_transfer) = (true, true);
+    })
+    .await;
+    let node = Datanode::new(1).await;
+    let pool = node.register(world.addr()).await;
+    world.nodes.push(node);
+    let root = world.root();
+    let defaults: GetServerDefaultsResponseProto =
+        root.ask("getServerDefaults", &GetServerDefaultsRequestProto::default()).await.unwrap();
+    assert_eq!(defaults.server_defaults.encrypt_data_transfer, Some(true));
+    assert_eq!(defaults.server_defaults.data_transfer_protection, ["privacy"]);
+    assert_eq!(rules(&world, 0).await.data_transfer_protection, ["privacy"]);
+    let mut nonces = Vec::new();
+    for _ in 0..2 {
+        let given: GetDataEncryptionKeyResponseProto =
+            root.ask("getDataEncryptionKey", &GetDataEncryptionKeyRequestProto {}).await.unwrap();
+        let key = given.data_encryption_key.unwrap();
+        let user = encryption_key::user_name(KeyId(key.key_id), &key.block_pool_id, &key.nonce);
+        let known = encryption_key::authenticate(world.now(), &keys(&world).await, &pool, &user).unwrap();
+        assert_eq!(known.bytes()[..], key.encryption_key[..]);
+        nonces.push(key.nonce);
+    }
+    assert_ne!(nonces[0], nonces[1]);
+}
+
+#[tokio::test]
+async fn what_does_not_encrypt_gives_out_no_keys() {
+    let world = world().await;
+    let given: GetDataEncryptionKeyResponseProto =
+        world.root().ask("getDataEncryptionKey", &GetDataEncryptionKeyRequestProto {}).await.unwrap();
+    assert_eq!(given.data_encryption_key, None);
 }
