@@ -437,7 +437,7 @@ impl World {
         self.spoiled.borrow_mut().insert((number, block));
     }
 
-    /// A sound copy of a replica was made: what was spoiled there is no more.
+    /// A sound copy of a replica was made, or it was cut before the damage: what was spoiled there is no more.
     pub(crate) fn was_copied(&self, number: usize, block: BlockId) {
         self.spoiled.borrow_mut().remove(&(number, block));
     }
@@ -622,8 +622,9 @@ impl World {
         let platter = self.nodes[number].platter.borrow();
         let image = platter.shelf.get(&block).map(|stored| stored.image());
         let damaged_behind = match image {
-            _ if self.is_spoiled(number, block) => Some(0),
             Some(image) if !image.verifies(image.data.len()) => Some(image.sound_len()),
+            // What does not show any more was covered by a new checksum.
+            _ if self.is_spoiled(number, block) => Some(0),
             _ => None,
         };
         let id = Self::node_id(number);
@@ -637,7 +638,17 @@ impl World {
 
     /// A node has ended its part of a recovery.
     pub(crate) fn ends_recovery(&self, block: BlockId, generation: Generation, node: NodeId) {
-        self.with_recovery(block, generation, |recovery| recovery.ended.push(node));
+        let number = Self::node_number(node);
+        let len = self.nodes[number].platter.borrow().shelf.get(&block).map(|stored| stored.image().data.len());
+        self.with_recovery(block, generation, |recovery| {
+            recovery.ended.push(node);
+            let sound_len = recovery.damaged.get(&node).copied();
+            if len.zip(sound_len).is_some_and(|(len, sound_len)| len <= sound_len) {
+                // What was damaged was cut off.
+                recovery.damaged.remove(&node);
+                self.was_copied(number, block);
+            }
+        });
     }
 
     fn with_recovery(&self, block: BlockId, generation: Generation, note: impl FnOnce(&mut Recovery)) {
