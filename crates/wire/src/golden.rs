@@ -135,7 +135,7 @@ fn token_key() -> TokenKey {
 }
 
 fn token_rules() -> TokenRules {
-    TokenRules { required: true, revision: 5, keys: vec![token_key()] }
+    TokenRules { required: true, revision: 5, keys: vec![token_key()], ..TokenRules::default() }
 }
 
 const DELETION: Deletion = Deletion { block: 7 << 20 | 5, generation_at_most: 1_003 };
