@@ -81,7 +81,7 @@ async fn run(
 ) -> std::result::Result<(), ReadError> {
     let service = &port.service;
     service.set_options(&connection);
-    let Some(mut connection) = handshake::admit(service, connection, peer).await? else { return Ok(()) };
+    let Some(mut connection) = handshake::admit(service, connection, peer, permit).await? else { return Ok(()) };
     let limits = &service.limits;
     let mut patience = Duration::from_millis(limits.op_ms);
     loop {

@@ -1,14 +1,17 @@
 //! What a connection of data transfer has to prove before its first operation.
 
+use crate::budget::Reservation;
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use datanode::tokens::TokenRules;
+use io::ConnectionPermit;
 use security::sasl::digest::{Protection, Qop};
 use security::sasl::transfer::{HandshakeError, KeyBits, Secrets, Settings};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use xfer::answer::{Refusal, encode};
-use xfer::memory::Memory;
+use xfer::memory::{Held, Memory};
 use xfer::write::ANSWER_WAIT;
 
 /// HDFS's default (`dfs.encrypt.data.transfer.cipher.key.bitlength`).
@@ -20,6 +23,7 @@ pub(crate) async fn admit(
     service: &DataService,
     mut connection: Connection,
     peer: SocketAddr,
+    permit: &Arc<ConnectionPermit>,
 ) -> std::io::Result<Option<Connection>> {
     let limit = Duration::from_millis(service.limits.op_ms);
     let Ok(begins) = tokio::time::timeout(limit, connection.begins_with_handshake()).await else { return Ok(None) };
@@ -40,7 +44,8 @@ pub(crate) async fn admit(
         connection.send_within(&refused.reply(), ANSWER_WAIT).await?;
         return Ok(None);
     };
-    let Some(held) = service.budget.take(0) else { return Ok(None) };
+    let Some(memory) = service.budget.take(0) else { return Ok(None) };
+    let held = HeldByPump { memory, _permit: Arc::clone(permit) };
     let accepted = if rules.protection().is_empty() { &Qop::ALL[..] } else { rules.protection() };
     let settings = Settings { protection: Protection::of(accepted), aes: Some(KEY_BITS) };
     let secrets = Secrets { now: service.replicas.wall(), keys, pool: &pool };
@@ -53,6 +58,23 @@ pub(crate) async fn admit(
             Ok(None)
         }
         Err(_elapsed) => Ok(None),
+    }
+}
+
+/// A protected connection counts for as long as its pump lives, which may outlive the operations for a while.
+#[derive(Debug)]
+struct HeldByPump {
+    memory: Reservation,
+    _permit: Arc<ConnectionPermit>,
+}
+
+impl Held for HeldByPump {
+    fn held_len(&self) -> u64 {
+        self.memory.held_len()
+    }
+
+    fn grow_to(&mut self, len: u64) -> bool {
+        self.memory.grow_to(len)
     }
 }
 

@@ -18,6 +18,8 @@ const HELD_LEN: u64 = 4 * READ_LEN as u64;
 /// same from here. A guess, above the time for which an operation that has ended listens to its peer.
 const LINGER: Duration = Duration::from_secs(10);
 
+/// Who takes nothing for so long is cut off. HDFS waits for 8 minutes for who reads a block.
+const STALL_MAX: Duration = Duration::from_secs(600);
 const NAME: &str = "protected connection";
 
 /// Begins the task, which ends with either of the two ends. `came`: sealed bytes that are here already.
@@ -74,6 +76,17 @@ async fn run(
     }
 }
 
+/// Sends all of it, to who goes on taking some. Operations have their own limits, and cannot end what waits here.
+async fn send_all(to: &mut (impl AsyncWrite + Unpin), mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        match tokio::time::timeout(STALL_MAX, to.write(bytes)).await {
+            Ok(sent) => bytes = &bytes[sent?..],
+            Err(_elapsed) => return Err(ErrorKind::TimedOut.into()),
+        }
+    }
+    Ok(())
+}
+
 /// From the peer to the local end, until the peer's end.
 async fn open(
     from: &mut (impl AsyncRead + Unpin),
@@ -87,7 +100,7 @@ async fn open(
     drop(came);
     let mut sealed = vec![0; READ_LEN];
     loop {
-        to.write_all(&opened).await?;
+        send_all(to, &opened).await?;
         opened.clear();
         opened.shrink_to(READ_LEN);
         let len = from.read(&mut sealed).await?;
@@ -96,7 +109,7 @@ async fn open(
         }
         let came = &mut sealed[..len];
         if receiving.receive_in_place(came) {
-            to.write_all(came).await?;
+            send_all(to, came).await?;
             continue;
         }
         // A long piece is held until it is whole, and then once more as what it is.
@@ -121,11 +134,11 @@ async fn seal(
         }
         let piece = &mut plain[..len];
         if sending.send_in_place(piece) {
-            to.write_all(piece).await?;
+            send_all(to, piece).await?;
         } else {
             sealed.clear();
             sending.send(piece, &mut sealed).map_err(Error::other)?;
-            to.write_all(&sealed).await?;
+            send_all(to, &sealed).await?;
         }
     }
 }
