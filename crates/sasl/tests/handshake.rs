@@ -6,6 +6,7 @@ use security::keys::{KeyId, KeyRing, Lifetimes};
 use security::sasl::digest::{Protection, Qop};
 use security::sasl::transfer::{KeyBits, Peer, Secrets, Settings};
 use security::secret::{SECRET_LEN, Secret as Key};
+use std::cell::Cell;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -112,17 +113,16 @@ async fn what_was_changed_on_its_way_is_not_seen() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let between = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = listener.local_addr().unwrap();
+    let is_sealed = Cell::new(false);
     let changing = async {
         let (mut near, _) = between.accept().await.unwrap();
         let mut far = TcpStream::connect(to).await.unwrap();
         let (mut near_in, mut near_out) = near.split();
         let (mut far_in, mut far_out) = far.split();
         let up = async {
-            let (mut bytes, mut count) = (vec![0; 64 << 10], 0);
+            let mut bytes = vec![0; 64 << 10];
             while let Ok(len @ 1..) = near_in.read(&mut bytes).await {
-                count += 1;
-                // Hello, response, then what is sealed.
-                if count == 3 {
+                if is_sealed.get() {
                     bytes[len - 20] ^= 1;
                 }
                 if far_out.write_all(&bytes[..len]).await.is_err() {
@@ -137,6 +137,7 @@ async fn what_was_changed_on_its_way_is_not_seen() {
         let serving = serve(&listener, settings(&[Qop::Integrity], false), Uncounted::default());
         let (accepted, dialled) = tokio::join!(serving, dial(&between, token(&ring(1)), &[Qop::Integrity]));
         let (mut accepted, mut dialled) = (accepted.unwrap(), dialled.unwrap());
+        is_sealed.set(true);
         dialled.write_all(b"a thousand crowns").await.unwrap();
         let mut came = Vec::new();
         let _ends_somehow = accepted.socket.read_to_end(&mut came).await;
