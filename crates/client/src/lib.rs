@@ -34,6 +34,7 @@ mod choice;
 mod client;
 mod create;
 mod datanode;
+mod dial;
 mod error;
 mod hedge;
 mod lease_blocks;

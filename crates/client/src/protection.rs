@@ -1,8 +1,5 @@
 //! How connections to datanodes are protected: as the store asks for it.
 
-use crate::client::Client;
-use crate::located::Node;
-use crate::socket::Socket;
 use io::TaskGroup;
 use io::request_connections::{Prepare, Preparing};
 use sasl::{Secret, Uncounted};
@@ -32,7 +29,7 @@ impl DataProtection {
         *self.qop.lock().unwrap_or_else(PoisonError::into_inner) = first;
     }
 
-    async fn protect(&self, socket: TcpStream, secret: Secret<'_>) -> std::io::Result<TcpStream> {
+    pub(crate) async fn protect(&self, socket: TcpStream, secret: Secret<'_>) -> std::io::Result<TcpStream> {
         let qop = *self.qop.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(qop) = qop else { return Ok(socket) };
         Ok(sasl::connect(socket, secret, Protection::of(&[qop]), Uncounted::default(), Some(&self.tasks)).await?)
@@ -53,18 +50,4 @@ pub(crate) fn not_connected(error: &std::io::Error) -> Fault {
         return Fault::Refused { status: Status::ERROR_ACCESS_TOKEN, message: error.to_string() };
     }
     Fault::NoConnection(error.to_string())
-}
-
-impl Client {
-    /// A connection to a datanode, for a block with this token.
-    pub(crate) async fn dial(&self, node: &Node, secret: Secret<'_>) -> std::io::Result<Socket> {
-        let socket = Socket::connect(node).await?;
-        // Where tokens have no passwords nothing can be proven.
-        if secret.password.is_empty() {
-            return Ok(socket);
-        }
-        self.defaults().await.map_err(std::io::Error::other)?;
-        let protection = self.store().protection().clone();
-        socket.behind(async move |stream| protection.protect(stream, secret).await).await
-    }
 }
