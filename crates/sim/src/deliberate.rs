@@ -70,7 +70,7 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::DeleteInSafeMode, 1, &["in safe mode"]),
     whole(Mutation::ForgetSafeMode, 0, &["in safe mode"]),
     whole(Mutation::DeleteLeased, 3, LOST),
-    whole(Mutation::DeleteSurplusUnasked, 9, LOST),
+    whole(Mutation::DeleteSurplusUnasked, 148, LOST),
     whole(Mutation::TrustDamagedOthers, 2, &["the only sound copy"]),
     rolling(Mutation::SkipSecondLook, 5, &["which it should have"]),
     whole(Mutation::KeepElsewhere, 0, RESTLESS),
