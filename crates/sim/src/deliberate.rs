@@ -74,10 +74,10 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::TrustDamagedOthers, 2, &["the only sound copy"]),
     rolling(Mutation::SkipSecondLook, 5, &["which it should have"]),
     whole(Mutation::KeepElsewhere, 0, RESTLESS),
-    whole(Mutation::KeepRemoved, 77, RESTLESS),
+    whole(Mutation::KeepRemoved, 123, RESTLESS),
     whole(Mutation::RemoveUnemptied, 1, RESTLESS),
     // ── copies ──
-    whole(Mutation::ForgetShortPuts, 52, RESTLESS),
+    whole(Mutation::ForgetShortPuts, 105, RESTLESS),
     whole(Mutation::ForgetDamage, 4, &["it does not come to rest", "the only sound copy"]),
     whole(Mutation::WholeUnanswered, 4, RESTLESS),
     whole(Mutation::WaitForMissing, 35, RESTLESS),
