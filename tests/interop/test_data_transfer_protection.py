@@ -109,5 +109,5 @@ def test_a_store_without_tokens_has_no_handshake(up):
         connection.settimeout(10)
         connection.sendall(bytes.fromhex("deadbeef") + b"\x04\x08\x00\x12\x00")
         answer = connection.recv(4096)
-        assert b"asks for no block tokens" in answer, answer
+        assert b"this node has no keys" in answer, answer
         assert connection.recv(4096) == b""

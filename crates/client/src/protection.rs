@@ -22,8 +22,8 @@ impl DataProtection {
         Self { qop: Arc::default(), tasks }
     }
 
-    /// `words`: of HDFS's `dfs.data.transfer.protection`, the best first. One that is not known here is taken for the best:
-    /// what the store asks for is agreed on or refused, and never less.
+    /// `words`: of HDFS's `dfs.data.transfer.protection`, the best first. One that is not known here is taken for the
+    /// best: what the store asks for is agreed on or refused, and never less.
     pub(crate) fn learn(&self, words: &[String]) {
         let first = words.first().map(|word| Qop::parse_setting(word).unwrap_or(Qop::Privacy));
         *self.qop.lock().unwrap_or_else(PoisonError::into_inner) = first;

@@ -127,7 +127,7 @@ impl Admission {
         Ok(Named { block, generation: Generation(header.block.generation_stamp), grant })
     }
 
-    /// What a token grants. Here a handshake will have proven some tokens already, once data transfer has one.
+    /// What a token grants. That of a handshake, if there was one, may be of another block.
     fn token(&self, ask: Ask, identifier: &[u8], password: &[u8]) -> Result<Grant, Refusal> {
         let rules = self.replicas.node.with(|node| node.tokens.rules());
         rules.admit(self.replicas.wall(), ask, identifier, password).map_err(|refused| {

@@ -5,6 +5,7 @@ use crate::budget::Reservation;
 use crate::checksum;
 use crate::connection::Connection;
 use crate::data_service::DataService;
+use crate::handshake::Admitted;
 use crate::read_buffer::ReadError;
 use crate::small::SmallWrites;
 use crate::write::Writes;
@@ -81,7 +82,9 @@ async fn run(
 ) -> std::result::Result<(), ReadError> {
     let service = &port.service;
     service.set_options(&connection);
-    let Some(mut connection) = handshake::admit(service, connection, peer, permit).await? else { return Ok(()) };
+    let Some(Admitted { mut connection, agreed }) = handshake::admit(service, connection, peer, permit).await? else {
+        return Ok(());
+    };
     let limits = &service.limits;
     let mut patience = Duration::from_millis(limits.op_ms);
     loop {
@@ -89,6 +92,9 @@ async fn run(
             return Ok(()); // idle for too long, as most connections end
         };
         let Some(header) = header? else { return Ok(()) };
+        if let Some(refusal) = handshake::lacks(service, peer, agreed) {
+            return Ok(send_answer(&connection, refusal.into_answer()).await?);
+        }
         let limit = Duration::from_millis(limits.op_ms);
         // Each takes its place when all of the request is here: a client that only announces one delays nobody.
         let served = match header.op {

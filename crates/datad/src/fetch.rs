@@ -110,9 +110,11 @@ impl Fetcher {
         let mut socket = TcpStream::connect_timeout(&to, self.connect)?;
         socket.set_nodelay(true)?;
         if let Some(outward) = &self.outward {
-            let token = order.token.as_ref();
-            let (identifier, password) = token.map_or((&[][..], &[][..]), |token| (&token.identifier, &token.password));
-            socket = outward.protect_blocking(socket, Secret { identifier, password }, self.silent)?;
+            let secret = match &order.token {
+                Some(BlockToken { identifier, password }) => Secret { identifier, password },
+                None => Secret::default(),
+            };
+            socket = outward.protect_blocking(socket, secret, self.silent)?;
         }
         let silent = Some(self.silent);
         socket.set_read_timeout(silent)?;

@@ -3,44 +3,47 @@
 use crate::budget::Reservation;
 use crate::connection::Connection;
 use crate::data_service::DataService;
-use datanode::tokens::TokenRules;
 use io::ConnectionPermit;
 use security::sasl::digest::{Protection, Qop};
 use security::sasl::transfer::{HandshakeError, KeyBits, Secrets, Settings};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use xfer::answer::{Refusal, encode};
+use xfer::answer::Refusal;
 use xfer::memory::{Held, Memory};
 use xfer::write::ANSWER_WAIT;
 
 /// HDFS's default (`dfs.encrypt.data.transfer.cipher.key.bitlength`).
 const KEY_BITS: KeyBits = KeyBits::B128;
 
-/// Carries the handshake of a connection to its end, if there is one or has to be one. `None`: there is nothing to serve,
-/// and the peer was told why.
+/// A connection that may bring operations.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) connection: Connection,
+    /// What its handshake agreed on, if there was one.
+    pub(crate) agreed: Option<Qop>,
+}
+
+/// Carries the handshake of a connection to its end, if it begins with one. `None`: there is nothing to serve, and the
+/// peer was told why.
 pub(crate) async fn admit(
     service: &DataService,
     mut connection: Connection,
     peer: SocketAddr,
     permit: &Arc<ConnectionPermit>,
-) -> std::io::Result<Option<Connection>> {
+) -> std::io::Result<Option<Admitted>> {
     let limit = Duration::from_millis(service.limits.op_ms);
     let Ok(begins) = tokio::time::timeout(limit, connection.begins_with_handshake()).await else { return Ok(None) };
-    let Some(begins) = begins? else { return Ok(None) };
-    let rules = service.replicas.node.with(|node| node.tokens.rules());
-    if !begins {
-        if rules.protection().is_empty() {
-            return Ok(Some(connection));
-        }
-        note(service, peer, &"an operation without a handshake");
-        connection.send_within(&encode(without(&rules).into_answer()), ANSWER_WAIT).await?;
-        return Ok(None);
+    match begins? {
+        Some(true) => {}
+        Some(false) => return Ok(Some(Admitted { connection, agreed: None })),
+        None => return Ok(None),
     }
+    let rules = service.replicas.node.with(|node| node.tokens.rules());
     let (Some(keys), Some(pool)) = (rules.keys(), service.replicas.disks.pool()) else {
         // The keys that prove callers are those of block tokens.
-        let refused =
-            HandshakeError::Refused { text: "this store asks for no block tokens, and has no handshake".into() };
+        let text = "this node has no keys: the store asks for no block tokens, or has not told it so far".into();
+        let refused = HandshakeError::Refused { text };
         connection.send_within(&refused.reply(), ANSWER_WAIT).await?;
         return Ok(None);
     };
@@ -52,7 +55,10 @@ pub(crate) async fn admit(
     let (socket, came) = connection.into_parts();
     let accepting = sasl::accept(socket, came, settings, |user| secrets.claim(user), held);
     match tokio::time::timeout(limit, accepting).await {
-        Ok(Ok(accepted)) => Ok(Some(Connection::having(accepted.socket, &accepted.came))),
+        Ok(Ok(accepted)) => {
+            let connection = Connection::having(accepted.socket, &accepted.came);
+            Ok(Some(Admitted { connection, agreed: Some(accepted.qop) }))
+        }
         Ok(Err(error)) => {
             note(service, peer, &error);
             Ok(None)
@@ -78,13 +84,20 @@ impl Held for HeldByPump {
     }
 }
 
-/// What a client hears that begins with an operation.
-fn without(rules: &TokenRules) -> Refusal {
-    let words: Vec<&str> = rules.protection().iter().map(|qop| qop.setting()).collect();
-    Refusal::error(format!(
-        "this store protects data transfer: a handshake comes before the first operation (dfs.data.transfer.protection = {})",
-        words.join(",")
-    ))
+/// Why an operation may not begin on a connection that agreed on this: the store asks for more. Asked anew for each, as a
+/// connection may be older than the node's registration, or than the setting.
+pub(crate) fn lacks(service: &DataService, peer: SocketAddr, agreed: Option<Qop>) -> Option<Refusal> {
+    let rules = service.replicas.node.with(|node| node.tokens.rules());
+    let wanted = rules.protection();
+    if wanted.is_empty() || agreed.is_some_and(|agreed| wanted.contains(&agreed)) {
+        return None;
+    }
+    note(service, peer, &"an operation without the protection that is asked for");
+    let words: Vec<&str> = wanted.iter().map(|qop| qop.setting()).collect();
+    let setting = format!("dfs.data.transfer.protection = {}", words.join(","));
+    Some(Refusal::error(format!(
+        "this store protects data transfer: shake hands before the first operation ({setting})"
+    )))
 }
 
 fn note(service: &DataService, peer: SocketAddr, why: &dyn std::fmt::Display) {

@@ -190,6 +190,12 @@ impl Datad {
         self.node.replicas.node.with(|node| node.tokens.hear(said)).expect("keys that a node can take");
     }
 
+    /// As the first registration does: for tests of a node without a metadata server.
+    #[doc(hidden)]
+    pub fn join_pool(&self, pool: &str) {
+        self.node.replicas.disks.join_pool(pool).expect("a pool that its disks can join");
+    }
+
     /// Returns when the metadata server knows the node.
     pub async fn registered(&self) {
         let mut registered = self.registered.clone();

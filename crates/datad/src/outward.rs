@@ -30,8 +30,8 @@ impl Outward {
         Self { replicas, memory, runtime: Handle::current() }
     }
 
-    /// What operations speak over, once the other node has believed `secret`: the token of the block that the connection
-    /// is for.
+    /// What operations speak over, once the other node has believed `secret`: the token of the block that the
+    /// connection is for.
     pub(crate) async fn protect(&self, socket: TcpStream, secret: Secret<'_>) -> Result<TcpStream> {
         let rules = self.replicas.node.with(|node| node.tokens.rules());
         if rules.protection().is_empty() {
@@ -71,6 +71,5 @@ impl Prepare<OutgoingRequest> for Outward {
 }
 
 pub(crate) fn secret_of(token: Option<&TokenProto>) -> Secret<'_> {
-    let (identifier, password) = token.map_or((&[][..], &[][..]), |token| (&token.identifier, &token.password));
-    Secret { identifier, password }
+    token.map_or_else(Secret::default, |token| Secret { identifier: &token.identifier, password: &token.password })
 }

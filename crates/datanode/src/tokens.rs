@@ -118,8 +118,8 @@ impl Tokens {
         taken
     }
 
-    /// A server that leads has registered this node, and tells all that it has: it counts in place of what is here, which
-    /// may be of before the server was restored from a copy.
+    /// A server that leads has registered this node, and tells all that it has: it counts in place of what is here,
+    /// which may be of before the server was restored from a copy.
     pub(crate) fn hear_all(&mut self, said: &node::TokenRules) -> Result<(), String> {
         if !said.keys.is_empty() {
             let TokenRules { need, protection, .. } = TokenRules::clone(&self.rules);
@@ -198,7 +198,7 @@ impl TokenRules {
         let now = if is(Mutation::ExpiryUnchecked) { Millis(0) } else { now };
         // Whose the replica is its record says, which nobody has read so far.
         let file = Identifier::parse(identifier)?.0.file;
-        // Until data transfer has its handshake, a connection does not tell who calls.
+        // A connection is kept for blocks of several files, so the token of its handshake says nothing of this one.
         let admission = block_token::Admission { now, user: None, file, block, makes, mode };
         let proven = admission.check(&self.keys, identifier, password)?;
         let Identifier { file, home, .. } = *proven.identifier();

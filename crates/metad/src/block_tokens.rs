@@ -205,12 +205,12 @@ pub(crate) fn rules(core: &Core, known: u64) -> node::TokenRules {
 
 /// What connections of data transfer have to agree on, by the words of the settings.
 pub(crate) fn protection(core: &Core) -> Vec<String> {
-    let qops = core.config.security.transfer_qops().unwrap_or_default(); // they were checked at the start
+    let qops = core.config.security.transfer_qops().expect("it was checked at the start");
     qops.into_iter().map(|qop| qop.setting().to_owned()).collect()
 }
 
-/// Returns when there is a key that signs, if one is needed; at the latest after some seconds. Who has led for longer than
-/// these, and has none at all, waits for members, which may be down for good.
+/// Returns when there is a key that signs, if one is needed; at the latest after some seconds. A leader of longer than
+/// these that has none at all is waiting for members, which may be down for good.
 pub(crate) async fn ready(core: &Core) {
     let Some(lifetimes) = core.config.block_token_lifetimes() else { return };
     let is_ready = || match core.leader().keys.ring(RingKind::BlockTokens) {

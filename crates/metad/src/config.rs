@@ -173,11 +173,9 @@ impl Config {
         self.check_members()?;
         self.security.check()?;
         if !self.block_tokens && !self.security.transfer_qops()?.is_empty() {
-            return Err(
-                "security.data_transfer_protection and encrypt_data_transfer prove callers by block tokens: set \
-                        block_tokens = true"
-                    .into(),
-            );
+            let message = "security.data_transfer_protection and encrypt_data_transfer prove callers by block tokens: \
+                           set block_tokens = true";
+            return Err(message.into());
         }
         let sums = u64::from(self.bytes_per_checksum);
         if self.replication == 0 || self.replication > limits::REPLICATION_MAX {

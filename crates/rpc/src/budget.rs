@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 /// What the connections of a server hold of something, and may hold together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes of `requests`, `long_requests`, `decoded_requests`, each also with `urgent_` before it for the urgent protocol,
-    /// and of `answers`; or the number of `connections`.
+    /// Bytes of `requests`, `long_requests`, `decoded_requests`, each also with `urgent_` before it for the urgent
+    /// protocol, and of `answers`; or the number of `connections`.
     pub of: &'static str,
     pub now: usize,
     pub max: usize,

@@ -27,8 +27,8 @@ pub fn is_handshake(came: &[u8]) -> Option<bool> {
     came.first_chunk().map(|begin| *begin == MAGIC)
 }
 
-/// Carries the handshake to its end. `came`: what came of it so far. `claim` says whose a user name is. `held`: memory for
-/// what is on its way, of which there may be too little for long pieces. Whoever limits the time drops this.
+/// Carries the handshake to its end. `came`: what came of it so far. `claim` says whose a user name is. `held`: memory
+/// for what is on its way, of which there may be too little for long pieces. Whoever limits the time drops this.
 pub async fn accept(
     mut socket: TcpStream,
     mut came: Vec<u8>,

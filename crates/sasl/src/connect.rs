@@ -10,8 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use xfer::memory::Held;
 
-/// A block token, as it came with a block.
-#[derive(Clone, Copy)]
+/// A block token, as it came with a block. The default is none.
+#[derive(Clone, Copy, Default)]
 pub struct Secret<'a> {
     pub identifier: &'a [u8],
     pub password: &'a [u8],
@@ -23,8 +23,8 @@ impl fmt::Debug for Secret<'_> {
     }
 }
 
-/// Proves to have the token, and agrees on the first of `protection` that the other end offers; privacy is AES. What goes on
-/// behind it is a task of `tasks`.
+/// Proves to have the token, and agrees on the first of `protection` that the other end offers; privacy is AES. What
+/// seals and opens behind the handshake is a task of `tasks`.
 pub async fn connect(
     mut socket: TcpStream,
     secret: Secret<'_>,

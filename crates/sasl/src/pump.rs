@@ -14,8 +14,8 @@ use xfer::memory::Held;
 const READ_LEN: usize = 64 << 10;
 /// What both directions hold at least: what was read, and what became of it.
 const HELD_LEN: u64 = 4 * READ_LEN as u64;
-/// Once the local end sends no more, it may read for so long: whoever holds it may also have let go of it, which looks the
-/// same from here. A guess, above the time for which an operation that has ended listens to its peer.
+/// Once the local end sends no more, it may read for so long: whoever holds it may also have let go of it, which looks
+/// the same from here. A guess, above the time for which an operation that has ended listens to its peer.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// Who takes nothing for so long is cut off. HDFS waits for 8 minutes for who reads a block.

@@ -10,6 +10,7 @@ use crate::protection::not_connected;
 use crate::scope::Task;
 use crate::socket::Socket;
 use ::io::Clock;
+use hdfs::proto::TokenProto;
 use sasl::Secret;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -271,9 +272,11 @@ async fn connect(
     set_up: &mut SetUp,
     clock: &dyn Clock,
 ) -> Option<Socket> {
-    let token = opening.request.header.base_header.token.as_ref();
-    let (identifier, password) = token.map_or((&[][..], &[][..]), |token| (&token.identifier, &token.password));
-    let connecting = client.dial(first, Secret { identifier, password });
+    let secret = match &opening.request.header.base_header.token {
+        Some(TokenProto { identifier, password, .. }) => Secret { identifier, password },
+        None => Secret::default(),
+    };
+    let connecting = client.dial(first, secret);
     tokio::pin!(connecting);
     while let Some(until) = set_up.poll_timeout() {
         let connected = tokio::select! {

@@ -4,10 +4,16 @@ use crate::support::{Ask, Cluster, Connection, GENERATION, POOL, SPEC, base_head
 use hdfs::proto::{self, BlockConstructionStage as Stage, TokenProto};
 use io::request_connections::{RequestConnections, Waiter};
 use io::{Clock, SystemClock};
+use sasl::Uncounted;
 use security::block_token::{Grant, Mode, Modes, Signer};
+use security::encryption_key;
 use security::keys::{Key, KeyId, KeyRing, Lifetimes};
+use security::sasl::digest::{NONCE_LEN, Protection, Qop};
+use security::sasl::transfer::{Client, HandshakeError};
 use security::secret::{SECRET_LEN, Secret};
+use std::io::{Read, Write};
 use std::time::Duration;
+use tokio::net::TcpStream;
 use types::{BlockId, ContainerId, FileId, InodeId, Millis};
 use wire::node::{BEGIN_RECOVERY, BeginRecoveryRequest, BeginRecoveryResponse, BlockToken, FINISH_RECOVERY};
 use wire::node::{FinishRecoveryRequest, FinishRecoveryResponse, REPLICA_PROTOCOL, TokenKey, TokenRules};
@@ -115,7 +121,10 @@ struct World {
 impl World {
     fn new() -> Self {
         let (cluster, keys) = (Cluster::new(2), Keys::new());
-        (0..2).for_each(|node| cluster.node(node).hear_token_rules(&keys.said()));
+        for node in (0..2).map(|node| cluster.node(node)) {
+            node.join_pool(POOL);
+            node.hear_token_rules(&keys.said());
+        }
         Self { cluster, keys, next: std::cell::Cell::new(100) }
     }
 
@@ -308,4 +317,92 @@ fn tokens_outlive_a_roll_and_end_with_a_revocation() {
     tell(&world);
     assert_eq!(world.status(Operation::Read, block, &before), REFUSED);
     assert_eq!(world.status(Operation::Read, block, &after), 0);
+}
+
+/// A connection to the first node that agreed on this by the token.
+fn protected(world: &World, token: &TokenProto, qop: Qop) -> Result<Connection, sasl::Error> {
+    let secret = sasl::Secret { identifier: &token.identifier, password: &token.password };
+    let shaking_hands = async {
+        let socket = TcpStream::connect(world.cluster.node(0).xfer_addr()).await?;
+        sasl::connect(socket, secret, Protection::of(&[qop]), Uncounted::default(), None)
+            .await?
+            .into_std()
+            .map_err(sasl::Error::from)
+    };
+    let socket = world.cluster.runtime.block_on(shaking_hands)?;
+    socket.set_nonblocking(false).unwrap();
+    Ok(Connection::over(socket))
+}
+
+fn checksum(connection: &mut Connection, block: u64, token: &TokenProto) -> proto::BlockOpResponseProto {
+    let mut header = base_header(block_proto(block, GENERATION, LEN as u64));
+    header.token = Some(token.clone());
+    connection.send_op(Op::BlockChecksum, &proto::OpBlockChecksumProto { header, ..Default::default() });
+    connection.answer()
+}
+
+/// From the leader's word on, on connections that are open already as well; a good token is no excuse.
+#[test]
+fn an_operation_needs_the_protection_that_the_store_asks_for() {
+    let world = World::new();
+    let block = world.block(true);
+    let good = world.token(Operation::Checksum, block);
+    let mut open = world.cluster.connect(0);
+    assert_eq!(checksum(&mut open, block, &good).status, 0);
+    let mut authenticated = protected(&world, &good, Qop::Auth).unwrap();
+    assert_eq!(checksum(&mut authenticated, block, &good).status, 0, "who insists is served");
+    let said = TokenRules { data_transfer_protection: vec!["privacy".into()], ..world.keys.said() };
+    (0..2).for_each(|node| world.cluster.node(node).hear_token_rules(&said));
+    for connection in [&mut open, &mut authenticated, &mut world.cluster.connect(0)] {
+        let refused = checksum(connection, block, &good);
+        assert_eq!(refused.status, i32::from(Status::ERROR.0));
+        assert!(refused.message().contains("dfs.data.transfer.protection = privacy"), "{}", refused.message());
+    }
+    let mut private = protected(&world, &good, Qop::Privacy).unwrap();
+    assert_eq!(checksum(&mut private, block, &good).status, 0);
+    // The proof of one token admits nothing that another one is for.
+    let other = token(&world.keys.ring, InodeId(16_401), &[Mode::Read], None);
+    assert_eq!(checksum(&mut private, block, &other).status, REFUSED);
+    for weaker in [Qop::Auth, Qop::Integrity] {
+        assert!(protected(&world, &good, weaker).is_err());
+    }
+    let mut forged = good.password.to_vec();
+    forged[31] ^= 1;
+    let forged = TokenProto { password: forged.into(), ..good };
+    let expired = token(&world.keys.expired, FILE, &[Mode::Read], None);
+    let foreign = token(&world.keys.foreign, FILE, &[Mode::Read], None);
+    for bad in [forged, expired, foreign] {
+        assert!(protected(&world, &bad, Qop::Privacy).err().is_some_and(|error| error.is_of_secret()));
+    }
+}
+
+/// The key of an encrypting store that was forgotten: the client asks for another.
+#[test]
+fn an_encryption_key_that_is_unknown_is_told_as_such() {
+    let world = World::new();
+    let shake = |ring: &KeyRing| {
+        let (key, nonce) = (ring.current(), b"12345678");
+        let user = encryption_key::user_name(key.id, POOL, nonce);
+        let password = encryption_key::sign(key, nonce);
+        let (mut machine, hello) =
+            Client::new(user, password.bytes(), Protection::of(&[Qop::Privacy]), true, &[7; NONCE_LEN]).unwrap();
+        let mut socket = std::net::TcpStream::connect(world.cluster.node(0).xfer_addr()).unwrap();
+        socket.write_all(&hello).unwrap();
+        let mut came = Vec::new();
+        loop {
+            let mut piece = [0; 4096];
+            let len = socket.read(&mut piece).unwrap();
+            assert!(len > 0, "an answer comes first");
+            came.extend_from_slice(&piece[..len]);
+            let progress = machine.on_bytes(&came)?;
+            came.drain(..progress.used_len);
+            socket.write_all(&progress.send).unwrap();
+            if progress.done.is_some() {
+                return Ok(());
+            }
+        }
+    };
+    shake(&world.keys.ring).unwrap();
+    let refused: Result<(), HandshakeError> = shake(&world.keys.expired);
+    assert!(matches!(refused, Err(HandshakeError::EncryptionKey { .. })), "{refused:?}");
 }

@@ -279,6 +279,10 @@ impl Connection {
     pub(crate) fn to(addr: SocketAddr) -> Self {
         let socket = TcpStream::connect(addr).unwrap();
         socket.set_nodelay(true).unwrap();
+        Self::over(socket)
+    }
+
+    pub(crate) fn over(socket: TcpStream) -> Self {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_write_timeout(Some(PATIENCE)).unwrap();
         Self { socket, came: Vec::new() }
