@@ -23,7 +23,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("container", &["types", "io", "metrics", "kv"]),
     ("disks", &["types", "io", "container"]),
     ("raft", &["types", "io", "metrics", "kv"]),
-    ("rpc", &["types", "io", "hdfs", "security"]),
+    ("tls", &["types", "io", "security"]),
+    ("rpc", &["types", "io", "hdfs", "security", "tls"]),
     ("gss", &["types", "io", "security"]),
     ("sasl", &["io", "security", "xfer"]),
     // ring 3: services
