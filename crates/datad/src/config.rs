@@ -52,6 +52,10 @@ pub struct Config {
     /// Where the node's status page is, for links to it; 0 for none.
     #[serde(default)]
     pub info_port: u16,
+    /// Directory with the certificate and the key of this node, and whom it believes: see docs/security.md. With it
+    /// metadata servers and this node talk over TLS, and prove to each other who they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_certificates: Option<PathBuf>,
     /// Bytes that all streams together may hold in buffers. A stream that does not fit waits, and then is refused.
     #[serde(default = "default_memory")]
     pub memory: u64,
@@ -234,6 +238,7 @@ impl Config {
             ip: None,
             host: None,
             info_port: 0,
+            node_certificates: None,
             memory: default_memory(),
             congestion: None,
             limits: Limits::default(),

@@ -1,5 +1,6 @@
 //! Why a datanode did not start.
 
+use security::node_name::NodeName;
 use std::net::SocketAddr;
 
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +11,10 @@ pub enum StartError {
     Disks(#[from] disks::OpenError),
     #[error("{0}")]
     Dirs(String),
+    #[error("data.node_certificates: {0}")]
+    Certificates(#[from] tls::TlsError),
+    #[error("data.node_certificates: the certificate is of {name}, and a datanode is started")]
+    OthersCertificate { name: NodeName },
     #[error("listening on {addr}: {source}")]
     Bind { addr: SocketAddr, source: std::io::Error },
     #[error("the address of the metadata server, {addr:?}, is not of the form host:port")]

@@ -2,7 +2,8 @@
 //!
 //! Promise: what a client asks is answered to everybody: without a handshake no client proves here that it has a token.
 //! Recoveries, comparisons, verifications and hash trees, which
-//! change replicas or keep a disk busy, are accepted from the addresses of metadata servers alone: those of the
+//! change replicas or keep a disk busy, are accepted from metadata servers alone. Where the store's servers have
+//! certificates, who calls proves by one that it is one; otherwise it calls from the address of one: those of the
 //! configuration, and those that a server there named.
 
 use crate::admission::Admission;
@@ -18,7 +19,8 @@ use hdfs::proto;
 use hdfs::protocol::CLIENT_DATANODE;
 use metrics::RpcCalls;
 use prost::Message;
-use rpc::{Call, Origins};
+use rpc::{Call, Origins, Proof};
+use security::node_name::NodeName;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
@@ -74,9 +76,18 @@ impl Ipc {
         Self { replicas, contents, admission, counted, config, origins: Origins::default(), known }
     }
 
-    /// Refuses calls that do not come from a metadata server's address.
+    /// Refuses calls that do not come from a metadata server.
     async fn require_metad(&self, call: &Call) -> Result<(), Exception> {
-        let config = &self.config;
+        let (config, method) = (&self.config, &call.method);
+        if config.node_certificates.is_some() {
+            return match call.user.proof {
+                Proof::Node(NodeName::Member(_)) => Ok(()),
+                _ => Err(Exception::new(
+                    ACCESS_CONTROL,
+                    format!("{method:.80} is for metadata servers, which show a certificate of this store"),
+                )),
+            };
+        }
         let mut servers: BTreeSet<String> = config.metads().into_iter().chain(config.metad_from.clone()).collect();
         servers.extend(self.known.borrow().addrs());
         let ip = call.peer.ip().to_canonical();
@@ -88,7 +99,6 @@ impl Ipc {
         {
             return Ok(());
         }
-        let method = &call.method;
         tracing::debug!(%ip, method, "a call is refused: its address is no metadata server's");
         Err(Exception::new(
             ACCESS_CONTROL,

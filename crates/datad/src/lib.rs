@@ -64,9 +64,11 @@ use io::{Clock, SystemClock};
 use metrics::{Registry, RpcCalls};
 use node::Node;
 use operations::Operations;
+use security::node_name::{Expected, NodeName};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tls::Credentials;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use types::NodeId;
@@ -99,7 +101,10 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let dirs = config.dirs()?;
     let mut metrics = Registry::default();
     let meters = container::Meters::new(&mut metrics);
-    let options = container::Options { durability, meters, ..container::Options::default() };
+    let credentials = credentials(&config).await?;
+    let id = credentials.as_ref().map(|(id, _)| *id);
+    let credentials = credentials.map(|(_, credentials)| credentials);
+    let options = container::Options { durability, meters, node: id, ..container::Options::default() };
     let disks = io::task::blocking(move || disks::open(&dirs, &options)).await?;
     let (xfer, ipc) = (config.xfer_addr, config.ipc_addr);
     let node = Arc::new(Node::new(&config, disks, Operations::new(&mut metrics))?);
@@ -116,12 +121,12 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
         RpcCalls::new(&mut metrics, ipc::calls()),
         (config.clone(), leader.known()),
     ));
-    let ipc = rpc::Server::bind(ipc, ipc::options(), service)
-        .await
-        .map_err(|source| StartError::Bind { addr: ipc, source })?;
+    let options = rpc::ServerOptions { credentials: credentials.clone(), ..ipc::options() };
+    let ipc =
+        rpc::Server::bind(ipc, options, service).await.map_err(|source| StartError::Bind { addr: ipc, source })?;
     let ipc_addr = ipc.local_addr();
     let registration = Arc::new(metad::Registration::new(config, xfer_addr, ipc_addr));
-    let session = sessions(&node, registration, &leader);
+    let session = sessions(&node, registration, &leader, credentials.clone());
     let (known, registered, failed) = (leader.known(), leader.registered(), leader.failed());
     let writes = Arc::clone(&port.writes);
     let mut tasks = Vec::from([
@@ -130,9 +135,20 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
         io::task::spawn_owned("keepalive", async move { writes.keep_alive().await }),
     ]);
     tasks.extend(maintenance.start());
+    tasks.extend(credentials.map(|credentials| io::task::spawn_owned("certificates", credentials.follow())));
     tracing::info!(node = %node.replicas.disks.node_id(), %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));
     Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, failed, tasks, metrics: Arc::new(metrics) })
+}
+
+/// The node's certificate, if it has one, and which node that says it is.
+async fn credentials(config: &Config) -> Result<Option<(NodeId, Arc<Credentials>)>, StartError> {
+    let Some(dir) = config.node_certificates.clone() else { return Ok(None) };
+    let credentials = io::task::blocking(move || Credentials::open(&dir)).await?;
+    match credentials.name() {
+        NodeName::Datanode(id) => Ok(Some((id, Arc::new(credentials)))),
+        name => Err(StartError::OthersCertificate { name }),
+    }
 }
 
 /// Begins a session with a metadata server, of a number and with an address.
@@ -140,12 +156,14 @@ fn sessions(
     node: &Node,
     registration: Arc<metad::Registration>,
     leader: &Arc<metad::Leader>,
+    credentials: Option<Arc<Credentials>>,
 ) -> impl Fn(usize, String) -> io::task::Owned<()> + use<> {
     let (replicas, maintenance) = (Arc::clone(&node.replicas), Arc::clone(&node.maintenance));
     let (admission, leader) = (Arc::clone(&node.admission), Arc::clone(leader));
     let answers = rpc::AnswerRoom::default();
     move |number, addr| {
         let options = metad::call_options(leader.server_count(), answers.clone());
+        let options = options.with_node(credentials.as_ref(), Expected::AnyMember);
         let session = metad::Session {
             registration: Arc::clone(&registration),
             replicas: Arc::clone(&replicas),

@@ -42,9 +42,9 @@ pub fn open(dirs: &[PathBuf], options: &Options) -> Result<Disks, OpenError> {
     let found: Vec<_> = dirs.iter().map(|dir| VolumeIdentity::of(dir)).collect();
     let there =
         || dirs.iter().zip(&found).filter_map(|(dir, found)| Some((dir.as_path(), found.as_ref().ok()?.as_ref()?)));
-    check(there())?;
+    check(there(), options.node)?;
     let former_list = DiskList::newest(there());
-    let node = there().next().map(|(_, identity)| identity.node);
+    let node = there().next().map(|(_, identity)| identity.node).or(options.node);
     let pool = there().find_map(|(_, identity)| identity.pool.clone());
     // The volume that was here, if it is nowhere now.
     let was = |dir: &PathBuf| {
@@ -65,14 +65,16 @@ pub fn open(dirs: &[PathBuf], options: &Options) -> Result<Disks, OpenError> {
     opening.end(former_list)
 }
 
-/// All must be of one node and one cluster, and each another one.
-fn check<'a>(there: impl Iterator<Item = (&'a Path, &'a VolumeIdentity)>) -> Result<(), OpenError> {
+/// All must be of one node (of `node`, if that is given) and one cluster, and each another one.
+fn check<'a>(
+    there: impl Iterator<Item = (&'a Path, &'a VolumeIdentity)>,
+    mut node: Option<NodeId>,
+) -> Result<(), OpenError> {
     let mut by_volume: BTreeMap<NodeId, &Path> = BTreeMap::new();
-    let mut first: Option<&VolumeIdentity> = None;
     let mut pool: Option<&String> = None;
     for (dir, identity) in there {
         let dir_text = dir.display().to_string();
-        let of = first.get_or_insert(identity).node;
+        let of = *node.get_or_insert(identity.node);
         if of != identity.node {
             return Err(VolumeError::Foreign { dir: dir_text, have: identity.node, want: of }.into());
         }

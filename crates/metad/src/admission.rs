@@ -1,4 +1,5 @@
-//! Admission of messages from other members of the group, by the address of their sender.
+//! Admission of messages from other members of the group: by their certificate, or, where members have none, by the
+//! address of their sender.
 //!
 //! ```text
 //! [[meta.members]], members_from ─┐
@@ -29,7 +30,7 @@ use hdfs::Exception;
 use hdfs::exception::ACCESS_CONTROL;
 use io::Clock;
 use raft::Raft;
-use rpc::Origins;
+use rpc::{Origins, Proof};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -97,20 +98,23 @@ impl Admission {
 
     /// Whether messages of members are accepted over a connection, or are still, if the members have changed. An
     /// exception ends it.
-    pub(crate) async fn admit(self: &Arc<Self>, peer: SocketAddr) -> Result<(), Exception> {
+    pub(crate) async fn admit(self: &Arc<Self>, peer: SocketAddr, proof: &Proof) -> Result<(), Exception> {
         let members_entry = self.raft.members_entry();
         let accepted = self.connections.acceptance(peer);
         if accepted.is_none_or(|accepted| accepted.members_entry != members_entry) {
-            let is_stranger = self.check(peer).await?;
+            let is_stranger = self.check(peer, proof).await?;
             self.connections.accept(peer, Acceptance { members_entry, is_stranger });
         }
         Ok(())
     }
 
     /// Answers whether it is a stranger's connection that is looked at alone.
-    async fn check(self: &Arc<Self>, peer: SocketAddr) -> Result<bool, Exception> {
+    async fn check(self: &Arc<Self>, peer: SocketAddr, proof: &Proof) -> Result<bool, Exception> {
         if !self.config.is_group() {
             return Err(denied("this metadata server is alone, and takes no messages of others".to_owned()));
+        }
+        if matches!(proof, Proof::Node(_)) {
+            return Ok(false);
         }
         let members = self.raft.group().members;
         let is_member = members.iter().any(|member| member.id == self.config.id);

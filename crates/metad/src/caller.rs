@@ -12,6 +12,7 @@ use namespace::{Caller, RetryKey};
 use rpc::{Call, Identity, Proof};
 use security::auth_to_local::AuthToLocal;
 use security::kerberos_name::KerberosName;
+use security::node_name::NodeName;
 use security::proxy::{self, ProxyUsers};
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
@@ -54,16 +55,29 @@ impl Session {
         ))
     }
 
-    /// That the caller is one of the store's own servers: it has the ticket of the user that this server is. Neither a
-    /// token nor acting for that user proves that, and other superusers are people. What is answered has the keys of
-    /// block tokens, what is taken is believed. Where nobody proves anything, everybody is.
-    pub(crate) fn must_be_the_store(&self, users: &Users) -> Result<(), Exception> {
-        let proves = self.authentication == Authentication::Kerberos && self.real.is_none();
-        if !users.asks_for_proof() || (proves && self.caller.user == users.owner) {
+    /// That the caller is another metadata server. What is taken from it is believed. See [`Session::must_be_the_store`].
+    pub(crate) fn must_be_a_member(&self, users: &Users) -> Result<(), Exception> {
+        self.must_be_the_store(users, matches!(self.authentication, Authentication::Node(NodeName::Member(_))))
+    }
+
+    /// That the caller is a datanode; which one, its messages are compared with. What is answered has the keys of block
+    /// tokens.
+    pub(crate) fn must_be_a_datanode(&self, users: &Users) -> Result<(), Exception> {
+        self.must_be_the_store(users, matches!(self.authentication, Authentication::Node(NodeName::Datanode(_))))
+    }
+
+    /// Where servers have certificates, by its own. Otherwise it has the ticket of the user that this server is: neither
+    /// a token nor acting for that user proves that, and other superusers are people. Where nobody proves anything,
+    /// everybody is.
+    fn must_be_the_store(&self, users: &Users, by_certificate: bool) -> Result<(), Exception> {
+        let by_ticket = || {
+            let proves = self.authentication == Authentication::Kerberos && self.real.is_none();
+            !users.asks_for_proof() || (proves && self.caller.user == users.owner)
+        };
+        if by_certificate || (!users.has_certificates && by_ticket()) {
             return Ok(());
         }
-        let message = format!("{} is none of this store's servers", types::excerpt(&self.name));
-        Err(Exception::new(ACCESS_CONTROL, message))
+        Err(none_of_the_store(&self.name, users.has_certificates))
     }
 
     /// Of somebody in no group, at this machine.
@@ -91,6 +105,8 @@ pub(crate) struct Users {
     owner: String,
     supergroup: String,
     groups: Groups,
+    /// The store's servers prove who they are by certificates, and by nothing else.
+    has_certificates: bool,
     /// How whole names become short ones. `None`: names are taken as they come, and nobody proves anything.
     names: Option<AuthToLocal>,
     /// Replaced when the names of hosts in it were looked up.
@@ -120,7 +136,8 @@ impl Users {
             false => Box::new(move |user| known.get(user).map_or_else(|| look_up(user), |groups| Ok(groups.clone()))),
         };
         let proxies = RwLock::new(Arc::new(config.proxies()?));
-        Ok(Self { owner, supergroup, groups: Groups::new(look_up), names, proxies })
+        let has_certificates = config.node_certificates.is_some();
+        Ok(Self { owner, supergroup, groups: Groups::new(look_up), has_certificates, names, proxies })
     }
 
     pub(crate) fn owner(&self) -> &str {
@@ -130,6 +147,20 @@ impl Users {
     /// Whether nobody gets in by a name alone.
     pub(crate) fn asks_for_proof(&self) -> bool {
         self.names.is_some()
+    }
+
+    /// Whether who calls as one of the store's servers has to prove that.
+    pub(crate) fn asks_servers_for_proof(&self) -> bool {
+        self.has_certificates || self.asks_for_proof()
+    }
+
+    /// As [`Session::must_be_a_member`], before a call has come. A ticket is looked at with each call.
+    pub(crate) fn must_be_a_member(&self, identity: &Identity) -> Result<(), Exception> {
+        if !self.has_certificates || matches!(identity.proof, Proof::Node(NodeName::Member(_))) {
+            return Ok(());
+        }
+        let refused = none_of_the_store(&identity.effective, true);
+        Err(Exception::unauthorized(refused.class, refused.message))
     }
 
     pub(crate) fn supergroup(&self) -> &str {
@@ -161,7 +192,10 @@ impl Users {
     }
 
     async fn user(&self, identity: &Identity, from: IpAddr, now: Duration) -> Result<User, Exception> {
-        let authentication = Authentication::of(identity.proof.method());
+        let authentication = Authentication::of(&identity.proof);
+        if let Authentication::Node(node) = authentication {
+            return Ok(self.server(node));
+        }
         // As of a query over HTTP: nobody proves anything there.
         if self.names.is_some() && identity.proof == Proof::Nothing {
             let message = "SIMPLE authentication is not enabled.  Available:[TOKEN, KERBEROS]";
@@ -183,6 +217,16 @@ impl Users {
         }
         let caller = self.caller(&user, from, now).await;
         Ok(User { caller, name: name.clone(), real, authentication })
+    }
+
+    /// One of the store's servers. Metadata servers have all names and all keys anyway; a datanode owns nothing.
+    fn server(&self, node: NodeName) -> User {
+        let (user, superuser) = match node {
+            NodeName::Member(_) => (self.owner.clone(), true),
+            NodeName::Datanode(_) => (node.to_string(), false),
+        };
+        let caller = Caller { user, groups: Vec::new(), groups_known: true, superuser };
+        User { caller, name: node.to_string(), real: None, authentication: Authentication::Node(node) }
     }
 
     /// The name that permissions know.
@@ -283,6 +327,11 @@ fn not_superuser(caller: &Caller, message: String) -> Exception {
         return refusal::denied(message);
     }
     Exception::new(RETRIABLE, format!("{message} (groups of {}: {NoAnswer})", caller.user))
+}
+
+fn none_of_the_store(name: &str, has_certificates: bool) -> Exception {
+    let wanted = if has_certificates { ": it has to show a certificate of this store for that" } else { "" };
+    Exception::new(ACCESS_CONTROL, format!("{} is none of this store's servers{wanted}", types::excerpt(name)))
 }
 
 fn check_name(user: &str) -> Result<(), Exception> {

@@ -2,19 +2,21 @@
 
 use crate::config::{Config, MemberAddr};
 use crate::kerberos;
-use crate::node_calls::NodeCalls;
+use crate::node_calls::{NodeCalls, Proofs};
 use crate::peers::Peers;
 use crate::refusal;
 use crate::route::Route;
 use crate::start_error::StartError;
 use io::Clock;
 use raft::{Disk, Transport};
+use security::node_name::NodeName;
 use security::sasl::rpc::Acceptor;
 use std::fmt;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tls::Credentials;
 
 /// Part of the memory that changes may fill until they are synced; the rest is for calls.
 const OVERLAY_SHARE: u64 = 4;
@@ -46,6 +48,8 @@ pub struct Environment {
     /// where the configuration says `kerberos`.
     pub acceptor: Option<Arc<dyn Acceptor>>,
     pub login: Option<Arc<rpc::Login>>,
+    /// This server's certificate, where the store's servers have some.
+    pub credentials: Option<Arc<Credentials>>,
 }
 
 impl fmt::Debug for Environment {
@@ -69,6 +73,16 @@ impl Environment {
         let store_dir = dir.join("store");
         let store = io::task::blocking(move || kv::Store::open(&store_dir, options)).await?;
         let (acceptor, login) = kerberos::of(config)?;
+        let certificates = config.security.node_certificates.clone();
+        let credentials = io::task::blocking(move || certificates.map(|dir| Credentials::open(&dir)).transpose()).await;
+        let credentials =
+            credentials.map_err(|error| StartError::Config(format!("security.node_certificates: {error}")))?;
+        let own = NodeName::Member(config.id);
+        if let Some(other) = credentials.as_ref().map(Credentials::name).filter(|name| *name != own) {
+            let message =
+                format!("security.node_certificates: the certificate is of {other}, and this server is {own}");
+            return Err(StartError::Config(message));
+        }
         Ok(Self {
             clock,
             store,
@@ -81,6 +95,7 @@ impl Environment {
             host: refusal::host().to_owned(),
             acceptor,
             login,
+            credentials: credentials.map(Arc::new),
         })
     }
 
@@ -88,11 +103,15 @@ impl Environment {
     pub(crate) fn ways(&self, config: &Config) -> (NodeCalls, Option<Arc<Peers>>) {
         let nodes = match &self.route {
             Some(route) => NodeCalls::Route { user: self.owner.clone(), route: Arc::clone(route) },
-            None => NodeCalls::over_tcp(self.owner.clone(), self.login.clone()),
+            None => NodeCalls::over_tcp(self.proofs()),
         };
         let known = config.members.iter().map(|MemberAddr { id, addr }| (*id, addr.clone()));
-        let peers =
-            config.is_group().then(|| Arc::new(Peers::new(self.owner.clone(), self.login.clone(), known.collect())));
+        let peers = config.is_group().then(|| Arc::new(Peers::new(self.proofs(), known.collect())));
         (nodes, peers)
+    }
+
+    fn proofs(&self) -> Proofs {
+        let Self { owner, login, credentials, .. } = self;
+        Proofs { user: owner.clone(), login: login.clone(), credentials: credentials.clone() }
     }
 }

@@ -296,7 +296,7 @@ mod tests {
             Box::pin(async move {
                 let there = self.0.lock().unwrap().get(&to.id).cloned();
                 let there = there.ok_or_else(|| Error::from(ErrorKind::HostUnreachable))?;
-                let answer = io::time::timeout(wait_max, there.handle(&message)).await;
+                let answer = io::time::timeout(wait_max, there.handle(&message, None)).await;
                 answer.map_err(|_| Error::from(ErrorKind::TimedOut))
             })
         }

@@ -111,6 +111,7 @@ pub use security_config::{AuthenticationSetting, MechanismSetting, ProxyUser, Se
 pub use server::Server;
 pub use start_error::StartError;
 
+use io::task::Owned;
 use io::{Clock, SystemClock};
 use metrics::Format;
 use std::net::{IpAddr, SocketAddr};
@@ -130,6 +131,8 @@ pub struct Metad {
 struct Running {
     port: rpc::Server,
     server: Server,
+    /// Looks at the files of this server's certificate.
+    _follower: Option<Owned<()>>,
 }
 
 /// Starts a metadata server on the machine's clock. Returns when it serves.
@@ -146,12 +149,14 @@ pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<M
 /// As [`start`], in an environment of the caller's.
 pub async fn start_in(config: Config, environment: Environment) -> Result<Metad, StartError> {
     let authentication = authentication(&config, &environment)?;
+    let credentials = environment.credentials.clone();
     let (memory, rpc_addr) = (config.memory, config.rpc_addr);
     let server = Server::start(config, environment).await?;
     let options = rpc::ServerOptions {
         held_len_max: (memory / 2) as usize,
         urgent_protocol: Some(wire::raft::RAFT_PROTOCOL),
         authentication,
+        credentials: credentials.clone(),
         ..rpc::ServerOptions::default()
     };
     let port = match rpc::Server::bind(rpc_addr, options, Arc::new(server.service())).await {
@@ -162,10 +167,11 @@ pub async fn start_in(config: Config, environment: Environment) -> Result<Metad,
         }
     };
     let rpc_addr = port.local_addr();
+    let follower = credentials.map(|credentials| io::task::spawn_owned("certificates", credentials.follow()));
     let _set_once = server.leadership.rpc_addr.set(rpc_addr);
     let _set_once = server.leadership.rpc_usage.set(port.usage());
     tracing::info!(%rpc_addr, "the metadata server is ready");
-    Ok(Metad { rpc_addr, running: Mutex::new(Some(Running { port, server })) })
+    Ok(Metad { rpc_addr, running: Mutex::new(Some(Running { port, server, _follower: follower })) })
 }
 
 /// What callers have to prove. Where that is nothing, the log says so.
@@ -225,7 +231,7 @@ impl Metad {
     /// Answers what is under way, makes everything durable and lets go of the directory. A second call does nothing.
     pub async fn shutdown(&self) {
         let running = self.running().take();
-        let Some(Running { port, server }) = running else { return };
+        let Some(Running { port, server, .. }) = running else { return };
         port.shutdown().await;
         server.shutdown().await;
     }

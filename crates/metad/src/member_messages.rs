@@ -4,6 +4,8 @@ use crate::admission;
 use crate::refusal;
 use crate::visit::Visit;
 use hdfs::Exception;
+use rpc::Proof;
+use security::node_name::NodeName;
 use wire::raft::MemberMessage;
 
 /// A message of another member.
@@ -15,5 +17,9 @@ pub(crate) async fn deliver(visit: &Visit, message: MemberMessage) -> Result<Mem
         leadership.raft.overhear(&message.bytes, may_end).await;
         return Err(admission::overheard());
     }
-    Ok(MemberMessage { bytes: leadership.raft.handle(&message.bytes).await.into() })
+    let proven = match visit.call.user.proof {
+        Proof::Node(NodeName::Member(id)) => Some(id),
+        _ => None,
+    };
+    Ok(MemberMessage { bytes: leadership.raft.handle(&message.bytes, proven).await.into() })
 }

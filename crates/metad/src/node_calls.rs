@@ -4,10 +4,13 @@
 use crate::route::{Route, RouteCall};
 use prost::Message;
 use rpc::{AnswerRoom, CallError, Client, ClientOptions, Login};
+use security::node_name::{Expected, NodeName};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tls::Credentials;
+use types::NodeId;
 use wire::node::REPLICA_PROTOCOL;
 
 /// Addresses of datanodes that connections are kept to.
@@ -23,12 +26,27 @@ pub(crate) enum NodeCalls {
 }
 
 pub(crate) struct NodeConnections {
-    user: String,
-    /// What is proven to members.
-    login: Option<Arc<Login>>,
-    clients: Mutex<HashMap<String, Client>>,
+    proofs: Proofs,
+    clients: Mutex<HashMap<(NodeId, String), Client>>,
     /// For datanodes' answers: anyone may claim to be a datanode.
     answers: AnswerRoom,
+}
+
+/// What this server proves to the others of the store: by its certificate, or else by its ticket, or nothing.
+#[derive(Clone)]
+pub(crate) struct Proofs {
+    /// As whom it calls.
+    pub(crate) user: String,
+    pub(crate) login: Option<Arc<Login>>,
+    pub(crate) credentials: Option<Arc<Credentials>>,
+}
+
+impl Proofs {
+    /// For calls of a member. One that shows another certificate than is expected hears nothing.
+    pub(crate) fn options(&self, answers: AnswerRoom, expected: Expected) -> ClientOptions {
+        let options = ClientOptions::of_nodes(answers).with_login(self.login.clone());
+        options.with_node(self.credentials.as_ref(), expected)
+    }
 }
 
 /// What is asked of another member, and how long it is waited for.
@@ -50,19 +68,23 @@ impl fmt::Debug for NodeCalls {
 }
 
 impl NodeCalls {
-    /// Datanodes are called as `user`.
-    pub(crate) fn over_tcp(user: String, login: Option<Arc<Login>>) -> Self {
-        Self::Connections(NodeConnections { user, login, clients: Mutex::default(), answers: AnswerRoom::default() })
+    pub(crate) fn over_tcp(proofs: Proofs) -> Self {
+        Self::Connections(NodeConnections { proofs, clients: Mutex::default(), answers: AnswerRoom::default() })
     }
 
     /// Of a datanode; `addr` is host:port.
-    pub(crate) async fn call<Q, A>(&self, addr: &str, method: &'static str, request: &Q) -> Result<A, CallError>
+    pub(crate) async fn call<Q, A>(
+        &self,
+        (node, addr): (NodeId, &str),
+        method: &'static str,
+        request: &Q,
+    ) -> Result<A, CallError>
     where
         Q: Message,
         A: Message + Default,
     {
         match self {
-            Self::Connections(connections) => connections.client(addr).call(method, request).await,
+            Self::Connections(connections) => connections.client(node, addr).call(method, request).await,
             Self::Route { user, route } => {
                 pass(&**route, RouteCall { addr, user, protocol: REPLICA_PROTOCOL, method }, request).await
             }
@@ -78,8 +100,11 @@ impl NodeCalls {
         let MemberCall { addr, user, is_own, protocol, method, wait_max } = call;
         match self {
             Self::Connections(connections) => {
-                let login = connections.login.clone().filter(|_| is_own);
-                let options = ClientOptions::of_nodes(AnswerRoom::default()).with_login(login);
+                let answers = AnswerRoom::default();
+                let options = match is_own {
+                    true => connections.proofs.options(answers, Expected::AnyMember),
+                    false => ClientOptions::of_nodes(answers),
+                };
                 let options = ClientOptions { connect_time_max: wait_max, call_time_max: wait_max, ..options };
                 let client = Client::with_options(addr.to_owned(), user.to_owned(), protocol, options);
                 client.call(method, request).await
@@ -102,14 +127,17 @@ where
 }
 
 impl NodeConnections {
-    fn client(&self, addr: &str) -> Client {
+    fn client(&self, node: NodeId, addr: &str) -> Client {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if clients.len() >= CONNECTED_COUNT_MAX {
             clients.clear();
         }
-        let client = clients.entry(addr.to_owned()).or_insert_with(|| {
+        let client = clients.entry((node, addr.to_owned())).or_insert_with(|| {
+            // Datanodes ask for no ticket.
+            let expected = Expected::Node(NodeName::Datanode(node));
             let options = ClientOptions::of_nodes(self.answers.clone());
-            Client::with_options(addr.to_owned(), self.user.clone(), REPLICA_PROTOCOL, options)
+            let options = options.with_node(self.proofs.credentials.as_ref(), expected);
+            Client::with_options(addr.to_owned(), self.proofs.user.clone(), REPLICA_PROTOCOL, options)
         });
         let client = client.clone();
         assert!(clients.len() <= CONNECTED_COUNT_MAX, "connections are kept to {} datanodes", clients.len());

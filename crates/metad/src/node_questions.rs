@@ -125,7 +125,7 @@ where
         .map(|(id, addr)| {
             let (id, addr, calls, request) = (*id, addr.clone(), Arc::clone(&core.calls), request.clone());
             let call = async move {
-                match io::time::timeout(limit, calls.call::<Q, A>(&addr, method, &request)).await {
+                match io::time::timeout(limit, calls.call::<Q, A>((id, &addr), method, &request)).await {
                     Ok(Ok(answer)) => Answer::Said(answer),
                     Ok(Err(error)) => {
                         let reason = rpc::log_text(&error);

@@ -1,11 +1,13 @@
 //! Connections to the RPC ports of the other members of the group.
 
+use crate::node_calls::Proofs;
 use bytes::Bytes;
 use raft::{Answer, Lane, Peer, Transport};
-use rpc::{AnswerRoom, CallError, ClientOptions, Login};
+use rpc::{AnswerRoom, CallError, ClientOptions};
+use security::node_name::{Expected, NodeName};
 use std::collections::HashMap;
 use std::io::{Error, ErrorKind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use wire::raft::{MemberMessage, RAFT_PROTOCOL, TELL};
 
@@ -22,9 +24,7 @@ const AROUND_LEN: usize = 4 << 10;
 const _: () = assert!(raft::MESSAGE_LEN_MAX + AROUND_LEN <= rpc::FRAME_LEN_MAX as usize, "no member could take it");
 
 pub(crate) struct Peers {
-    user: String,
-    /// `None`: members take the address for the proof.
-    login: Option<Arc<Login>>,
+    proofs: Proofs,
     /// From this server's configuration, which may be newer than the group's rows.
     known: HashMap<u64, String>,
     clients: Mutex<HashMap<(u64, Lane), rpc::Client>>,
@@ -32,8 +32,9 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    pub(crate) fn new(user: String, login: Option<Arc<Login>>, known: HashMap<u64, String>) -> Self {
-        Self { user, login, known, clients: Mutex::default(), answers: AnswerRoom::default() }
+    /// Without proofs members take the address for one.
+    pub(crate) fn new(proofs: Proofs, known: HashMap<u64, String>) -> Self {
+        Self { proofs, known, clients: Mutex::default(), answers: AnswerRoom::default() }
     }
 
     /// Where a member is; `written` is what the group has written down.
@@ -58,9 +59,9 @@ impl Peers {
             Lane::Log => LOG_WAIT,
             Lane::Snapshot => SNAPSHOT_WAIT,
         };
-        let options = ClientOptions::of_nodes(self.answers.clone()).with_login(self.login.clone());
+        let options = self.proofs.options(self.answers.clone(), Expected::Node(NodeName::Member(to.id)));
         let options = ClientOptions { connect_time_max: CONNECT_WAIT, call_time_max, ..options };
-        let client = rpc::Client::with_options(addr.to_owned(), self.user.clone(), RAFT_PROTOCOL, options);
+        let client = rpc::Client::with_options(addr.to_owned(), self.proofs.user.clone(), RAFT_PROTOCOL, options);
         clients.insert((to.id, lane), client.clone());
         client
     }

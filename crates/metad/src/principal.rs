@@ -2,8 +2,9 @@
 
 use blocks::Incarnation;
 use namespace::Caller;
-use rpc::Identity;
+use rpc::{Identity, Proof};
 use security::method::Method;
+use security::node_name::NodeName;
 use std::sync::Arc;
 use std::time::Duration;
 use types::NodeId;
@@ -21,14 +22,17 @@ pub(crate) enum Authentication {
     Token,
     /// By a ticket.
     Kerberos,
+    /// By the certificate of a node: no user, but a process of the store.
+    Node(NodeName),
 }
 
 impl Authentication {
-    pub(crate) fn of(method: Method) -> Self {
-        match method {
-            Method::Simple => Self::Simple,
-            Method::Token => Self::Token,
-            Method::Kerberos => Self::Kerberos,
+    pub(crate) fn of(proof: &Proof) -> Self {
+        match proof {
+            Proof::Nothing => Self::Simple,
+            Proof::Token(_) => Self::Token,
+            Proof::Kerberos { .. } => Self::Kerberos,
+            Proof::Node(name) => Self::Node(*name),
         }
     }
 
@@ -37,6 +41,7 @@ impl Authentication {
             Self::Simple => Method::Simple,
             Self::Token => Method::Token,
             Self::Kerberos => Method::Kerberos,
+            Self::Node(_) => Method::Certificate,
         }
     }
 }

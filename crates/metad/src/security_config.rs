@@ -79,6 +79,10 @@ pub struct SecurityConfig {
     /// Groups of users that are not looked up, as `ada=staff,dev;bob=`. HDFS:
     /// `hadoop.user.group.static.mapping.overrides`.
     pub static_groups: String,
+    /// Directory with the certificate and the key of this server, and whom it believes: see docs/security.md. With it
+    /// all servers of the store talk over TLS, and prove to each other who they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_certificates: Option<PathBuf>,
     /// A delegation token that nobody renews counts for so long. HDFS:
     /// `dfs.namenode.delegation.token.renew-interval`, a day.
     pub delegation_token_renew_ms: u64,
@@ -103,6 +107,7 @@ impl Default for SecurityConfig {
             realm: None,
             proxy_users: BTreeMap::new(),
             static_groups: String::new(),
+            node_certificates: None,
             delegation_token_renew_ms: rules.renew_interval.as_millis() as u64,
             delegation_token_lifetime_ms: rules.lifetime_max.as_millis() as u64,
             delegation_key_update_ms: lifetimes.roll_interval().as_millis() as u64,

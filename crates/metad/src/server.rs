@@ -100,7 +100,7 @@ impl Server {
 
     /// A message of another member of the group, and what it is answered.
     pub async fn on_member_message(&self, message: &[u8]) -> Vec<u8> {
-        self.leadership.raft.handle(message).await
+        self.leadership.raft.handle(message, None).await
     }
 
     /// All that this server counts.

@@ -5,7 +5,7 @@ use crate::leadership::Leadership;
 use crate::token_claims;
 use bytes::Bytes;
 use hdfs::Exception;
-use rpc::Call;
+use rpc::{Call, Identity};
 use security::method::Method;
 use security::sasl::rpc::{Claim, ClaimError};
 use std::net::SocketAddr;
@@ -33,8 +33,9 @@ impl rpc::Service for Service {
         self.leadership.telemetry.authentications.failed();
     }
 
-    async fn admit_urgent(&self, peer: SocketAddr) -> Result<(), Exception> {
-        self.leadership.admission.admit(peer).await
+    async fn admit_urgent(&self, peer: SocketAddr, user: &Identity) -> Result<(), Exception> {
+        self.leadership.users.must_be_a_member(user)?;
+        self.leadership.admission.admit(peer, &user.proof).await
     }
 
     fn opened(&self, peer: SocketAddr) {

@@ -72,8 +72,11 @@ enum Stage {
 type Refusal = String;
 
 impl<M: Machine> Inbox<M> {
-    pub(crate) async fn take(self: &Arc<Self>, bytes: &[u8]) -> Vec<u8> {
+    pub(crate) async fn take(self: &Arc<Self>, bytes: &[u8], proven: Option<u64>) -> Vec<u8> {
         let answer = match decode::<Request>(bytes) {
+            Ok(request) if proven.is_some_and(|proven| proven != request.from) => {
+                Answer::Refused(format!("a message of member {} came from another one", request.from))
+            }
             Ok(request) => match self.is_meant(&request) {
                 Ok(()) => self.answer(request).await.unwrap_or_else(Answer::Refused),
                 Err(why) => {

@@ -323,9 +323,10 @@ impl<M: Machine> Raft<M> {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Answers another member's message, which came over the transport. Strangers must be kept away from here.
-    pub async fn handle(&self, message: &[u8]) -> Vec<u8> {
-        self.inner.inbox.take(message).await
+    /// Answers another member's message, which came over the transport. Strangers must be kept away from here. `proven`:
+    /// which member the sender has proven to be; a message in the name of another one is refused then.
+    pub async fn handle(&self, message: &[u8], proven: Option<u64>) -> Vec<u8> {
+        self.inner.inbox.take(message, proven).await
     }
 
     /// Takes note of a message whose sender may be a stranger: it is not answered. One that is meant for another

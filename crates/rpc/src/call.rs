@@ -82,7 +82,7 @@ pub trait Service: Send + Sync + 'static {
 
     /// Whether urgent requests are accepted from this peer; asked once a connection. An exception ends the connection,
     /// and must be fatal.
-    fn admit_urgent(&self, _peer: SocketAddr) -> impl Future<Output = Result<(), Exception>> + Send {
+    fn admit_urgent(&self, _peer: SocketAddr, _user: &Identity) -> impl Future<Output = Result<(), Exception>> + Send {
         async { Err(Exception::unauthorized(hdfs::exception::ACCESS_CONTROL, "no urgent requests are accepted here")) }
     }
 

@@ -4,8 +4,10 @@ use crate::answers::AnswerRoom;
 use crate::login::Login;
 use crate::options::FRAME_LEN_MAX;
 use ::io::TaskGroup;
+use security::node_name::Expected;
 use std::sync::Arc;
 use std::time::Duration;
+use tls::Credentials;
 
 /// Limits of one client.
 #[derive(Clone, Debug)]
@@ -23,6 +25,15 @@ pub struct ClientOptions {
     pub tasks: Option<TaskGroup>,
     /// `None`: this client proves nothing, and only says who it is.
     pub login: Option<Arc<Login>>,
+    /// A connection begins with TLS, and each end proves which node it is; then there is no login. `None`: no TLS.
+    pub node: Option<NodeProof>,
+}
+
+/// As what this client proves itself, and whom it expects.
+#[derive(Clone, Debug)]
+pub struct NodeProof {
+    pub credentials: Arc<Credentials>,
+    pub expected: Expected,
 }
 
 impl ClientOptions {
@@ -37,6 +48,13 @@ impl ClientOptions {
     pub fn with_login(self, login: Option<Arc<Login>>) -> Self {
         Self { login, ..self }
     }
+
+    /// The same, for a node with certificates, if it has any.
+    #[must_use]
+    pub fn with_node(self, credentials: Option<&Arc<Credentials>>, expected: Expected) -> Self {
+        let node = credentials.map(|credentials| NodeProof { credentials: Arc::clone(credentials), expected });
+        Self { node, ..self }
+    }
 }
 
 impl Default for ClientOptions {
@@ -49,6 +67,7 @@ impl Default for ClientOptions {
             answers: None,
             tasks: None,
             login: None,
+            node: None,
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::lane::{Held, Lane, USUAL_LEN_MAX};
 use crate::log_text::log_text;
 use crate::pace::Patience;
 use crate::session::{Event, NAMELESS_LEN_MAX, Refusal, Request, Session};
+use crate::tls_opening;
 use crate::writer::{Outgoing, Room, write_all};
 use ::io::{ConnectionPermit, RequestGuard};
 use bytes::{Bytes, BytesMut};
@@ -18,6 +19,7 @@ use hdfs::opening::{Auth, HTTP_ANSWER, Opening, version_mismatch};
 use hdfs::proto::{RpcErrorCodeProto, RpcSaslProto};
 use prost::Message;
 use security::method::Method;
+use security::node_name::NodeName;
 use security::sasl::rpc::Refused;
 use std::io;
 use std::net::SocketAddr;
@@ -45,7 +47,7 @@ const SEALED_FRAME_LEN_MAX: u32 = (64 << 10) + (4 << 10);
 
 /// Serves one connection to its end.
 pub(crate) async fn serve<S: Service>(
-    mut socket: TcpStream,
+    socket: TcpStream,
     peer: SocketAddr,
     connection_permit: Arc<ConnectionPermit>,
     host: Arc<Host<S>>,
@@ -53,8 +55,26 @@ pub(crate) async fn serve<S: Service>(
 ) {
     host.service.opened(peer);
     let _told = HungUp { peer, host: host.clone() };
+    let opening_time_max = host.options.opening_time_max;
+    let opening =
+        tls_opening::open(socket, host.options.credentials.as_deref(), &host.handshakes, opening_time_max / 2);
+    let opened = tokio::select! {
+        opened = opening => opened,
+        () = connection_permit.evicted() => return,
+        _ = phase.wait_for(|phase| *phase != Phase::Serving) => return,
+    };
+    let (mut stream, node) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            host.service.unauthenticated(peer);
+            if let Some(passed_over) = host.strangers.due() {
+                tracing::warn!(%peer, reason = log_text(&error), passed_over, "TLS handshake failed");
+            }
+            return;
+        }
+    };
     let ended = {
-        let (mut inward, mut outward) = socket.split();
+        let (mut inward, mut outward) = stream.split();
         let patience = Patience::new(host.options.answer_time_max, &host.options, &host.answers);
         let calls_max = host.options.calls_per_connection_max;
         // Every call holds a permit until its answer is written, so this channel is never full of answers.
@@ -62,6 +82,7 @@ pub(crate) async fn serve<S: Service>(
         let reader = Reader {
             buffer: BytesMut::new(),
             peer,
+            node,
             connection_permit: connection_permit.clone(),
             host: host.clone(),
             permits: Arc::new(Semaphore::new(calls_max)),
@@ -94,7 +115,7 @@ pub(crate) async fn serve<S: Service>(
         }
     };
     match ended {
-        Ok(()) => linger(&mut socket).await,
+        Ok(()) => linger(&mut stream.split().0).await,
         // Clients hang up at any time; that is no news.
         Err(error) => tracing::debug!(%peer, %error, "rpc connection ended"),
     }
@@ -115,6 +136,8 @@ impl<S: Service> Drop for HungUp<S> {
 struct Reader<S> {
     buffer: BytesMut,
     peer: SocketAddr,
+    /// Which node it is by its certificate.
+    node: Option<NodeName>,
     connection_permit: Arc<ConnectionPermit>,
     host: Arc<Host<S>>,
     permits: Arc<Semaphore>,
@@ -131,7 +154,10 @@ impl<S: Service> Reader<S> {
             return Ok(());
         };
         let is_urgent = self.is_urgent(&session.on_frames);
-        if is_urgent && let Err(exception) = self.host.service.admit_urgent(self.peer).await {
+        if is_urgent
+            && let Some(user) = session.on_frames.user()
+            && let Err(exception) = self.host.service.admit_urgent(self.peer, user).await
+        {
             return self.refuse(&Refusal::of_connection(exception)).await;
         }
         loop {
@@ -176,6 +202,11 @@ impl<S: Service> Reader<S> {
             Auth::Sasl => Some(Box::new(Exchange::new(authentication))),
             Auth::Simple => None,
         };
+        if let (Auth::Simple, Some(node)) = (auth, self.node) {
+            self.host.service.authenticated(self.peer, Method::Certificate);
+            let introduced = Introduced { on_frames: Session::of_node(node), exchange: None };
+            return self.until_known(socket, introduced).await;
+        }
         if exchange.is_none() {
             if let Some(exception) = authentication.offers.refuse_simple() {
                 self.note_stranger(&Refused::from(exception.clone()));
@@ -183,7 +214,15 @@ impl<S: Service> Reader<S> {
             }
             self.host.service.authenticated(self.peer, Method::Simple);
         }
-        let mut introduced = Introduced { on_frames: Session::new(auth), exchange };
+        self.until_known(socket, Introduced { on_frames: Session::new(auth), exchange }).await
+    }
+
+    /// Reads until the context has come. `None`: the client hung up, or was refused.
+    async fn until_known<R: AsyncRead + Unpin>(
+        &mut self,
+        socket: &mut Inward<R>,
+        mut introduced: Introduced,
+    ) -> io::Result<Option<Introduced>> {
         while !introduced.on_frames.is_known() {
             // The memory of a message is held until it was answered, also while it waits for its turn.
             let Incoming { frame, place: _held } = match self.frame(socket, &introduced.on_frames).await? {
@@ -492,7 +531,7 @@ impl<S> Drop for Pending<S> {
 }
 
 /// Throws away what the client still sends, briefly.
-async fn linger(socket: &mut TcpStream) {
+async fn linger(socket: &mut (impl AsyncRead + Unpin)) {
     let discard = async {
         let mut scrap = [0; 4096];
         let mut len = 0;

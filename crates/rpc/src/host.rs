@@ -7,6 +7,7 @@ use crate::lane::Lane;
 use crate::options::ServerOptions;
 use ::io::{ConnectionLimit, LogLimit};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// How the server stands to its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(crate) struct Host<S> {
     pub(crate) steps: Steps,
     /// Callers who did not prove who they are.
     pub(crate) strangers: LogLimit,
+    /// Handshakes of TLS under way.
+    pub(crate) handshakes: Semaphore,
 }
 
 impl<S> Host<S> {

@@ -2,6 +2,7 @@
 
 use hdfs::exception::{ACCESS_CONTROL, Exception};
 use security::method::Method;
+use security::node_name::NodeName;
 use security::sasl::rpc::Proven;
 
 /// Of a user who proved nothing: no system has longer names.
@@ -29,6 +30,8 @@ pub enum Proof {
     Token(Box<Proven>),
     /// That it has a ticket of this whole name, which is the real user's if there is one.
     Kerberos { name: String },
+    /// By its certificate, that it is this node of the store. The effective user is the node's name, whatever it says.
+    Node(NodeName),
 }
 
 impl Proof {
@@ -37,6 +40,7 @@ impl Proof {
             Self::Nothing => Method::Simple,
             Self::Token(_) => Method::Token,
             Self::Kerberos { .. } => Method::Kerberos,
+            Self::Node(_) => Method::Certificate,
         }
     }
 }
@@ -79,6 +83,7 @@ impl Identity {
                 let real = by.filter(|by| *by != owner);
                 Ok(Self { effective: owner, real, proof: Proof::Token(proven) })
             }
+            Proof::Node(name) => Ok(Self { effective: name.to_string(), real: None, proof: Proof::Node(name) }),
             Proof::Kerberos { name } => {
                 // The ticket says who the real user is: what the context says of that does not count.
                 let effective = effective.unwrap_or_else(|| name.clone());

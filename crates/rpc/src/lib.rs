@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!               ┌──────────── one task for each connection ────────────┐
-//!   socket ────▶│ exchange: who calls (SASL)                           │
+//!   socket ────▶│ tls_opening, exchange: who calls                          │
 //!               │ session (pure): frames ─▶ calls ──┐                  │
 //!               │                                   ├─▶ a task a call ─┼─▶ Service::call
 //!   socket ◀────│ writer: batches of answers ◀──────┘                  │
@@ -41,6 +41,8 @@ mod seal;
 mod server;
 mod servers;
 mod session;
+mod stream;
+mod tls_opening;
 mod writer;
 
 pub use answers::AnswerRoom;
@@ -48,7 +50,7 @@ pub use budget::Usage;
 pub use call::{Call, Service, Untaken};
 pub use call_error::CallError;
 pub use client::{Attempt, Client};
-pub use client_options::ClientOptions;
+pub use client_options::{ClientOptions, NodeProof};
 pub use hdfs::Exception;
 pub use identity::{Identity, Proof};
 pub use log_text::log_text;

@@ -2,12 +2,13 @@
 
 use crate::answers::{AnswerRoom, Place};
 use crate::call_error::CallError;
-use crate::client_options::ClientOptions;
+use crate::client_options::{ClientOptions, NodeProof};
 use crate::inward::{Inward, take_frame};
 use crate::login::LoggedIn;
 use crate::refusal;
 use crate::request_header::request_header;
 use crate::seal::Seal;
+use crate::stream::Stream;
 use ::io::TaskGroup;
 use ::io::socket::SocketOptions;
 use ::io::task::Owned;
@@ -59,12 +60,19 @@ impl Link {
         client_id: &Bytes,
         options: &ClientOptions,
     ) -> Result<Self, CallError> {
-        let mut socket = TcpStream::connect(addr).await.map_err(CallError::Connect)?;
+        let socket = TcpStream::connect(addr).await.map_err(CallError::Connect)?;
         ::io::socket::apply(&socket, &SocketOptions::default()).map_err(CallError::Connect)?;
+        let mut socket = match &options.node {
+            Some(NodeProof { credentials, expected }) => {
+                let stream = credentials.connect(socket, *expected).await.map_err(CallError::Connect)?;
+                Stream::Tls(Box::new(stream))
+            }
+            None => Stream::Plain(socket),
+        };
         let (calls, queue) = mpsc::channel(options.queue_count_max.max(1));
         let waiting = Arc::new(Waiting::default());
         let mut first = BytesMut::new();
-        let logged_in = match &options.login {
+        let logged_in = match options.login.as_ref().filter(|_| options.node.is_none()) {
             Some(login) => {
                 let peer = socket.peer_addr().map_err(CallError::Connect)?.to_string();
                 let (inward, mut outward) = socket.split();
@@ -200,7 +208,7 @@ fn put_context(user: Option<&str>, protocol: &str, client_id: &Bytes, out: &mut 
 }
 
 async fn run(
-    mut socket: TcpStream,
+    mut socket: Stream,
     logged_in: Option<LoggedIn>,
     mut queue: mpsc::Receiver<Bytes>,
     waiting: Arc<Waiting>,
@@ -244,6 +252,7 @@ async fn write(
             }
             None => socket.write_all(&calls).await?,
         }
+        socket.flush().await?;
         batch.clear();
     }
     Ok(())

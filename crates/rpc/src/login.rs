@@ -110,6 +110,7 @@ impl Login {
         let mut buffer = BytesMut::new();
         loop {
             outward.write_all(&bytes).await.map_err(CallError::Connect)?;
+            outward.flush().await.map_err(CallError::Connect)?;
             bytes.clear();
             let said = answer(inward, &mut buffer).await?;
             let mut asking = machine.on_message(&said).map_err(failed)?;

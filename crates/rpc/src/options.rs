@@ -3,6 +3,7 @@
 use security::sasl::rpc::{Acceptor, Offers};
 use std::sync::Arc;
 use std::time::Duration;
+use tls::Credentials;
 
 /// Longest request of a server that says nothing else. Hadoop takes 128 MiB; a page of a node's catalogue, the longest
 /// we know, has about 100 KB. Messages between the servers of a group must stay below it.
@@ -49,6 +50,9 @@ pub struct ServerOptions {
     /// For calls under way when the server shuts down.
     pub drain_time_max: Duration,
     pub authentication: Authentication,
+    /// By these a connection may begin with TLS, and a node of the store prove by its certificate which one it is.
+    /// `None`: no TLS.
+    pub credentials: Option<Arc<Credentials>>,
 }
 
 /// What callers have to prove.
@@ -96,6 +100,7 @@ impl Default for ServerOptions {
             idle_connections_max: 4000,
             drain_time_max: Duration::from_secs(3),
             authentication: Authentication::default(),
+            credentials: None,
         }
     }
 }

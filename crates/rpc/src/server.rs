@@ -8,6 +8,7 @@ use crate::expected::ExpectedLens;
 use crate::host::{Host, Phase};
 use crate::lane::Lane;
 use crate::options::{Authentication, ServerOptions};
+use crate::tls_opening::HANDSHAKE_COUNT_MAX;
 use ::io::socket::SocketOptions;
 use ::io::task::Owned;
 use ::io::{ConnectionLimit, LogLimit};
@@ -17,7 +18,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 /// How `held_len_max` is divided: requests as they come, requests while they are decoded, answers. Guesses: what is
 /// decoded is the largest, and a single long request must fit.
@@ -78,6 +79,7 @@ impl Server {
             refusals: LogLimit::default(),
             steps: Steps::default(),
             strangers: LogLimit::default(),
+            handshakes: Semaphore::new(HANDSHAKE_COUNT_MAX),
             options,
         });
         let addr = listener.local_addr()?;

@@ -16,6 +16,7 @@ use hdfs::opening::Auth;
 use hdfs::proto::{
     IpcConnectionContextProto, RequestHeaderProto, RpcErrorCodeProto, RpcRequestHeaderProto, RpcSaslProto,
 };
+use security::node_name::NodeName;
 use std::sync::Arc;
 
 /// Names of protocols that are remembered; HDFS's have some fifty letters.
@@ -113,6 +114,11 @@ impl Session {
         }
     }
 
+    /// Of a node that its certificate names.
+    pub(crate) fn of_node(name: NodeName) -> Self {
+        Self { stage: Stage::Nameless(Proof::Node(name)), has_sasl: false }
+    }
+
     pub(crate) fn is_known(&self) -> bool {
         matches!(self.stage, Stage::Known { .. })
     }
@@ -120,6 +126,14 @@ impl Session {
     /// Whether nothing was proven yet, nor had to be.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.stage, Stage::Sasl)
+    }
+
+    /// Who calls, once that is known.
+    pub(crate) fn user(&self) -> Option<&Arc<Identity>> {
+        match &self.stage {
+            Stage::Known { user, .. } => Some(user),
+            Stage::Sasl | Stage::Nameless(_) => None,
+        }
     }
 
     /// What the connection was opened for; its calls may be of others too.

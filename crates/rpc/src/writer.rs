@@ -4,7 +4,10 @@ use crate::budget::Charge;
 use crate::pace::{Pace, Patience};
 use crate::seal::Seal;
 use bytes::Bytes;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::Poll;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
@@ -145,7 +148,12 @@ async fn write_batch<'a>(
             written => IoSlice::advance_slices(&mut rest, written),
         }
     }
-    Ok(())
+    // A socket has nothing left, and is not waited for.
+    let flushed = poll_fn(|context| Poll::Ready(Pin::new(&mut *socket).poll_flush(context))).await;
+    match flushed {
+        Poll::Ready(flushed) => flushed,
+        Poll::Pending => pace.step(async { socket.flush().await.map(|()| 0) }).await.map(|_: usize| ()),
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //!                ◀─ rings            rows of a store
 //!                ◀─ delegation       acts for a user     proxy                            who may act as whom
 //!                ◀─ encryption_key   of the cluster
+//!                                                  node_name                        of a certificate: which node it is
 //! sasl   digest ◀─ rpc               exchanges that carry the proofs, each end a machine,
 //!               ◀─ transfer          and what protects the connection behind them
 //! ```
@@ -24,6 +25,7 @@ mod golden;
 pub mod kerberos_name;
 pub mod keys;
 pub mod method;
+pub mod node_name;
 pub mod proxy;
 pub mod rings;
 pub mod sasl;

@@ -8,6 +8,8 @@ pub enum Method {
     Simple,
     Kerberos,
     Token,
+    /// By a certificate of a node, below RPC: no exchange offers it.
+    Certificate,
 }
 
 impl Method {
@@ -16,12 +18,13 @@ impl Method {
             Self::Simple => "SIMPLE",
             Self::Kerberos => "KERBEROS",
             Self::Token => "TOKEN",
+            Self::Certificate => "CERTIFICATE",
         }
     }
 
     pub(crate) fn mechanism(self) -> &'static str {
         match self {
-            Self::Simple => "",
+            Self::Simple | Self::Certificate => "",
             Self::Kerberos => "GSSAPI",
             Self::Token => "DIGEST-MD5",
         }

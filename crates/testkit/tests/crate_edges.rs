@@ -23,7 +23,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("container", &["types", "io", "metrics", "kv"]),
     ("disks", &["types", "io", "container"]),
     ("raft", &["types", "io", "metrics", "kv"]),
-    ("rpc", &["types", "io", "hdfs", "security"]),
+    ("tls", &["types", "io", "security"]),
+    ("rpc", &["types", "io", "hdfs", "security", "tls"]),
     ("gss", &["types", "io", "security"]),
     ("sasl", &["io", "security", "xfer"]),
     // ring 3: services
@@ -44,6 +45,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "raft",
             "rpc",
             "gss",
+            "tls",
         ],
     ),
     (
@@ -62,12 +64,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "disks",
             "rpc",
             "sasl",
+            "tls",
         ],
     ),
     ("client", &["types", "wire", "hdfs", "security", "xfer", "io", "rpc", "sasl"]),
     ("http", &["types", "io", "metrics"]),
     // ring 4: products
-    ("levada", &["types", "io", "metrics", "host", "metad", "datad", "client", "http"]),
+    ("levada", &["types", "io", "metrics", "host", "security", "tls", "metad", "datad", "client", "http"]),
     // aside: development only
     ("testkit", &["types"]),
     ("fuzzed", &["types", "wire", "hdfs", "xfer", "security", "namespace", "blocks", "kv", "container", "raft"]),

@@ -19,6 +19,7 @@ const CRATES: &[&str] = &[
     "client",
     "gss",
     "rpc",
+    "tls",
     "kv",
     "container",
     "xfer",

@@ -114,7 +114,8 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
     // What every user may ask of a server that stands by is answered without the user database. Where callers prove who
     // they are, a proof of some name is not yet a user.
     let is_asked = match method.who {
-        Who::Anyone | Who::Node => leadership.users.asks_for_proof(),
+        Who::Anyone => leadership.users.asks_for_proof(),
+        Who::Node => leadership.users.asks_servers_for_proof(),
         Who::User => visit.standby.is_none(),
         Who::Superuser | Who::Member => true,
     };
@@ -122,12 +123,12 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
         let session = leadership.session(call).await?;
         match method.who {
             Who::Anyone | Who::User => {}
-            Who::Node => session.must_be_the_store(&leadership.users)?,
+            Who::Node => session.must_be_a_datanode(&leadership.users)?,
             Who::Superuser => session.must_be_superuser(protocol.names_operations.then_some(&call.method))?,
             Who::Member => {
                 session.must_be_superuser(None)?;
-                session.must_be_the_store(&leadership.users)?;
-                leadership.admission.admit(call.peer).await?;
+                session.must_be_a_member(&leadership.users)?;
+                leadership.admission.admit(call.peer, &call.user.proof).await?;
             }
         }
         if let Some(core) = visit.core.as_ref().filter(|_| protocol.has_clients) {

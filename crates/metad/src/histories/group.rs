@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::free_space::Room;
 use crate::leadership::{Leadership, Ways};
 use crate::machine::Machine;
-use crate::node_calls::NodeCalls;
+use crate::node_calls::{NodeCalls, Proofs};
 use crate::peers::Peers;
 use crate::service::Service;
 use io::SystemClock;
@@ -47,7 +47,7 @@ impl Transport for End {
                 io::time::sleep(wait_max.min(Duration::from_millis(200))).await;
                 return Err(Error::from(ErrorKind::TimedOut));
             }
-            let answered = io::time::timeout(wait_max, there.handle(&message)).await;
+            let answered = io::time::timeout(wait_max, there.handle(&message, None)).await;
             match answered {
                 // It was delivered, and done; only the answer is lost.
                 Ok(answer) if !self.wires.is_cut(to.id, self.from) => Ok(answer),
@@ -99,12 +99,13 @@ impl Group {
             let raft = Raft::start(options, Arc::clone(&machine)).await.unwrap();
             wires.members.lock().unwrap().insert(id, raft.clone());
             // Nobody is called over it.
-            let peers = Arc::new(Peers::new(host::user::current(), None, HashMap::new()));
+            let proofs = Proofs { user: host::user::current(), login: None, credentials: None };
+            let peers = Arc::new(Peers::new(proofs.clone(), HashMap::new()));
             let (owner, groups) = (host::user::current(), Box::new(host::user::groups_of));
             let users = Users::new(owner, config.supergroup.clone(), groups, &config.security, "").unwrap();
             let clock = Arc::new(SystemClock::new());
             let room = Arc::new(Room::new(&config, &machine));
-            let calls = Arc::new(NodeCalls::over_tcp("root".into(), None));
+            let calls = Arc::new(NodeCalls::over_tcp(proofs));
             let ways = Ways { calls, peers: Some(peers) };
             let leadership = Arc::new(Leadership::new(config, machine, raft, clock, ways, users, room));
             let keeper = io::task::spawn_owned("leadership", Arc::clone(&leadership).keep());

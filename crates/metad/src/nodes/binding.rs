@@ -12,6 +12,8 @@ use crate::refusal;
 use crate::visit::Visit;
 use blocks::Node;
 use hdfs::Exception;
+use rpc::{Call, Proof};
+use security::node_name::NodeName;
 use std::net::SocketAddr;
 use types::NodeId;
 use wire::node::Sender;
@@ -30,9 +32,14 @@ pub(super) fn registered<'a>(
     Ok(is_registered.then_some((process, &sender.addr)))
 }
 
-/// A connection over which a node registered is that node's.
-pub(super) fn must_be_free(leadership: &Leadership, peer: SocketAddr, node: NodeId) -> Result<(), Exception> {
-    match leadership.connections.node(peer) {
+/// A connection over which a node registered is that node's, and so is one over which it showed its certificate.
+pub(super) fn must_be_free(leadership: &Leadership, call: &Call, node: NodeId) -> Result<(), Exception> {
+    if let Proof::Node(proven) = call.user.proof
+        && proven != NodeName::Datanode(node)
+    {
+        return Err(refusal::denied(format!("the certificate is of {proven}, and the message of datanode {node}")));
+    }
+    match leadership.connections.node(call.peer) {
         Some(known) if known.id != node => {
             Err(refusal::denied(format!("this connection is datanode {}'s, and the message is of {node}", known.id)))
         }

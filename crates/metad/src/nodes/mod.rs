@@ -19,7 +19,7 @@ use orders::command;
 use wire::node::{CatalogueRequest, HeartbeatRequest, Orders, RegisterRequest, RegisterResponse};
 
 pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<RegisterResponse, Exception> {
-    registration::register(visit.core(), &visit.leadership, visit.call.peer, request).await
+    registration::register(visit.core(), &visit.leadership, &visit.call, request).await
 }
 
 pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Result<Orders, Exception> {

@@ -14,7 +14,7 @@ use crate::topology_script::DEFAULT_RACK;
 use blocks::Node;
 use hdfs::Exception;
 use lead::{Claim, Crowded, Leader, NodeUsage, Standing};
-use std::net::SocketAddr;
+use rpc::Call;
 use std::sync::Arc;
 use types::Millis;
 use types::mutation::{self, Mutation};
@@ -82,10 +82,10 @@ pub(super) fn is_foreign(leadership: &Leadership, request: &RegisterRequest, poo
 pub(super) async fn register(
     core: &Arc<Core>,
     leadership: &Leadership,
-    peer: SocketAddr,
+    call: &Call,
     request: RegisterRequest,
 ) -> Result<RegisterResponse, Exception> {
-    let block_pool = core.pool.clone();
+    let (peer, block_pool) = (call.peer, core.pool.clone());
     let answer = RegisterResponse { block_pool, standby: false, term: core.term, new: false, tokens: None };
     if is_foreign(leadership, &request, &core.pool) {
         return Ok(answer);
@@ -97,7 +97,7 @@ pub(super) async fn register(
     let answer = RegisterResponse { tokens: Some(block_tokens::rules(core, 0)), ..answer };
     let (usage, version) = (usage(request.usage, 0), version(&request));
     let node = described(request, peer)?;
-    must_be_free(leadership, peer, node.id)?;
+    must_be_free(leadership, call, node.id)?;
     must_have_begun(&node, core.now())?;
     let process = process_of(&node);
     let (now, since) = (core.monotonic(), core.claims_since());

@@ -16,7 +16,7 @@ pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<
     if !is_foreign(leadership, &request, &block_pool) {
         let (usage, version) = (usage(request.usage, 0), version(&request));
         let node = described(request, visit.call.peer)?;
-        must_be_free(leadership, visit.call.peer, node.id)?;
+        must_be_free(leadership, &visit.call, node.id)?;
         // The leader decides which process is a datanode, which the rows record; others are not remembered.
         let row = blocks::tables::node(&leadership.machine.store().view(), node.id).map_err(refusal::rows)?;
         if row.is_some_and(|row| row.incarnation == node.incarnation) {

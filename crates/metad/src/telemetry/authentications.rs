@@ -8,6 +8,7 @@ pub(crate) struct Authentications {
     simple: Counter,
     token: Counter,
     kerberos: Counter,
+    certificate: Counter,
     failures: Counter,
 }
 
@@ -23,6 +24,7 @@ impl Authentications {
             simple: of(Method::Simple),
             token: of(Method::Token),
             kerberos: of(Method::Kerberos),
+            certificate: of(Method::Certificate),
             failures: registry.counter(
                 "levada_rpc_authentication_failures_total",
                 "Connections that were refused because their caller did not prove who it is",
@@ -35,6 +37,7 @@ impl Authentications {
             Method::Simple => &self.simple,
             Method::Token => &self.token,
             Method::Kerberos => &self.kerberos,
+            Method::Certificate => &self.certificate,
         }
         .inc();
     }

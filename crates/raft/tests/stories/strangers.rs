@@ -20,7 +20,7 @@ fn message_to(member: u64, incarnation: u64, kind: u32, fields: &impl Encoded) -
 
 /// Sends one. The answer begins with its number.
 async fn tell(group: &Group, incarnation: u64, kind: u32, fields: &impl Encoded) -> Vec<u8> {
-    group.member(4).handle(&message_to(4, incarnation, kind, fields)).await.split_off(1)
+    group.member(4).handle(&message_to(4, incarnation, kind, fields), None).await.split_off(1)
 }
 
 /// A group of three, and a fourth that waits, to which somebody who is no member sends a heartbeat of `term`.

@@ -3,6 +3,7 @@
 mod authentication;
 mod golden;
 mod hostile;
+mod nodes;
 #[path = "../../../security/tests/support/played_kerberos.rs"]
 mod played_kerberos;
 mod stories;

@@ -8,7 +8,7 @@ use hdfs::proto::{
 };
 use hdfs::{call_id, exception};
 use prost::Message;
-use rpc::{Call, Client, ClientOptions, Exception, LoginToken, Server, ServerOptions, Service};
+use rpc::{Call, Client, ClientOptions, Exception, Identity, LoginToken, Server, ServerOptions, Service};
 use security::delegation::{self, Identifier, Kept, Request, Rules};
 use security::keys::{KeyId, KeyRing, Lifetimes};
 use security::method::Method;
@@ -147,7 +147,7 @@ impl Service for TestService {
         self.unauthenticated_count.fetch_add(1, Ordering::SeqCst);
     }
 
-    async fn admit_urgent(&self, peer: SocketAddr) -> Result<(), Exception> {
+    async fn admit_urgent(&self, peer: SocketAddr, _user: &Identity) -> Result<(), Exception> {
         if self.strangers.lock().unwrap().contains(&peer.ip()) {
             return Err(Exception::unauthorized(exception::ACCESS_CONTROL, format!("{} is a stranger", peer.ip())));
         }

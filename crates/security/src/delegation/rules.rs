@@ -218,7 +218,7 @@ impl Rules {
 fn needs_ticket(method: Method, done: &'static str) -> Result<(), Refusal> {
     match method {
         Method::Kerberos => Ok(()),
-        Method::Simple | Method::Token => Err(Refusal::Method { method, done }),
+        Method::Simple | Method::Token | Method::Certificate => Err(Refusal::Method { method, done }),
     }
 }
 

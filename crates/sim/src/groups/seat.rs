@@ -46,7 +46,7 @@ impl Seat {
         let member = raft.clone();
         wires.serve_member(id, move |message| {
             let member = member.clone();
-            Box::pin(async move { member.handle(&message).await })
+            Box::pin(async move { member.handle(&message, None).await })
         });
         Ok((raft, names))
     }

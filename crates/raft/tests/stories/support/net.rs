@@ -44,7 +44,7 @@ impl Transport for End {
                 state.members.get(&to.id).filter(|_| !is_cut).cloned()
             };
             let Some(there) = there else { return Err(Error::from(ErrorKind::HostUnreachable)) };
-            let answered = tokio::time::timeout(wait_max, there.handle(&message)).await;
+            let answered = tokio::time::timeout(wait_max, there.handle(&message, None)).await;
             let is_cut_back = self.net.state.lock().unwrap().cut.contains(&(to.id, self.from));
             match answered {
                 Ok(answer) if !is_cut_back => Ok(answer),

@@ -268,7 +268,7 @@ impl Server {
         match self.chosen(message)? {
             Some(Method::Simple) => Ok(self.believe(None)),
             Some(Method::Kerberos) => self.gss(message, 0),
-            Some(Method::Token) | None => {
+            Some(Method::Token | Method::Certificate) | None => {
                 let is_named = |method: Method| message.auths[0].method == method.name();
                 if self.offers.is_simple_only() && !is_named(Method::Simple) {
                     return Err(not_enabled(&message.auths[0].method, &self.offers));
@@ -288,7 +288,9 @@ impl Server {
             (Some(Method::Simple), _) => Ok(self.believe(None)),
             (Some(Method::Kerberos), _) => Ok(self.gss(message, 0)?),
             (Some(Method::Token), Some(challenge)) => verify(message, challenge, claim),
-            (Some(Method::Token), None) | (None, _) => Err(not_enabled(&message.auths[0].method, &self.offers).into()),
+            (Some(Method::Token), None) | (Some(Method::Certificate) | None, _) => {
+                Err(not_enabled(&message.auths[0].method, &self.offers).into())
+            }
         }
     }
 

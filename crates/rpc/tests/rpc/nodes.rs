@@ -1,0 +1,243 @@
+//! Nodes of a store that prove by certificates which ones they are, and those who cannot.
+
+use crate::support::{A_WHILE, PROTOCOL, SOON, TestService, client, server_with};
+use hdfs::opening::{Auth, Opening};
+use io::{Clock, SystemClock};
+use rpc::{Authentication, CallError, Client, ClientOptions, Server, ServerOptions};
+use security::method::Method;
+use security::node_name::{Expected, NodeName};
+use security::sasl::digest::{Protection, Qop};
+use security::sasl::rpc::Offers;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tempfile::TempDir;
+use tls::{Authority, Credentials};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use types::{Millis, NodeId};
+
+const MEMBER: NodeName = NodeName::Member(1);
+const DATANODE: NodeName = NodeName::Datanode(NodeId([7; 16]));
+const DAY_MS: u64 = 24 * 3600 * 1000;
+
+/// An authority and the directories of its nodes.
+struct Store {
+    dir: TempDir,
+}
+
+impl Store {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn node_dir(&self, name: NodeName) -> PathBuf {
+        self.dir.path().join(name.to_string().replace('/', "_"))
+    }
+
+    /// With a certificate that was made so many days ago.
+    fn node_of(&self, name: NodeName, age_days: u64) -> Arc<Credentials> {
+        let now = Millis(SystemClock::new().now().0 - age_days * DAY_MS);
+        let ca = self.dir.path().join("ca");
+        let authority = Authority::open_or_make(&ca, now).unwrap();
+        authority.equip(&ca, &self.node_dir(name), name, &[], now).unwrap();
+        Arc::new(Credentials::open(&self.node_dir(name)).unwrap())
+    }
+
+    fn node(&self, name: NodeName) -> Arc<Credentials> {
+        self.node_of(name, 0)
+    }
+}
+
+/// Whose callers are nodes or have a token.
+async fn server_of(credentials: &Arc<Credentials>) -> (Server, Arc<TestService>) {
+    let offers = Offers { token: Some(Protection::of(&[Qop::Auth])), ..Offers::default() };
+    let authentication = Authentication { offers, acceptor: None };
+    let credentials = Some(Arc::clone(credentials));
+    server_with(ServerOptions { authentication, credentials, ..ServerOptions::default() }).await
+}
+
+fn client_of(addr: SocketAddr, credentials: &Arc<Credentials>, expected: Expected) -> Client {
+    let options = ClientOptions::default().with_node(Some(credentials), expected);
+    Client::with_options(addr.to_string(), "alice".to_owned(), PROTOCOL, options)
+}
+
+async fn ask(client: &Client, method: &str, text: &str) -> Result<String, CallError> {
+    timeout(SOON, client.call(method, &text.to_owned())).await.expect("an answer soon")
+}
+
+/// The connection is refused in its handshake: the error says why, and the service hears of no call.
+async fn check_refused(client: &Client, service: &TestService) {
+    let error = ask(client, "who", "").await.unwrap_err();
+    assert!(matches!(error, CallError::Connect(_) | CallError::Broken(_)), "{error:?}");
+    assert_eq!(service.started_count.load(Ordering::SeqCst), 0);
+}
+
+/// Short and long calls, many at once, and long answers, all in the name that the certificate has.
+#[tokio::test]
+async fn a_node_calls_in_the_name_of_its_certificate() {
+    let store = Store::new();
+    let (server, service) = server_of(&store.node(MEMBER)).await;
+    let client = client_of(server.local_addr(), &store.node(DATANODE), Expected::Node(MEMBER));
+    assert_eq!(ask(&client, "who", "").await.unwrap(), format!("{DATANODE} by itself"));
+    let long = "y".repeat(300_000);
+    assert!(ask(&client, "echo", &long).await.unwrap() == long);
+    assert_eq!(ask(&client, "long", "900000").await.unwrap().len(), 900_000);
+    let answers = (0..50).map(|number| {
+        let client = client.clone();
+        ::io::task::spawn("call", async move { ask(&client, "echo", &number.to_string()).await.unwrap() })
+    });
+    for (number, answer) in answers.collect::<Vec<_>>().into_iter().enumerate() {
+        assert_eq!(answer.await.unwrap(), number.to_string());
+    }
+    assert_eq!(*service.authenticated.lock().unwrap(), [Method::Certificate]);
+    assert_eq!(service.unauthenticated_count.load(Ordering::SeqCst), 0);
+}
+
+/// On the same port: it is asked for its proof as before.
+#[tokio::test]
+async fn who_has_no_certificate_is_asked_for_another_proof() {
+    let store = Store::new();
+    let (server, service) = server_of(&store.node(MEMBER)).await;
+    let error = ask(&client(&server), "who", "").await.unwrap_err();
+    assert!(error.to_string().contains("SIMPLE authentication is not enabled"), "{error}");
+    assert_eq!(service.started_count.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_node_of_another_store_is_refused_at_both_ends() {
+    let (store, other) = (Store::new(), Store::new());
+    let (server, service) = server_of(&store.node(MEMBER)).await;
+    // It does not believe the server, and would not be believed.
+    check_refused(&client_of(server.local_addr(), &other.node(DATANODE), Expected::AnyMember), &service).await;
+    // Nor if it knows the authority of the store, and has its own certificate from elsewhere.
+    let (forged, true_one) = (other.node_dir(DATANODE), store.node(DATANODE));
+    std::fs::copy(store.node_dir(DATANODE).join("ca.crt"), forged.join("ca.crt")).unwrap();
+    let forged = Arc::new(Credentials::open(&forged).unwrap());
+    check_refused(&client_of(server.local_addr(), &forged, Expected::AnyMember), &service).await;
+    assert!(service.unauthenticated_count.load(Ordering::SeqCst) > 0);
+    let client = client_of(server.local_addr(), &true_one, Expected::AnyMember);
+    assert_eq!(ask(&client, "echo", "true").await.unwrap(), "true");
+}
+
+/// A datanode, another member, and a server of another store stand where a member should: none is sent anything but
+/// the handshake, and none is told who calls.
+#[tokio::test]
+async fn an_impostor_gets_nothing() {
+    let (store, other) = (Store::new(), Store::new());
+    let caller = store.node(NodeName::Datanode(NodeId([8; 16])));
+    for impostor in [store.node(DATANODE), store.node(NodeName::Member(2)), other.node(MEMBER)] {
+        let (server, service) = server_of(&impostor).await;
+        check_refused(&client_of(server.local_addr(), &caller, Expected::Node(MEMBER)), &service).await;
+        assert!(service.authenticated.lock().unwrap().is_empty(), "{impostor:?} heard a name");
+    }
+}
+
+/// One that does not speak TLS sees a hello without a name in it, and no call.
+#[tokio::test]
+async fn a_server_without_certificates_hears_no_call() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let store = Store::new();
+    let client = client_of(listener.local_addr().unwrap(), &store.node(DATANODE), Expected::AnyMember);
+    let calling = ::io::task::spawn("call", async move { client.call::<_, String>("who", &String::new()).await });
+    let (mut socket, _) = listener.accept().await.unwrap();
+    let mut heard = vec![0; 4096];
+    let len = timeout(SOON, socket.read(&mut heard)).await.unwrap().unwrap();
+    assert_eq!(heard[0], 0x16, "a handshake of TLS");
+    socket.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+    assert!(calling.await.unwrap().is_err());
+    heard.truncate(len);
+    let _ = timeout(SOON, socket.read_to_end(&mut heard)).await;
+    let has = |text: &str| heard.windows(text.len()).any(|window| window == text.as_bytes());
+    assert!(!has("levada://") && !has("who") && !has("alice"), "{heard:?}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_has_expired_is_refused_at_both_ends() {
+    let store = Store::new();
+    let old = store.node_of(DATANODE, 100);
+    let (server, service) = server_of(&store.node(MEMBER)).await;
+    check_refused(&client_of(server.local_addr(), &old, Expected::AnyMember), &service).await;
+    let (server, service) = server_of(&old).await;
+    check_refused(&client_of(server.local_addr(), &store.node(MEMBER), Expected::AnyDatanode), &service).await;
+}
+
+/// They hold a place and a descriptor no longer than others that do not say who they are.
+#[tokio::test]
+async fn who_stops_in_a_handshake_is_cut_off() {
+    let store = Store::new();
+    let service = TestService::new();
+    let options = ServerOptions {
+        opening_time_max: Duration::from_millis(400),
+        credentials: Some(store.node(MEMBER)),
+        ..ServerOptions::default()
+    };
+    let server = Server::bind("127.0.0.1:0", options, Arc::clone(&service)).await.unwrap();
+    let mut stopped = Vec::new();
+    // More than have a place, and some that send nothing at all.
+    for number in 0..100 {
+        let mut socket = TcpStream::connect(server.local_addr()).await.unwrap();
+        if number % 10 > 0 {
+            socket.write_all(&[0x16, 3, 1]).await.unwrap();
+        }
+        stopped.push(socket);
+    }
+    tokio::time::sleep(A_WHILE).await;
+    for mut socket in stopped {
+        let end = timeout(SOON, socket.read(&mut [0; 8])).await.expect("cut off soon");
+        assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    }
+    let client = client_of(server.local_addr(), &store.node(DATANODE), Expected::AnyMember);
+    assert_eq!(ask(&client, "echo", "next").await.unwrap(), "next");
+}
+
+/// What the client's context and exchange say does not count beside a certificate, and plain RPC goes on as it was.
+#[tokio::test]
+async fn plain_rpc_on_the_same_port_is_as_before() {
+    let store = Store::new();
+    let options = ServerOptions { credentials: Some(store.node(MEMBER)), ..ServerOptions::default() };
+    let (server, _service) = server_with(options).await;
+    assert_eq!(ask(&client(&server), "who", "").await.unwrap(), "alice by itself");
+    let mut socket = TcpStream::connect(server.local_addr()).await.unwrap();
+    // Byte by byte: the first one does not say yet what it is.
+    for byte in Opening::encode(Auth::Simple) {
+        socket.write_all(&[byte]).await.unwrap();
+    }
+    assert!(timeout(A_WHILE, socket.read(&mut [0; 8])).await.is_err(), "the connection stays");
+}
+
+/// A store takes another authority while its servers run: first all believe both, then certificates are of the new one.
+#[tokio::test]
+async fn an_authority_takes_the_place_of_another_without_a_stop() {
+    let (store, next) = (Store::new(), Store::new());
+    let (member, datanode) = (store.node(MEMBER), store.node(DATANODE));
+    let (server, _service) = server_of(&member).await;
+    let addr = server.local_addr();
+    let call = || async { ask(&client_of(addr, &datanode, Expected::AnyMember), "echo", "here").await };
+    assert_eq!(call().await.unwrap(), "here");
+    next.node(MEMBER);
+    next.node(DATANODE);
+    let text = |store: &Store| std::fs::read_to_string(store.node_dir(MEMBER).join("ca.crt")).unwrap();
+    let both = text(&store) + &text(&next);
+    for (name, node) in [(MEMBER, &member), (DATANODE, &datanode)] {
+        std::fs::write(store.node_dir(name).join("ca.crt"), &both).unwrap();
+        assert!(node.reload().unwrap() && !node.reload().unwrap());
+        assert_eq!(call().await.unwrap(), "here");
+    }
+    for (name, node) in [(MEMBER, &member), (DATANODE, &datanode)] {
+        for file in ["node.crt", "node.key"] {
+            std::fs::copy(next.node_dir(name).join(file), store.node_dir(name).join(file)).unwrap();
+        }
+        assert!(node.reload().unwrap());
+        assert_eq!(call().await.unwrap(), "here");
+    }
+    // A certificate of another node is not taken, and what was there still serves.
+    for file in ["node.crt", "node.key"] {
+        std::fs::copy(next.node_dir(MEMBER).join(file), store.node_dir(DATANODE).join(file)).unwrap();
+    }
+    assert!(datanode.reload().unwrap_err().to_string().contains("this process is levada://datanode/"));
+    assert_eq!(call().await.unwrap(), "here");
+}

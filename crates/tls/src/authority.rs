@@ -1,0 +1,149 @@
+//! The store's certificate authority: a key that signs which node has which key.
+//!
+//! Promise: it signs for names of nodes alone, never for another authority.
+
+use crate::credentials::{AUTHORITIES, CERTIFICATE, KEY};
+use crate::error::TlsError;
+use crate::{files, pem};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber, SignatureAlgorithm, date_time_ymd,
+};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use security::node_name::NodeName;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+use types::Millis;
+
+/// How long a node's certificate is valid. A guess: a node renews its own at half of that.
+pub const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
+/// The authority's own; a store may live longer, and then takes another authority.
+const AUTHORITY_LIFETIME: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
+/// By so much clocks of nodes may be behind the one that signs.
+const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(3600);
+/// A random part behind the time in a serial number: two of one moment differ. RFC 5280 allows 20 bytes in all.
+const SERIAL_RANDOM_LEN: usize = 8;
+const CA_KEY: &str = "ca.key";
+/// All authorities have this name; which one signed, its key says.
+const AUTHORITY_NAME: &str = "Levada store";
+
+/// See the module.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Authority")
+    }
+}
+
+/// An EC point of P-256, as a node sends it that asks for a certificate.
+struct PublicKey<'a>(&'a [u8]);
+
+impl PublicKeyData for PublicKey<'_> {
+    fn der_bytes(&self) -> &[u8] {
+        self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ECDSA_P256_SHA256
+    }
+}
+
+impl Authority {
+    /// Opens the authority in `dir`, or makes one if there is none.
+    pub fn open_or_make(dir: &Path, now: Millis) -> Result<Self, TlsError> {
+        if dir.join(CA_KEY).exists() { Self::open(dir) } else { Self::make(dir, now) }
+    }
+
+    pub fn open(dir: &Path) -> Result<Self, TlsError> {
+        let path = dir.join(CA_KEY);
+        let text = files::read_key(&path)?;
+        let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| TlsError::content(&path, error))?;
+        let key = KeyPair::from_der_and_sign_algo(&key, &PKCS_ECDSA_P256_SHA256)
+            .map_err(|error| TlsError::content(&path, error))?;
+        Ok(Self { issuer: Issuer::new(authority_params(), key) })
+    }
+
+    /// The key is written last: where it is, there is all of the authority.
+    fn make(dir: &Path, now: Millis) -> Result<Self, TlsError> {
+        files::make_dir(dir)?;
+        let key = KeyPair::generate()?;
+        let mut params = authority_params();
+        set_validity(&mut params, now, AUTHORITY_LIFETIME);
+        params.serial_number = Some(serial(now));
+        let certificate = params.self_signed(&key)?;
+        files::write(&dir.join(AUTHORITIES), pem::encode("CERTIFICATE", certificate.der()).as_bytes())?;
+        files::write(&dir.join(CA_KEY), pem::encode("PRIVATE KEY", key.serialized_der()).as_bytes())?;
+        Ok(Self { issuer: Issuer::new(params, key) })
+    }
+
+    /// Makes a key for a node and its certificate, in `dir`, with what is in the authority's own directory `from` to
+    /// believe others by. `hosts`: for clients that look for the node by its address, over HTTP.
+    pub fn equip(
+        &self,
+        from: &Path,
+        dir: &Path,
+        name: NodeName,
+        hosts: &[IpAddr],
+        now: Millis,
+    ) -> Result<(), TlsError> {
+        files::make_dir(dir)?;
+        let key = KeyPair::generate()?;
+        let certificate = self.sign(name, key.public_key_raw(), hosts, now, LIFETIME)?;
+        files::write(&dir.join(AUTHORITIES), files::read(&from.join(AUTHORITIES))?.as_bytes())?;
+        files::write(&dir.join(KEY), pem::encode("PRIVATE KEY", key.serialized_der()).as_bytes())?;
+        files::write(&dir.join(CERTIFICATE), certificate.as_bytes())
+    }
+
+    /// A certificate, as text, that `public_key` (a point of P-256, uncompressed) is this node's.
+    pub fn sign(
+        &self,
+        name: NodeName,
+        public_key: &[u8],
+        hosts: &[IpAddr],
+        now: Millis,
+        lifetime: Duration,
+    ) -> Result<String, TlsError> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name.to_string());
+        params.subject_alt_names = vec![SanType::URI(name.to_string().try_into()?)];
+        params.subject_alt_names.extend(hosts.iter().map(|ip| SanType::IpAddress(*ip)));
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.use_authority_key_identifier_extension = true;
+        set_validity(&mut params, now, lifetime);
+        params.serial_number = Some(serial(now));
+        let certificate = params.signed_by(&PublicKey(public_key), &self.issuer)?;
+        Ok(pem::encode("CERTIFICATE", certificate.der()))
+    }
+}
+
+/// What its certificates say of the authority that signed them; the same for each that is opened.
+fn authority_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, AUTHORITY_NAME);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
+fn set_validity(params: &mut CertificateParams, now: Millis, lifetime: Duration) {
+    let (epoch, now) = (date_time_ymd(1970, 1, 1), Duration::from_millis(now.0));
+    params.not_before = epoch + now.saturating_sub(CLOCK_BEHIND_MAX);
+    params.not_after = epoch + now + lifetime;
+}
+
+/// Time first, so that numbers of later certificates are higher.
+fn serial(now: Millis) -> SerialNumber {
+    let mut bytes = [0; size_of::<u64>() + SERIAL_RANDOM_LEN];
+    bytes[..size_of::<u64>()].copy_from_slice(&now.0.to_be_bytes());
+    ::io::random::fill(&mut bytes[size_of::<u64>()..]);
+    SerialNumber::from_slice(&bytes)
+}

@@ -1,0 +1,196 @@
+//! What a node proves itself with, and whom it believes: the files of one directory.
+//!
+//! ```text
+//! DIR/node.crt   the node's certificate
+//! DIR/node.key   its key, for its owner alone
+//! DIR/ca.crt     the authorities that it believes, one or, while one takes the place of another, several
+//! ```
+
+use crate::error::TlsError;
+use crate::files;
+use crate::verify::{ServerVerifier, name_of};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use security::node_name::{Expected, NodeName};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+
+/// A guess: who puts a new file there looks for its effect in the log within a minute.
+const FOLLOW_EACH: Duration = Duration::from_secs(10);
+
+pub(crate) const CERTIFICATE: &str = "node.crt";
+pub(crate) const KEY: &str = "node.key";
+pub(crate) const AUTHORITIES: &str = "ca.crt";
+
+/// A connection behind its handshake.
+pub type Stream = TlsStream<TcpStream>;
+
+/// See the module. Handshakes go by the files as they were when they were read last.
+pub struct Credentials {
+    dir: PathBuf,
+    name: NodeName,
+    current: RwLock<Arc<Current>>,
+}
+
+/// What follows from the files.
+struct Current {
+    /// Of all files.
+    digest: [u8; 32],
+    roots: Arc<RootCertStore>,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    server: Arc<ServerConfig>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Credentials({} in {})", self.name, self.dir.display())
+    }
+}
+
+impl Credentials {
+    /// Waits for the disk.
+    pub fn open(dir: &Path) -> Result<Self, TlsError> {
+        let (name, current) = read(dir)?;
+        Ok(Self { dir: dir.to_owned(), name, current: RwLock::new(Arc::new(current)) })
+    }
+
+    pub fn name(&self) -> NodeName {
+        self.name
+    }
+
+    fn current(&self) -> Arc<Current> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Reads the files again, and goes by them from then on if they can be used; otherwise as before. Answers whether
+    /// they have changed. Connections that are open stay. Waits for the disk.
+    pub fn reload(&self) -> Result<bool, TlsError> {
+        let (name, read) = read(&self.dir)?;
+        if name != self.name {
+            let why = format!("it names {name}, and this process is {}", self.name);
+            return Err(TlsError::content(&self.dir.join(CERTIFICATE), why));
+        }
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let has_changed = current.digest != read.digest;
+        if has_changed {
+            *current = Arc::new(read);
+        }
+        Ok(has_changed)
+    }
+
+    /// Looks at the files again and again, so that a new certificate is used without a restart.
+    pub async fn follow(self: Arc<Self>) {
+        loop {
+            ::io::time::sleep(FOLLOW_EACH).await;
+            let credentials = Arc::clone(&self);
+            match ::io::task::blocking(move || credentials.reload()).await {
+                Ok(true) => tracing::info!(name = %self.name, "goes by new files of certificates"),
+                Ok(false) => {}
+                Err(error) => tracing::error!(%error, "the new files of certificates cannot be used: the former count"),
+            }
+        }
+    }
+
+    /// The end that was dialled. `None`: the other end has no certificate, and is to prove otherwise who it is. One
+    /// with a certificate that does not count is refused.
+    pub async fn accept(&self, socket: TcpStream) -> io::Result<(Stream, Option<NodeName>)> {
+        let server = Arc::clone(&self.current().server);
+        let stream = TlsAcceptor::from(server).accept(socket).await?;
+        let name = match stream.get_ref().1.peer_certificates() {
+            Some([certificate, ..]) => Some(name_of(certificate).ok_or_else(no_node)?),
+            _ => None,
+        };
+        Ok((stream.into(), name))
+    }
+
+    /// The end that dials. Nothing is told to anybody else than whom it expects.
+    pub async fn connect(&self, socket: TcpStream, expected: Expected) -> io::Result<Stream> {
+        let current = self.current();
+        let config = client_config(&current, expected).map_err(io::Error::other)?;
+        // The certificate says who it is; the address says nothing.
+        let address = ServerName::IpAddress(IpAddr::V4(Ipv4Addr::UNSPECIFIED).into());
+        let stream = TlsConnector::from(Arc::new(config)).connect(address, socket).await;
+        Ok(stream.map_err(|error| io::Error::new(error.kind(), format!("{expected} is expected: {error}")))?.into())
+    }
+}
+
+fn no_node() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the certificate names no node")
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn client_config(current: &Current, expected: Expected) -> Result<ClientConfig, rustls::Error> {
+    let provider = provider();
+    let algorithms = provider.signature_verification_algorithms;
+    let verifier = ServerVerifier { roots: Arc::clone(&current.roots), algorithms, expected };
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_client_auth_cert(current.chain.clone(), current.key.clone_key())?;
+    config.resumption = rustls::client::Resumption::disabled();
+    config.enable_sni = false;
+    Ok(config)
+}
+
+fn server_config(
+    roots: &Arc<RootCertStore>,
+    chain: &[CertificateDer<'static>],
+    key: &PrivateKeyDer<'static>,
+) -> Result<ServerConfig, rustls::Error> {
+    let provider = provider();
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), Arc::clone(&provider))
+        .allow_unauthenticated()
+        .build()
+        .map_err(|error| rustls::Error::General(error.to_string()))?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain.to_vec(), key.clone_key())?;
+    // A session that is resumed has no handshake that could be refused.
+    config.send_tls13_tickets = 0;
+    config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+    Ok(config)
+}
+
+fn read(dir: &Path) -> Result<(NodeName, Current), TlsError> {
+    let (certificate, key, authorities) = (dir.join(CERTIFICATE), dir.join(KEY), dir.join(AUTHORITIES));
+    let (certificate_text, key_text) = (files::read(&certificate)?, files::read_key(&key)?);
+    let authorities_text = files::read(&authorities)?;
+    let digest = [&certificate_text, &key_text, &authorities_text]
+        .into_iter()
+        .fold(Sha256::new(), |hash, text| hash.chain_update((text.len() as u64).to_be_bytes()).chain_update(text));
+    let certificates_of = |path: &Path, text: &str| -> Result<Vec<CertificateDer<'static>>, TlsError> {
+        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+        let all = all.map_err(|error| TlsError::content(path, error))?;
+        if all.is_empty() { Err(TlsError::content(path, "no certificate is in it")) } else { Ok(all) }
+    };
+    let mut chain = certificates_of(&certificate, &certificate_text)?;
+    let name = name_of(&chain[0]).ok_or_else(|| TlsError::content(&certificate, "it names no node of a store"))?;
+    let mut roots = RootCertStore::empty();
+    for root in certificates_of(&authorities, &authorities_text)? {
+        roots.add(root.clone()).map_err(|error| TlsError::content(&authorities, error))?;
+        // So that who has but the authority's fingerprint can believe this node.
+        chain.push(root);
+    }
+    let key_of = PrivateKeyDer::from_pem_slice(key_text.as_bytes());
+    let key = key_of.map_err(|error| TlsError::content(&key, error))?;
+    let roots = Arc::new(roots);
+    let server = Arc::new(server_config(&roots, &chain, &key)?);
+    Ok((name, Current { digest: digest.finalize().into(), roots, chain, key, server }))
+}

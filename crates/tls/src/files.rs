@@ -1,0 +1,84 @@
+//! Files of keys and certificates: whole or not there, and keys for their owner alone.
+
+use crate::error::TlsError;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Some certificates of authorities; one has 600 bytes.
+const FILE_LEN_MAX: u64 = 64 << 10;
+const OWNER_ALONE: u32 = 0o600;
+const DIRECTORY_OF_OWNER: u32 = 0o700;
+const OTHERS: u32 = 0o077;
+
+pub(crate) fn make_dir(dir: &Path) -> Result<(), TlsError> {
+    let made = DirBuilder::new().recursive(true).mode(DIRECTORY_OF_OWNER).create(dir);
+    made.map_err(|source| TlsError::File { path: dir.to_owned(), source })
+}
+
+/// Puts a file in place of the one that may be there. Nobody but the owner ever could read it, whatever the umask is.
+pub(crate) fn write(path: &Path, content: &[u8]) -> Result<(), TlsError> {
+    let partial = path.with_extension("new");
+    let put = || {
+        // It may be left from a start that was killed, with another mode.
+        match fs::remove_file(&partial) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ALONE).open(&partial)?;
+        file.write_all(content)?;
+        ::io::file::sync_all(&file)?;
+        fs::rename(&partial, path)?;
+        path.parent().map_or(Ok(()), ::io::file::sync_dir)
+    };
+    put().map_err(|source| TlsError::File { path: path.to_owned(), source })
+}
+
+pub(crate) fn read(path: &Path) -> Result<String, TlsError> {
+    let failed = |source| TlsError::File { path: path.to_owned(), source };
+    read_open(path, File::open(path).map_err(failed)?)
+}
+
+/// As [`read`], and refuses a key that others could read.
+pub(crate) fn read_key(path: &Path) -> Result<String, TlsError> {
+    let failed = |source| TlsError::File { path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.mode() & OTHERS != 0 {
+        return Err(TlsError::Readable { path: path.to_owned() });
+    }
+    read_open(path, file)
+}
+
+fn read_open(path: &Path, file: File) -> Result<String, TlsError> {
+    let mut text = String::new();
+    let len = file.take(FILE_LEN_MAX + 1).read_to_string(&mut text);
+    match len.map_err(|source| TlsError::File { path: path.to_owned(), source })? as u64 {
+        ..=FILE_LEN_MAX => Ok(text),
+        _ => Err(TlsError::content(path, format_args!("longer than {FILE_LEN_MAX} bytes"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn what_is_written_is_its_owners_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (dir, mode) = (dir.path().join("a/b"), |path: &Path| fs::metadata(path).unwrap().mode() & 0o777);
+        make_dir(&dir).unwrap();
+        assert_eq!(mode(&dir), 0o700);
+        let key = dir.join("node.key");
+        fs::write(dir.join("node.new"), "left from another start").unwrap();
+        for content in ["one", "two"] {
+            write(&key, content.as_bytes()).unwrap();
+            assert_eq!((read_key(&key).unwrap().as_str(), mode(&key)), (content, 0o600));
+        }
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(read_key(&key), Err(TlsError::Readable { .. })));
+        fs::write(&key, vec![b'x'; FILE_LEN_MAX as usize + 1]).unwrap();
+        assert!(read(&key).is_err());
+    }
+}

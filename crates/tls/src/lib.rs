@@ -1,0 +1,23 @@
+//! Certificates of the store's nodes, and TLS between them.
+//!
+//! ```text
+//! Authority  ca.crt, ca.key ──signs──▶ node.crt ──┐
+//!                                      node.key ──┼─▶ Credentials ─▶ accept, connect ─▶ Stream, and whose it is
+//! ca.crt: whom this node believes ────────────────┘        ▲ reload
+//! ```
+//!
+//! Promise: who is at the other end is decided by its certificate alone, in the handshake, before a byte of either side
+//! is sent: it is signed by an authority of this store, valid now, and names the node that is expected. TLS is 1.3, and
+//! no session is resumed, so that each connection is decided by the files as they are then. Keys are written for their
+//! owner alone, and none is read that others could read.
+
+mod authority;
+mod credentials;
+mod error;
+mod files;
+mod pem;
+mod verify;
+
+pub use authority::{Authority, LIFETIME};
+pub use credentials::{Credentials, Stream};
+pub use error::TlsError;

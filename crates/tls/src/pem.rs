@@ -1,0 +1,35 @@
+//! Keys and certificates as text. What is read is read by rustls; what is written has one form.
+
+use base64ct::{Base64, Encoding};
+
+/// RFC 7468.
+const LINE_LEN: usize = 64;
+
+/// `label`: as `CERTIFICATE`.
+pub(crate) fn encode(label: &str, der: &[u8]) -> String {
+    let mut text = format!("-----BEGIN {label}-----\n");
+    let base64 = Base64::encode_string(der);
+    for line in base64.as_bytes().chunks(LINE_LEN) {
+        text.extend(line.iter().map(|byte| char::from(*byte)));
+        text.push('\n');
+    }
+    text.push_str(&format!("-----END {label}-----\n"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for len in [0, 1, 47, 48, 49, 500] {
+            let der: Vec<u8> = (0..len).map(|byte| byte as u8).collect();
+            let text = encode("CERTIFICATE", &der).repeat(2);
+            let read: Vec<_> = CertificateDer::pem_slice_iter(text.as_bytes()).map(Result::unwrap).collect();
+            assert_eq!(read, [CertificateDer::from(der.clone()), CertificateDer::from(der)]);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Whose certificate it is, and whether that is whom this end expects.
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use security::node_name::{Expected, NodeName};
+use std::sync::Arc;
+
+/// The node that a certificate names. One that names several, or none, is no node's.
+pub(crate) fn name_of(certificate: &CertificateDer<'_>) -> Option<NodeName> {
+    let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
+    let mut names = certificate.valid_uri_names();
+    let name = NodeName::parse(names.next()?)?;
+    names.next().is_none().then_some(name)
+}
+
+/// Of the end that dials: it looks for a node, and not for the host that an address names.
+#[derive(Debug)]
+pub(crate) struct ServerVerifier {
+    pub(crate) roots: Arc<RootCertStore>,
+    pub(crate) algorithms: WebPkiSupportedAlgorithms,
+    pub(crate) expected: Expected,
+}
+
+impl ServerCertVerifier for ServerVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _address: &ServerName<'_>,
+        _ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, self.algorithms.all)?;
+        match name_of(end_entity) {
+            Some(name) if self.expected.is(name) => Ok(ServerCertVerified::assertion()),
+            _ => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
