@@ -1,5 +1,6 @@
 //! A datanode over real sockets, told as stories: writers, readers, other datanodes, a metadata server and disks that fail.
 
+mod certificates;
 mod chains;
 mod close_recovery;
 mod contents;

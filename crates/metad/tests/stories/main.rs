@@ -1,6 +1,7 @@
 //! A metadata server as its clients, its datanodes and its administrator meet it.
 
 mod block_tokens;
+mod certificates;
 mod cold;
 mod delegation_tokens;
 mod files;

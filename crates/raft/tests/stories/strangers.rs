@@ -97,3 +97,13 @@ async fn a_strangers_word_ends_a_sole_member_only_where_it_may() {
     let fault = tokio::time::timeout(Duration::from_secs(20), raft.failed()).await.expect("it ends");
     assert!(fault.must_rejoin, "{fault}");
 }
+
+/// The transport knows who sent it.
+#[tokio::test]
+async fn nobody_speaks_in_the_name_of_another_member() {
+    let group = Group::of(1).await;
+    let message = message_to(1, 77, ARE_YOU_NEW, &[0_u8; 0]);
+    let from = async |proven| group.member(1).handle(&message, proven).await.split_off(1);
+    assert_eq!(from(Some(STRANGER + 1)).await[0], REFUSED);
+    assert_eq!(from(Some(STRANGER)).await, from(None).await);
+}
