@@ -10,10 +10,11 @@ import pathlib
 import subprocess
 
 import paths
+from cli import levada
 from java import java_command
 from kdc import Kdc
 from roles import Roles
-from store import SUPERUSER
+from store import SUPERUSER, Store
 
 REALM, OTHER = "EXAMPLE.COM", "OTHER.COM"
 SERVER = f"nn/localhost@{REALM}"
@@ -51,19 +52,25 @@ class Secure:
         try:
             self.kdc.principal(SERVER)
             self.kdc.keytab(self.keytab, SERVER)
-            protection = ", ".join(f'"{word}"' for word in self.protection.split(","))
-            table = (
-                f'[meta.security]\nauthentication = "kerberos"\nprincipal = "{SERVER}"\n'
-                f'keytab = "{self.keytab}"\nrpc_protection = [{protection}]\nstatic_groups = "root=supergroup"\n'
-            )
-            self.roles = SecureRoles(self.kdc, self.directory / "roles", self.datanodes, table)
+            self.roles = self.start()
             port = self.roles.fs.rsplit(":", 1)[1]
             self.fs = f"hdfs://localhost:{port}"
-            self.superuser = self.user(SUPERUSER)
+            self.superuser = self.log_in_superuser()
         except BaseException:
             self.kdc.stop()
             raise
         return self
+
+    def start(self):
+        protection = ", ".join(f'"{word}"' for word in self.protection.split(","))
+        table = (
+            f'[meta.security]\nauthentication = "kerberos"\nprincipal = "{SERVER}"\n'
+            f'keytab = "{self.keytab}"\nrpc_protection = [{protection}]\nstatic_groups = "root=supergroup"\n'
+        )
+        return SecureRoles(self.kdc, self.directory / "roles", self.datanodes, table)
+
+    def log_in_superuser(self) -> pathlib.Path:
+        return self.user(SUPERUSER)
 
     def __exit__(self, *_):
         self.roles.stop()
@@ -109,3 +116,26 @@ class Secure:
         shell = ["org.apache.hadoop.fs.FsShell", "-D", f"fs.defaultFS={self.fs}", *map(str, words)]
         environment = {**os.environ, "HADOOP_USER_NAME": "ada"}
         return subprocess.run(java_command(*shell), env=environment, capture_output=True, text=True, timeout=300)
+
+
+class SecureUp(Secure):
+    """The same by `levada up --secure`, with datanodes. Its superuser is the user that its server is."""
+
+    def __init__(self, directory: pathlib.Path, *options: str):
+        super().__init__(directory)
+        self.options = options
+
+    def start(self):
+        # Programs of Kerberos find their realm by these.
+        realm = [f"{key}={value}" for key, value in self.kdc.environment.items() if key.startswith("KRB5")]
+        options = ["--secure", "--principal", SERVER, "--keytab", str(self.keytab), *self.options]
+        return Store(self.directory / "store", *options, before=["env", *realm])
+
+    def log_in_superuser(self) -> pathlib.Path:
+        cache = self.directory / "server.ccache"
+        self.kdc.kinit(SERVER, self.keytab, cache)
+        return cache
+
+    def levada(self, cache, *words, **more):
+        """Our own command line, by the tickets of `cache`."""
+        return levada(self.fs, *words, environment={**self.kdc.environment, "KRB5CCNAME": str(cache)}, **more)

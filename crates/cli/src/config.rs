@@ -111,42 +111,51 @@ fn hadoop_url() -> String {
 }
 
 /// The last lines of `up`: endpoints, and what to try.
-pub(crate) fn welcome(
-    seconds: f64,
-    dir: &Path,
-    rpc: &[SocketAddr],
-    http: SocketAddr,
-    data: &[SocketAddr],
-    hadoop_conf: Option<&Path>,
-) -> String {
-    let fs = fs_of(rpc);
-    let mut text = format!("Levada is ready after {seconds:.2} s. Its data is in {}.\n\n", dir.display());
-    if hadoop_conf.is_some() {
-        // Only our own client takes a URL with several servers.
-        let _ = writeln!(text, "  {:<28} files, for every HDFS client with HADOOP_CONF_DIR as below", hadoop_url());
-        let _ = writeln!(text, "  {fs:<28} the same, for levada");
-    } else {
-        let _ = writeln!(text, "  {fs:<28} files, for every HDFS client");
-    }
-    let _ = writeln!(text, "  {:<28} status and metrics", format!("http://{http}"));
-    let nodes: Vec<String> = data.iter().map(SocketAddr::to_string).collect();
-    let _ = writeln!(text, "  {:<28} datanodes", nodes.join(" "));
-    let _ = writeln!(text, "\nTry, in another terminal:\n");
-    let url = match hadoop_conf {
-        Some(conf) => {
-            let _ = writeln!(text, "  export HADOOP_CONF_DIR={}", conf.display());
-            hadoop_url()
+pub(crate) struct Welcome<'a> {
+    pub(crate) seconds: f64,
+    pub(crate) dir: &'a Path,
+    pub(crate) rpc: &'a [SocketAddr],
+    pub(crate) http: SocketAddr,
+    pub(crate) data: &'a [SocketAddr],
+    /// How users are known, of a secure store.
+    pub(crate) security: Option<&'static str>,
+}
+
+impl Welcome<'_> {
+    pub(crate) fn text(&self, hadoop_conf: Option<&Path>) -> String {
+        let Self { seconds, dir, rpc, http, data, security } = self;
+        let fs = fs_of(rpc);
+        let mut text = format!("Levada is ready after {seconds:.2} s. Its data is in {}.\n\n", dir.display());
+        if hadoop_conf.is_some() {
+            // Only our own client takes a URL with several servers.
+            let _ = writeln!(text, "  {:<28} files, for every HDFS client with HADOOP_CONF_DIR as below", hadoop_url());
+            let _ = writeln!(text, "  {fs:<28} the same, for levada");
+        } else {
+            let _ = writeln!(text, "  {fs:<28} files, for every HDFS client");
         }
-        None => fs,
-    };
-    let _ = writeln!(text, "  hdfs dfs -ls {url}/");
-    let _ = writeln!(
-        text,
-        "  python3 -c \"import hdfs_native as h; print(list(h.Client('{url}').list_status('/')))\"   # pip install hdfs-native"
-    );
-    let _ = writeln!(text, "  {} put /etc/hosts {url}/", own_name());
-    let _ = write!(text, "\nCtrl-C stops it; the data stays.");
-    text
+        let _ = writeln!(text, "  {:<28} status and metrics", format!("http://{http}"));
+        let nodes: Vec<String> = data.iter().map(SocketAddr::to_string).collect();
+        let _ = writeln!(text, "  {:<28} datanodes", nodes.join(" "));
+        if let Some(users) = security {
+            let _ = writeln!(text, "\nServers prove to each other who they are, and blocks travel encrypted; {users}.");
+        }
+        let _ = writeln!(text, "\nTry, in another terminal:\n");
+        let url = match hadoop_conf {
+            Some(conf) => {
+                let _ = writeln!(text, "  export HADOOP_CONF_DIR={}", conf.display());
+                hadoop_url()
+            }
+            None => fs,
+        };
+        let _ = writeln!(text, "  hdfs dfs -ls {url}/");
+        let _ = writeln!(
+            text,
+            "  python3 -c \"import hdfs_native as h; print(list(h.Client('{url}').list_status('/')))\"   # pip install hdfs-native"
+        );
+        let _ = writeln!(text, "  {} put /etc/hosts {url}/", own_name());
+        let _ = write!(text, "\nCtrl-C stops it; the data stays.");
+        text
+    }
 }
 
 #[cfg(test)]

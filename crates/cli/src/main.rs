@@ -10,6 +10,7 @@ mod fs;
 mod hadoop;
 mod ports;
 mod roles;
+mod secure;
 mod shell;
 mod up;
 

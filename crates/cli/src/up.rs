@@ -4,6 +4,7 @@ use crate::config::{self, DataFile, MetaFile};
 use crate::hadoop;
 use crate::ports::{LastPorts, Ports};
 use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, say, serve, stop_signal};
+use crate::secure::{Certificates, Kerberos};
 use crate::shell::size;
 use futures_util::future::{join_all, pending, select_all};
 use serde::Serialize;
@@ -43,14 +44,25 @@ pub(crate) struct Args {
     /// Memory for buffers and caches of all roles together, as in 512M or 2G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
     memory: u64,
-    /// Ask for a token with each operation on a block. Part of what a secure store will be
+    /// Make keys and certificates, and protect the store by them: servers prove to each other who they are, over TLS;
+    /// each block asks for a token; blocks travel encrypted. A store that was secure once stays so
+    #[arg(long)]
+    secure: bool,
+    /// Kerberos name of the metadata servers, as nn/_HOST@EXAMPLE.COM: users have to prove who they are
+    #[arg(long, value_name = "NAME", requires = "keytab")]
+    principal: Option<String>,
+    /// File with the keys of that name
+    #[arg(long, value_name = "FILE", requires = "principal")]
+    keytab: Option<PathBuf>,
+    /// Ask for a token with each operation on a block
     #[arg(long, hide = true)]
     block_tokens: bool,
     /// Seconds for which a key signs block tokens, and for which these count at least
     #[arg(long, hide = true, value_name = "SECONDS", requires = "block_tokens")]
     block_key_interval: Option<u32>,
-    /// What connections of data transfer have to agree on: authentication, integrity or privacy
-    #[arg(long, hide = true, value_name = "WORD", requires = "block_tokens")]
+    /// What a secure store asks for where blocks are read and written: authentication, integrity or privacy [default:
+    /// privacy, and clients need no setting for that]
+    #[arg(long, value_name = "WORD", value_parser = ["authentication", "integrity", "privacy"])]
     data_transfer_protection: Option<String>,
     /// Encrypt data transfer, and have clients do so
     #[arg(long, hide = true, requires = "block_tokens")]
@@ -147,6 +159,8 @@ struct Plan {
     block_key_ms: Option<u64>,
     data_transfer_protection: Vec<String>,
     encrypt_data_transfer: bool,
+    certificates: Option<Certificates>,
+    kerberos: Option<Kerberos>,
 }
 
 impl Plan {
@@ -198,8 +212,11 @@ impl Plan {
             if metas.len() == 1 { metas.collect() } else { metas.map(settled).collect::<Result<_, _>>()? };
         let made = std::fs::create_dir_all(dir.join("conf")).and_then(|()| dir.canonicalize());
         let dir = made.map_err(|error| StartError::new(&dir.display().to_string(), &error))?;
+        let (certificates, kerberos) = secured(args, &dir, metas.len() as u16, datanodes, disks)?.unzip();
+        let kerberos = kerberos.flatten();
         let block_key_ms = args.block_key_interval.map(|seconds| u64::from(seconds) * 1000);
         let Args { durability, memory, block_tokens, encrypt_data_transfer, .. } = *args;
+        let is_unsaid = args.data_transfer_protection.is_none();
         let data_transfer_protection = args.data_transfer_protection.iter().cloned().collect();
         Ok(Self {
             dir,
@@ -210,10 +227,12 @@ impl Plan {
             replication,
             durability,
             memory,
-            block_tokens,
+            block_tokens: block_tokens || certificates.is_some(),
             block_key_ms,
             data_transfer_protection,
-            encrypt_data_transfer,
+            encrypt_data_transfer: encrypt_data_transfer || (certificates.is_some() && is_unsaid),
+            certificates,
+            kerberos,
         })
     }
 
@@ -235,6 +254,11 @@ impl Plan {
         meta.block_tokens = self.block_tokens;
         meta.security.data_transfer_protection = self.data_transfer_protection.clone();
         meta.security.encrypt_data_transfer = self.encrypt_data_transfer;
+        meta.security.node_certificates = self.certificates.as_ref().map(|certificates| certificates.of_meta(number));
+        if let Some(Kerberos { principal, keytab }) = self.kerberos.clone() {
+            meta.security.authentication = metad::AuthenticationSetting::Kerberos;
+            (meta.security.principal, meta.security.keytab) = (Some(principal), Some(keytab));
+        }
         if let Some(interval) = self.block_key_ms {
             (meta.block_key_update_ms, meta.block_token_lifetime_ms) = (interval, interval);
         }
@@ -260,8 +284,26 @@ impl Plan {
             Durability::Synced => datad::Durability::Synced,
             Durability::Replicated => datad::Durability::Replicated,
         };
+        data.node_certificates = self.certificates.as_ref().map(|certificates| certificates.of_data(number));
         data.memory = self.memory / 2 / u64::from(self.datanodes);
         DataFile { http_addr: Some(http), data }
+    }
+
+    /// Where users prove who they are, this one may have no ticket, and who has that of the store makes homes.
+    async fn make_home(&self, meta: &[MetaReady]) {
+        match self.kerberos {
+            Some(_) => {}
+            None => make_home(meta).await,
+        }
+    }
+
+    /// What of the store is protected; `None`: nothing.
+    fn security(&self) -> Option<&'static str> {
+        self.certificates.as_ref()?;
+        Some(match self.kerberos {
+            Some(_) => "users prove by Kerberos who they are",
+            None => "users are who they say they are, for want of --principal and --keytab",
+        })
     }
 
     fn report(&self, json: bool, seconds: f64, meta: &[MetaReady], data: &[DataReady]) -> Result<(), StartError> {
@@ -274,7 +316,9 @@ impl Plan {
         let hadoop_conf =
             if rpc.len() > 1 { Some(hadoop::write(&self.dir.join("conf").join("hadoop"), &rpc)?) } else { None };
         if !json {
-            say(&config::welcome(seconds, &self.dir, &rpc, http, &addrs, hadoop_conf.as_deref()));
+            let welcome =
+                config::Welcome { seconds, dir: &self.dir, rpc: &rpc, http, data: &addrs, security: self.security() };
+            say(&welcome.text(hadoop_conf.as_deref()));
             return Ok(());
         }
         let pids = |all: Vec<u32>| {
@@ -304,52 +348,27 @@ impl Plan {
     }
 }
 
-fn addrs_of(meta: &[MetaReady]) -> Vec<String> {
-    meta.iter().map(|meta| meta.rpc.to_string()).collect()
-}
-
-/// Takes free ports where the numbers are 0, and lets go of them: another program may take one in the moment that
-/// follows, and the start then says so.
-fn settled((rpc, http): (SocketAddr, SocketAddr)) -> Result<(SocketAddr, SocketAddr), StartError> {
-    if rpc.port() != 0 {
-        return Ok((rpc, http));
+/// The certificates of all servers, if the store is secure, and its name in Kerberos.
+fn secured(
+    args: &Args,
+    dir: &Path,
+    metas: u16,
+    datanodes: u16,
+    disks: u16,
+) -> Result<Option<(Certificates, Option<Kerberos>)>, StartError> {
+    let mut certificates = Certificates::of(dir);
+    if !args.secure && !certificates.are_there() {
+        return match &args.principal {
+            Some(_) => Err(StartError("--principal is for a secure store: give --secure as well".into())),
+            None => Ok(None),
+        };
     }
-    let listener = std::net::TcpListener::bind(rpc).and_then(|listener| listener.local_addr());
-    listener.map(|rpc| (rpc, http)).map_err(|error| StartError::new("a free port", &error))
-}
-
-async fn in_this_process(
-    plan: &Plan,
-    report: impl Fn(&[MetaReady], &[DataReady]) -> Result<(), StartError>,
-) -> Result<(), StartError> {
-    let stop = stop_signal();
-    let mut metas = Vec::new();
-    for number in plan.meta_numbers() {
-        metas.push(MetaRole::start(plan.meta_file(number)).await?);
-    }
-    let ready: Vec<MetaReady> = metas.iter().map(MetaRole::ready).collect();
-    // All datanodes open their volumes at the same time.
-    let starts: Vec<_> = (1..=plan.datanodes)
-        .map(|number| io::task::spawn("datanode start", DataRole::start(plan.data_file(number, &ready))))
-        .collect();
-    let mut nodes = Vec::new();
-    for start in starts {
-        let node = start.await.map_err(|error| StartError::new("a datanode did not start", &error))?;
-        nodes.push(node?);
-    }
-    make_home(&ready).await;
-    report(&ready, &nodes.iter().map(DataRole::ready).collect::<Vec<_>>())?;
-    let end = tokio::select! {
-        () = stop => Ok(()),
-        failure = first_failure(&metas) => Err(failure),
-    };
-    for node in nodes {
-        node.stop().await;
-    }
-    for meta in metas {
-        meta.stop().await;
-    }
-    end
+    (1..=metas).try_for_each(|number| certificates.equip_meta(number))?;
+    (1..=datanodes).try_for_each(|number| certificates.equip_data(number, &config::disk_dirs(dir, number, disks)))?;
+    let said = args.principal.clone().zip(args.keytab.clone());
+    let said = said.map(|(principal, keytab)| Kerberos { principal, keytab });
+    let kerberos = certificates.kerberos(said)?;
+    Ok(Some((certificates, kerberos)))
 }
 
 /// Makes the home directory of whoever starts the store, unless it is there: relative paths lead into it, of `levada`
@@ -375,6 +394,55 @@ async fn make_home(meta: &[MetaReady]) {
     );
 }
 
+fn addrs_of(meta: &[MetaReady]) -> Vec<String> {
+    meta.iter().map(|meta| meta.rpc.to_string()).collect()
+}
+
+/// Takes free ports where the numbers are 0, and lets go of them: another program may take one in the moment that
+/// follows, and the start then says so.
+fn settled((rpc, http): (SocketAddr, SocketAddr)) -> Result<(SocketAddr, SocketAddr), StartError> {
+    if rpc.port() != 0 {
+        return Ok((rpc, http));
+    }
+    let listener = std::net::TcpListener::bind(rpc).and_then(|listener| listener.local_addr());
+    listener.map(|rpc| (rpc, http)).map_err(|error| StartError::new("a free port", &error))
+}
+
+async fn in_this_process(
+    plan: &Plan,
+    report: impl Fn(&[MetaReady], &[DataReady]) -> Result<(), StartError>,
+) -> Result<(), StartError> {
+    let stop = stop_signal();
+    let _keeper = plan.certificates.clone().map(|all| io::task::spawn_owned("certificates", all.keep()));
+    let mut metas = Vec::new();
+    for number in plan.meta_numbers() {
+        metas.push(MetaRole::start(plan.meta_file(number)).await?);
+    }
+    let ready: Vec<MetaReady> = metas.iter().map(MetaRole::ready).collect();
+    // All datanodes open their volumes at the same time.
+    let starts: Vec<_> = (1..=plan.datanodes)
+        .map(|number| io::task::spawn("datanode start", DataRole::start(plan.data_file(number, &ready))))
+        .collect();
+    let mut nodes = Vec::new();
+    for start in starts {
+        let node = start.await.map_err(|error| StartError::new("a datanode did not start", &error))?;
+        nodes.push(node?);
+    }
+    plan.make_home(&ready).await;
+    report(&ready, &nodes.iter().map(DataRole::ready).collect::<Vec<_>>())?;
+    let end = tokio::select! {
+        () = stop => Ok(()),
+        failure = first_failure(&metas) => Err(failure),
+    };
+    for node in nodes {
+        node.stop().await;
+    }
+    for meta in metas {
+        meta.stop().await;
+    }
+    end
+}
+
 /// Answers when one of the servers cannot go on.
 async fn first_failure(metas: &[MetaRole]) -> StartError {
     let failures = metas.iter().map(|meta| Box::pin(meta.failed()));
@@ -387,6 +455,7 @@ async fn in_processes(
     report: impl Fn(&[MetaReady], &[DataReady]) -> Result<(), StartError>,
 ) -> Result<(), StartError> {
     let stop = stop_signal();
+    let _keeper = plan.certificates.clone().map(|all| io::task::spawn_owned("certificates", all.keep()));
     let mut metas = Vec::new();
     for number in plan.meta_numbers() {
         let conf = plan.conf(&if number == 1 { "meta".to_owned() } else { format!("meta{number}") });
@@ -407,7 +476,7 @@ async fn in_processes(
     for node in &mut nodes {
         data.push(node.ready().await?);
     }
-    make_home(&ready).await;
+    plan.make_home(&ready).await;
     report(&ready, &data)?;
     let lost = if let [meta] = &mut metas[..] {
         tokio::select! {

@@ -58,6 +58,7 @@ mod sockets;
 mod status;
 mod stock;
 mod store;
+mod ticket;
 mod url;
 mod write;
 
@@ -71,5 +72,6 @@ pub use options::{Options, Routing};
 pub use read::Reader;
 pub use status::{BlockLocation, FsStats, Kind, ServerDefaults, Status, Summary};
 pub use store::Store;
+pub use ticket::ticket_user;
 pub use url::{PORT_DEFAULT, Url, default_fs};
 pub use write::{OpenFile, Writer};

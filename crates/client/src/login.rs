@@ -1,7 +1,8 @@
 //! What this process can prove to a metadata server: delegation tokens in the file that `HADOOP_TOKEN_FILE_LOCATION`
-//! names, as YARN and Spark give it to jobs, and `hdfs fetchdt` makes it.
+//! names, as YARN and Spark give it to jobs, and `hdfs fetchdt` makes it; and the ticket that `kinit` got.
 
-use rpc::{Login, LoginToken};
+use crate::ticket::Ticket;
+use rpc::{Kerberos, Login, LoginToken};
 use security::delegation::token_file::{self, StoredToken};
 use security::sasl::digest::Qop;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,39 @@ const VARIABLE: &str = "HADOOP_TOKEN_FILE_LOCATION";
 /// Before the name of a group of servers, in a token's service.
 const GROUP: &str = "ha-hdfs:";
 
-/// `None`: nothing; calls are made in a name that nobody proves.
+/// As whom metadata servers run, as a rule, in HDFS's documentation and elsewhere.
+const SERVICES: [&str; 2] = ["nn", "hdfs"];
+
+/// Finds out what there is. `None`: nothing; calls are made in a name that nobody proves. Waits for the disk.
 pub(crate) fn of_environment() -> Option<Arc<Login>> {
+    let kerberos = Ticket::of_environment().map(|ticket| {
+        let services = SERVICES.map(str::to_owned).into();
+        Kerberos { initiator: ticket.initiator, services, host: None }
+    });
+    match (tokens(), kerberos) {
+        (None, None) => None,
+        (tokens, kerberos) => Some(Arc::new(login(tokens.unwrap_or_default(), kerberos))),
+    }
+}
+
+/// The same in a user's name: who has the ticket of another one may have to be permitted to act for that user.
+pub(crate) fn as_user(login: &Option<Arc<Login>>, user: &str) -> Option<Arc<Login>> {
+    let login = login.as_ref()?;
+    if login.kerberos.is_none() || login.acting_as.is_some() || Ticket::user().is_none_or(|own| own == user) {
+        return Some(Arc::clone(login));
+    }
+    Some(Arc::new(Login { acting_as: Some(user.to_owned()), ..Login::clone(login) }))
+}
+
+/// As Hadoop's client does it with tokens: where nothing is asked for, a job goes on without.
+fn login(tokens: Vec<LoginToken>, kerberos: Option<Kerberos>) -> Login {
+    Login { tokens, kerberos, qops: Qop::ALL.to_vec(), simple: true, acting_as: None }
+}
+
+fn tokens() -> Option<Vec<LoginToken>> {
     let file = std::env::var_os(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from)?;
     match of_file(&file) {
-        Ok(login) => login.map(Arc::new),
+        Ok(tokens) => Some(tokens).filter(|tokens| !tokens.is_empty()),
         Err(error) => {
             tracing::warn!(file = %file.display(), error, "no delegation tokens can be read from this file");
             None
@@ -23,14 +52,10 @@ pub(crate) fn of_environment() -> Option<Arc<Login>> {
     }
 }
 
-fn of_file(file: &Path) -> Result<Option<Login>, String> {
+fn of_file(file: &Path) -> Result<Vec<LoginToken>, String> {
     let bytes = std::fs::read(file).map_err(|error| error.to_string())?;
     let tokens = token_file::read(&bytes).map_err(|error| error.to_string())?;
-    let tokens: Vec<LoginToken> =
-        tokens.into_iter().filter(|token| token.kind == security::delegation::KIND).map(login_token).collect();
-    // As Hadoop's client does it: where nothing is asked for, a job goes on without.
-    let login = Login { tokens, kerberos: None, qops: Qop::ALL.to_vec(), simple: true, acting_as: None };
-    Ok((!login.tokens.is_empty()).then_some(login))
+    Ok(tokens.into_iter().filter(|token| token.kind == security::delegation::KIND).map(login_token).collect())
 }
 
 fn login_token(token: StoredToken) -> LoginToken {
@@ -56,11 +81,11 @@ mod tests {
         let kind = security::delegation::KIND;
         let tokens = [token("kms-dt", "10.0.0.9:9600"), token(kind, "10.0.0.1:8020"), token(kind, "ha-hdfs:store")];
         std::fs::write(&file, token_file::write(&tokens)).unwrap();
-        let login = of_file(&file).unwrap().unwrap();
-        let addrs: Vec<_> = login.tokens.iter().map(|token| token.addrs.clone()).collect();
+        let found = of_file(&file).unwrap();
+        let addrs: Vec<_> = found.iter().map(|token| token.addrs.clone()).collect();
         assert_eq!(addrs, [vec!["10.0.0.1:8020".to_owned()], vec![]]);
         std::fs::write(&file, token_file::write(&tokens[..1])).unwrap();
-        assert!(of_file(&file).unwrap().is_none());
+        assert!(of_file(&file).unwrap().is_empty());
         std::fs::write(&file, b"nonsense").unwrap();
         assert!(of_file(&file).is_err() && of_file(&dir.path().join("none")).is_err());
     }

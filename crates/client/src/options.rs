@@ -44,7 +44,7 @@ pub struct Options {
     /// Have every block on disk when its last packet is acknowledged (`CreateFlag.SYNC_BLOCK`).
     pub sync_blocks: bool,
     /// What is proven to metadata servers. `None`: delegation tokens, if `HADOOP_TOKEN_FILE_LOCATION` names a file with
-    /// some; without them nothing.
+    /// some, and the ticket that `kinit` got, if there is one; without them nothing.
     pub login: Option<Arc<rpc::Login>>,
 }
 

@@ -134,7 +134,7 @@ impl Store {
 
     /// Calls of this user to the metadata servers, until the store is closed.
     pub(crate) fn servers(&self, user: &str, protocol: &'static str) -> Arc<rpc::Servers> {
-        let (tasks, login) = (self.scope().tasks().clone(), self.shared.login.clone());
+        let (tasks, login) = (self.scope().tasks().clone(), login::as_user(&self.shared.login, user));
         let servers = Arc::new(rpc::Servers::with_login(&self.shared.url.authority, user, protocol, tasks, login));
         let mut known = lock(&self.shared.servers);
         known.retain(|servers| servers.strong_count() > 0);
@@ -143,8 +143,8 @@ impl Store {
     }
 
     /// As [`Store::rpc_options`], for calls to a metadata server.
-    pub(crate) fn metad_options(&self) -> rpc::ClientOptions {
-        self.rpc_options().with_login(self.shared.login.clone())
+    pub(crate) fn metad_options(&self, user: &str) -> rpc::ClientOptions {
+        self.rpc_options().with_login(login::as_user(&self.shared.login, user))
     }
 
     /// For calls to one server, until the store is closed.

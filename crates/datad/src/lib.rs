@@ -66,6 +66,7 @@ use node::Node;
 use operations::Operations;
 use security::node_name::{Expected, NodeName};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tls::Credentials;
@@ -139,6 +140,16 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     tracing::info!(node = %node.replicas.disks.node_id(), %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));
     Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, failed, tasks, metrics: Arc::new(metrics) })
+}
+
+/// Which node's these directories are; `None`: they are new. Waits for the disk.
+pub fn node_of(dirs: &[PathBuf]) -> Result<Option<NodeId>, StartError> {
+    for dir in dirs {
+        if let Some(identity) = container::VolumeIdentity::of(dir).map_err(disks::OpenError::from)? {
+            return Ok(Some(identity.node));
+        }
+    }
+    Ok(None)
 }
 
 /// The node's certificate, if it has one, and which node that says it is.

@@ -67,7 +67,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tls",
         ],
     ),
-    ("client", &["types", "wire", "hdfs", "security", "xfer", "io", "rpc", "sasl"]),
+    ("client", &["types", "wire", "hdfs", "security", "xfer", "io", "rpc", "gss", "sasl"]),
     ("http", &["types", "io", "metrics"]),
     // ring 4: products
     ("levada", &["types", "io", "metrics", "host", "security", "tls", "metad", "datad", "client", "http"]),

@@ -24,7 +24,7 @@ const AUTHORITY_LIFETIME: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
 /// By so much clocks of nodes may be behind the one that signs.
 const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(3600);
 /// A random part behind the time in a serial number: two of one moment differ. RFC 5280 allows 20 bytes in all.
-const SERIAL_RANDOM_LEN: usize = 8;
+pub(crate) const SERIAL_RANDOM_LEN: usize = 8;
 const CA_KEY: &str = "ca.key";
 /// All authorities have this name; which one signed, its key says.
 const AUTHORITY_NAME: &str = "Levada store";

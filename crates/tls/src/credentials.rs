@@ -6,9 +6,10 @@
 //! DIR/ca.crt     the authorities that it believes, one or, while one takes the place of another, several
 //! ```
 
+use crate::authority::LIFETIME;
 use crate::error::TlsError;
 use crate::files;
-use crate::verify::{ServerVerifier, name_of};
+use crate::verify::{ServerVerifier, issued_at, name_of};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -25,9 +26,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+use types::Millis;
 
 /// A guess: who puts a new file there looks for its effect in the log within a minute.
 const FOLLOW_EACH: Duration = Duration::from_secs(10);
+
+/// Early enough that a store that is left alone for weeks goes on.
+const RENEW_AFTER: Duration = Duration::from_secs(LIFETIME.as_secs() / 2);
 
 pub(crate) const CERTIFICATE: &str = "node.crt";
 pub(crate) const KEY: &str = "node.key";
@@ -51,6 +56,7 @@ struct Current {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     server: Arc<ServerConfig>,
+    issued_at: Millis,
 }
 
 impl fmt::Debug for Credentials {
@@ -88,6 +94,12 @@ impl Credentials {
             *current = Arc::new(read);
         }
         Ok(has_changed)
+    }
+
+    /// Whether it is time for another certificate.
+    pub fn is_due(&self, now: Millis) -> bool {
+        let issued_at = self.current().issued_at.0;
+        !(issued_at..issued_at + RENEW_AFTER.as_millis() as u64).contains(&now.0)
     }
 
     /// Looks at the files again and again, so that a new certificate is used without a restart.
@@ -182,6 +194,8 @@ fn read(dir: &Path) -> Result<(NodeName, Current), TlsError> {
     };
     let mut chain = certificates_of(&certificate, &certificate_text)?;
     let name = name_of(&chain[0]).ok_or_else(|| TlsError::content(&certificate, "it names no node of a store"))?;
+    let issued_at =
+        issued_at(&chain[0]).ok_or_else(|| TlsError::content(&certificate, "no authority of a store made it"))?;
     let mut roots = RootCertStore::empty();
     for root in certificates_of(&authorities, &authorities_text)? {
         roots.add(root.clone()).map_err(|error| TlsError::content(&authorities, error))?;
@@ -192,5 +206,5 @@ fn read(dir: &Path) -> Result<(NodeName, Current), TlsError> {
     let key = key_of.map_err(|error| TlsError::content(&key, error))?;
     let roots = Arc::new(roots);
     let server = Arc::new(server_config(&roots, &chain, &key)?);
-    Ok((name, Current { digest: digest.finalize().into(), roots, chain, key, server }))
+    Ok((name, Current { digest: digest.finalize().into(), roots, chain, key, server, issued_at }))
 }

@@ -1,5 +1,6 @@
 //! Whose certificate it is, and whether that is whom this end expects.
 
+use crate::authority::SERIAL_RANDOM_LEN;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
@@ -8,6 +9,7 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use security::node_name::{Expected, NodeName};
 use std::sync::Arc;
+use types::Millis;
 
 /// The node that a certificate names. One that names several, or none, is no node's.
 pub(crate) fn name_of(certificate: &CertificateDer<'_>) -> Option<NodeName> {
@@ -15,6 +17,18 @@ pub(crate) fn name_of(certificate: &CertificateDer<'_>) -> Option<NodeName> {
     let mut names = certificate.valid_uri_names();
     let name = NodeName::parse(names.next()?)?;
     names.next().is_none().then_some(name)
+}
+
+/// When an authority of ours signed it: [`crate::authority`] begins the serial number with that. DER leaves out zeros in
+/// front.
+pub(crate) fn issued_at(certificate: &CertificateDer<'_>) -> Option<Millis> {
+    let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
+    let serial = certificate.serial();
+    let time = &serial[..serial.len().checked_sub(SERIAL_RANDOM_LEN)?];
+    let mut bytes = [0; size_of::<u64>()];
+    let from = bytes.len().checked_sub(time.len())?;
+    bytes[from..].copy_from_slice(time);
+    Some(Millis(u64::from_be_bytes(bytes)))
 }
 
 /// Of the end that dials: it looks for a node, and not for the host that an address names.

@@ -127,7 +127,8 @@ impl Session {
             if given.is_some() { "--url or $LEVADA_URL" } else { "fs.defaultFS of $HADOOP_CONF_DIR/core-site.xml" };
         let url = given.or_else(client::default_fs).unwrap_or_else(|| URL_DEFAULT.to_owned());
         let base = Url::parse(&url).map_err(|error| Failure::of(format!("{url} (from {from})"), &error))?;
-        let user = common.user.clone().filter(|user| !user.is_empty()).unwrap_or_else(host::user::current);
+        let given = common.user.clone().filter(|user| !user.is_empty());
+        let user = given.or_else(client::ticket_user).unwrap_or_else(host::user::current);
         Ok(Arc::new(Self {
             command,
             base,

@@ -48,7 +48,9 @@ impl Admin {
         while !addrs.is_empty() {
             let news = addrs.into_iter().filter(|addr| asked.len() < ASKED_COUNT_MAX && asked.insert(addr.clone()));
             let asking: Vec<_> = news
-                .map(|addr| scope.spawn("list of members", list(addr, self.user.clone(), self.store.metad_options())))
+                .map(|addr| {
+                    scope.spawn("list of members", list(addr, self.user.clone(), self.store.metad_options(&self.user)))
+                })
                 .collect();
             addrs = Vec::new();
             for asked in asking {

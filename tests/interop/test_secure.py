@@ -1,0 +1,93 @@
+"""`levada up --secure`: servers with certificates, tokens of blocks, and data that travels encrypted."""
+
+import os
+import signal
+import socket
+import struct
+
+import pytest
+
+import content
+from cli import levada
+from java import hdfs_dfs
+from kerberos import NONE, SecureUp
+from paths import BLOCK
+from store import eventually
+
+pytestmark = [pytest.mark.levada, pytest.mark.timeout(300)]
+
+BLOCKS = ["-D", f"dfs.blocksize={BLOCK}"]
+
+
+def asks_for_a_handshake(store) -> bool:
+    with socket.create_connection(store.transfer[0], 5) as connection:
+        connection.settimeout(10)
+        connection.sendall(struct.pack(">hB", 28, 81) + b"\x05" + b"x" * 5)
+        return b"dfs.data.transfer.protection" in connection.recv(4096)
+
+
+def test_a_group_of_servers_with_certificates_goes_on_without_one(up, tmp_path):
+    """Three metadata servers elect over TLS, tell datanodes keys over TLS, and one of them dies."""
+    store = up("--secure", "--meta", "3", "--processes")
+    data = content.make(2 * BLOCK + 5, 1)
+    local = tmp_path / "f"
+    local.write_bytes(data)
+    levada(store.fs, "put", "--block-size", BLOCK, local, "/before")
+    members = levada(store.fs, "admin", "meta", "list", "--json").stdout.splitlines()
+    leader = next(number for number, line in enumerate(members) if '"leader"' in line)
+    os.kill(store.pids["meta"][leader], signal.SIGKILL)
+    put = lambda: levada(store.fs, "put", "--block-size", BLOCK, local, "/after", check=False).returncode == 0
+    eventually(put, 60, "another one leads")
+    for path in ["/before", "/after"]:
+        assert levada(store.fs, "cat", path, text=False).stdout == data
+
+
+def test_a_store_that_was_secure_stays_so(up, tmp_path):
+    """And one that was open becomes secure, with the files that it has."""
+    store = up()
+    data = content.make(BLOCK + 5, 2)
+    local = tmp_path / "f"
+    local.write_bytes(data)
+    hdfs_dfs(store.fs, "-put", local, "/f", options=BLOCKS)
+    assert not asks_for_a_handshake(store)
+    nodes = sorted(directory.name for directory in store.directory.iterdir() if directory.name.startswith("data"))
+    for options in [("--secure",), ()]:
+        store.stop()
+        store.options = options
+        store.start()
+        assert asks_for_a_handshake(store)
+        hdfs_dfs(store.fs, "-get", "/f", tmp_path / f"got{len(options)}")
+        assert (tmp_path / f"got{len(options)}").read_bytes() == data
+        hdfs_dfs(store.fs, "-put", local, f"/g{len(options)}", options=BLOCKS)
+    assert nodes == sorted(directory.name for directory in store.directory.iterdir() if directory.name.startswith("data"))
+
+
+@pytest.fixture(scope="module", params=["authentication", "integrity", "privacy", "encrypted"])
+def secure(request, tmp_path_factory):
+    """As administrators of HDFS set `dfs.data.transfer.protection`, or `dfs.encrypt.data.transfer`."""
+    word = request.param
+    options = [] if word == "encrypted" else ["--data-transfer-protection", word]
+    with SecureUp(tmp_path_factory.mktemp("secure") / word, *options) as secure:
+        secure.hdfs_dfs(secure.superuser, "-chmod", "1777", "/")
+        secure.word = word
+        yield secure
+
+
+def test_users_with_tickets_write_and_read(secure, tmp_path):
+    protection = [] if secure.word == "encrypted" else ["-D", f"dfs.data.transfer.protection={secure.word}"]
+    data = content.make(2 * BLOCK + 5, 3)
+    local = tmp_path / "f"
+    local.write_bytes(data)
+    ada = secure.user("ada")
+    secure.hdfs_dfs(ada, "-put", local, "/java", options=[*BLOCKS, *protection])
+    secure.hdfs_dfs(ada, "-get", "/java", tmp_path / "got", options=protection)
+    assert (tmp_path / "got").read_bytes() == data
+    assert secure.levada(ada, "cat", "/java", text=False).stdout == data
+    secure.levada(ada, "put", "--block-size", BLOCK, local, "/own")
+    secure.hdfs_dfs(ada, "-get", "/own", tmp_path / "own", options=protection)
+    assert (tmp_path / "own").read_bytes() == data
+    secure.levada(ada, "chmod", "600", "/java")
+    denied = secure.levada(secure.user("bob"), "cat", "/java", check=False)
+    assert "Permission denied: user=bob" in denied.stderr.replace("permission", "Permission"), denied.stderr
+    refused = secure.levada(NONE, "ls", "/", check=False)
+    assert refused.returncode != 0, refused.stdout
