@@ -66,6 +66,15 @@ struct Part {
     epoch: Epoch,
 }
 
+/// Parts that as many members lack, those first that most lack.
+fn scarcest_first(parts: impl Iterator<Item = Part>) -> Vec<Vec<Part>> {
+    let mut groups: BTreeMap<Reverse<usize>, Vec<Part>> = BTreeMap::new();
+    for part in parts {
+        groups.entry(Reverse(part.lacking_count)).or_default().push(part);
+    }
+    groups.into_values().collect()
+}
+
 impl Cluster {
     /// Nodes that could join, if they have room: here, in service, and no members.
     pub(crate) fn takers<'a>(
@@ -194,20 +203,17 @@ impl Cluster {
     ) -> Option<Result<Command, Shortage>> {
         let pipeline = &self.pipelines[&id];
         let lacked = repair.lacked_by(out);
-        let parts: Vec<Part> = self.parts(pipeline).filter(|part| lacked.contains(&part.home)).collect();
-        let most = parts.iter().map(|part| part.lacking_count).max()?;
-        let parts: Vec<Part> = parts.into_iter().filter(|part| part.lacking_count == most).collect();
-        let epoch = parts.first()?.epoch;
-        let (count, excess) = (parts.len(), u128::from(self.excess_len(out, repair)));
+        let parts = self.parts(pipeline).filter(|part| lacked.contains(&part.home));
+        let excess = u128::from(self.excess_len(out, repair));
         // Without another member that has all of it, it is unknown whether others have all of it.
         let is_source = |node: &NodeId| *node != out && !rules.is_lost(self.nodes.get(node));
-        let carved = pipeline
-            .row
-            .whole_at(epoch)
-            .iter()
-            .any(is_source)
-            .then(|| self.carve_off((id, Some(out)), parts, excess, repair, rules, random));
-        Some(carved.flatten().ok_or_else(|| Shortage::new(count, excess)))
+        let groups = scarcest_first(parts);
+        let count = groups.first()?.len();
+        let carved = groups.into_iter().find_map(|parts| {
+            let has_source = pipeline.row.whole_at(parts.first()?.epoch).iter().any(is_source);
+            has_source.then(|| self.carve_off((id, Some(out)), parts, excess, repair, rules, random)).flatten()
+        });
+        Some(carved.ok_or_else(|| Shortage::new(count, excess)))
     }
 
     fn parts<'a>(&'a self, pipeline: &'a Pipeline) -> impl Iterator<Item = Part> + 'a {
@@ -229,11 +235,8 @@ impl Cluster {
         rules: &LivenessRules,
         random: &mut dyn Random,
     ) -> Option<Command> {
-        let mut groups: BTreeMap<Reverse<usize>, Vec<Part>> = BTreeMap::new();
-        for part in parts {
-            groups.entry(Reverse(part.lacking_count)).or_default().push(part);
-        }
-        groups.into_values().find_map(|parts| self.carve_off(from, parts, u128::MAX, repair, rules, random))
+        let mut groups = scarcest_first(parts).into_iter();
+        groups.find_map(|parts| self.carve_off(from, parts, u128::MAX, repair, rules, random))
     }
 
     /// The node that takes most of `parts`, all of which the same members have whole, and what it takes: no more than

@@ -169,9 +169,9 @@ async fn rotten_survivor(client: &Rc<Client>) -> Option<()> {
 fn rot(world: &World, node: NodeId, block: BlockId) -> Option<()> {
     let number = World::node_number(node);
     let mut random = world.sim.split();
-    world.node_platter(number).borrow_mut().flip_bit(&BTreeSet::from([block]), &mut random)?;
+    let (_, place) = world.node_platter(number).borrow_mut().flip_bit(&BTreeSet::from([block]), &mut random)?;
     world.sim.say(|| format!("DRILL a bit of {block:?} on node {number} turns over"));
-    world.spoil(number, block);
+    world.spoil(number, block, place);
     Some(())
 }
 

@@ -267,15 +267,17 @@ impl Stored {
         true
     }
 
-    fn flip_bit(&mut self, random: &mut dyn Random) {
+    fn flip_bit(&mut self, random: &mut dyn Random) -> Option<usize> {
         let len = self.now.data.len();
-        if len > 0 {
-            let (at, bit) = (random.below(len), random.below(8));
-            self.now.data[at] ^= 1 << bit;
-            if let Some(byte) = self.durable.as_mut().and_then(|image| image.data.get_mut(at)) {
-                *byte ^= 1 << bit;
-            }
+        if len == 0 {
+            return None;
         }
+        let (at, bit) = (random.below(len), random.below(8));
+        self.now.data[at] ^= 1 << bit;
+        if let Some(byte) = self.durable.as_mut().and_then(|image| image.data.get_mut(at)) {
+            *byte ^= 1 << bit;
+        }
+        Some(at)
     }
 }
 
@@ -343,13 +345,13 @@ impl Platter {
     }
 
     /// Turns over a bit of a finalized replica of one of these blocks; which, or none.
-    pub(crate) fn flip_bit(&mut self, among: &BTreeSet<BlockId>, random: &mut dyn Random) -> Option<BlockId> {
+    pub(crate) fn flip_bit(&mut self, among: &BTreeSet<BlockId>, random: &mut dyn Random) -> Option<(BlockId, usize)> {
         let blocks: Vec<BlockId> = self.shelf.keys().copied().filter(|block| among.contains(block)).collect();
         if blocks.is_empty() {
             return None;
         }
         let block = blocks[random.below(blocks.len())];
-        self.shelf.get_mut(&block)?.flip_bit(random);
-        Some(block)
+        let place = self.shelf.get_mut(&block)?.flip_bit(random)?;
+        Some((block, place))
     }
 }

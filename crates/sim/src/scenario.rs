@@ -433,9 +433,9 @@ fn strike(world: &Rc<World>, fault: Fault) -> Option<Vec<Cure>> {
             // Often it is a block that a recovery may meet, and whoever could tell better is out of sight just then.
             let alone = sim.one_in(2);
             let among = if alone { last_of_files(world, &spare) } else { spare };
-            let block = world.node_platter(node).borrow_mut().flip_bit(&among, &mut random)?;
+            let (block, place) = world.node_platter(node).borrow_mut().flip_bit(&among, &mut random)?;
             say(format!("a bit of {block:?} on node {node} turns over"));
-            world.spoil(node, block);
+            world.spoil(node, block, place);
             Some(if alone { hide_others(world, node, block) } else { Vec::new() })
         }
         Fault::WireFlips => {

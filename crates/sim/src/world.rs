@@ -17,7 +17,7 @@ use blocks::{Incarnation, Node};
 use lead::SILENCE_MAX;
 use namespace::BlockView;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, FileId, Generation, NodeId};
@@ -36,7 +36,7 @@ pub(crate) struct World {
     metads: Vec<MetadSeat>,
     nodes: Vec<NodeSeat>,
     pub(crate) oracle: RefCell<Oracle>,
-    spoiled: RefCell<BTreeSet<(usize, BlockId)>>,
+    spoiled: RefCell<BTreeMap<(usize, BlockId), usize>>,
     /// Sound replicas that went with their disk: which node's, and when.
     died: RefCell<BTreeMap<BlockId, (usize, Duration)>>,
     /// Recoveries of which the rows do not tell yet.
@@ -433,8 +433,11 @@ impl World {
             .map(|(_, metad)| metad)
     }
 
-    pub(crate) fn spoil(&self, number: usize, block: BlockId) {
-        self.spoiled.borrow_mut().insert((number, block));
+    /// What a node has of a block is wrong from `place` on, whatever its checksums say later.
+    pub(crate) fn spoil(&self, number: usize, block: BlockId, place: usize) {
+        let mut spoiled = self.spoiled.borrow_mut();
+        let first = spoiled.entry((number, block)).or_insert(place);
+        *first = place.min(*first);
     }
 
     /// A sound copy of a replica was made, or it was cut before the damage: what was spoiled there is no more.
@@ -505,12 +508,17 @@ impl World {
         let sound = self.nodes[number].platter.borrow().sound_blocks();
         self.died.borrow_mut().extend(sound.into_iter().map(|block| (block, (number, self.sim.now()))));
         let blocks = self.nodes[number].platter.borrow().blocks();
-        blocks.into_iter().for_each(|block| self.spoil(number, block));
+        blocks.into_iter().for_each(|block| self.spoil(number, block, 0));
         self.nodes[number].platter.borrow_mut().clear();
     }
 
     pub(crate) fn is_spoiled(&self, number: usize, block: BlockId) -> bool {
-        self.spoiled.borrow().contains(&(number, block))
+        self.sound_len(number, block).is_some()
+    }
+
+    /// How much of what is spoiled there is as it should be.
+    fn sound_len(&self, number: usize, block: BlockId) -> Option<usize> {
+        self.spoiled.borrow().get(&(number, block)).copied()
     }
 
     /// Breaks what the processes hold of each other and of this.
@@ -624,8 +632,7 @@ impl World {
         let damaged_behind = match image {
             Some(image) if !image.verifies(image.data.len()) => Some(image.sound_len()),
             // What does not show any more was covered by a new checksum.
-            _ if self.is_spoiled(number, block) => Some(0),
-            _ => None,
+            _ => self.sound_len(number, block),
         };
         let id = Self::node_id(number);
         self.with_recovery(block, generation, |recovery| {
@@ -640,13 +647,16 @@ impl World {
     pub(crate) fn ends_recovery(&self, block: BlockId, generation: Generation, node: NodeId) {
         let number = Self::node_number(node);
         let len = self.nodes[number].platter.borrow().shelf.get(&block).map(|stored| stored.image().data.len());
+        // Also by a recovery that another one has overtaken.
+        if len.zip(self.sound_len(number, block)).is_some_and(|(len, sound_len)| len <= sound_len) {
+            self.was_copied(number, block);
+        }
         self.with_recovery(block, generation, |recovery| {
             recovery.ended.push(node);
             let sound_len = recovery.damaged.get(&node).copied();
             if len.zip(sound_len).is_some_and(|(len, sound_len)| len <= sound_len) {
                 // What was damaged was cut off.
                 recovery.damaged.remove(&node);
-                self.was_copied(number, block);
             }
         });
     }

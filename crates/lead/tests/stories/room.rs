@@ -661,3 +661,54 @@ fn a_newcomer_without_room_is_relieved_where_all_are_newcomers() {
     };
     assert_eq!(members, ids(&[3, 5]));
 }
+
+/// What the fewest have goes first to a node with room. Where that has no room for it, what it can take does not wait.
+#[test]
+fn what_fits_does_not_wait_for_what_fits_nowhere() {
+    let (mut rows, now) = (MemoryRows::default(), 100 * SECOND);
+    let mut cluster = Cluster::load(&rows, 1).unwrap();
+    let ids = |numbers: &[u8]| numbers.iter().map(|number| id(*number)).collect::<Vec<_>>();
+    let members = |epoch, numbers: &[u8]| {
+        let members = ids(numbers);
+        Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(epoch), members }
+    };
+    let mut commands: Vec<Command> = (1..=6).map(|number| Command::Register(Node::example(number, "/r"))).collect();
+    commands.push(Command::CreateSet { members: ids(&[1, 2, 3]), wanted: 3, planned: true });
+    commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
+    commands.push(members(1, &[1, 4, 3]));
+    commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
+    commands.push(members(2, &[1, 4, 6]));
+    for command in &commands {
+        let reply = apply(&mut rows, command).unwrap();
+        cluster.on_applied(command, &reply);
+    }
+    // Two have joined since the first container began, one since the second.
+    let (first, second) = (ContainerId(1), ContainerId(2));
+    let mut repair = Repair::default();
+    for (home, len) in [(first, 30 * GB), (second, 10 * GB)] {
+        cluster.on_written(home, len);
+        repair.on_lack(Lack {
+            block: BlockId::new(home, 1),
+            generation: Generation(1001),
+            len,
+            file: InodeId(7),
+            home,
+            node: id(6),
+            sources: ids(&[1]),
+            unfit: false,
+        });
+    }
+    for (number, free) in [(1, 4), (4, 40), (5, 15), (6, 4)] {
+        let usage = NodeUsage {
+            storage: StorageUsage { capacity_len: 100 * GB, used_len: (100 - free) * GB, free_len: free * GB },
+            transfer_count: 0,
+        };
+        cluster.on_registered(now, id(number), usage);
+    }
+    let rules = LivenessRules { now, receiving_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
+    let step = MembershipRound::begin(&cluster, &repair, &rules).step(&cluster, &repair, &rules, &mut Seeded(1));
+    let MembershipStep::Propose(Command::Carve { containers, members, .. }) = step else {
+        panic!("node 5 has room for the second: {step:?}")
+    };
+    assert_eq!((containers, members), (vec![second], ids(&[1, 4, 5])));
+}
