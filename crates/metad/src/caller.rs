@@ -5,6 +5,7 @@ use crate::environment::GroupLookUp;
 use crate::groups::{GroupNames, Groups, NoAnswer, is_name};
 use crate::principal::{Authentication, User};
 use crate::refusal;
+use crate::rights::{Right, Rights};
 use crate::security_config::SecurityConfig;
 use hdfs::Exception;
 use hdfs::exception::{ACCESS_CONTROL, AUTHORIZATION, RETRIABLE};
@@ -42,9 +43,9 @@ impl Deref for Session {
 }
 
 impl Session {
-    /// `operation`: as HDFS names it in its refusal, where it does.
-    pub(crate) fn must_be_superuser(&self, operation: Option<&str>) -> Result<(), Exception> {
-        if self.caller.superuser {
+    /// For what is no file's. `operation`: as HDFS names it in its refusal, where it does.
+    pub(crate) fn must_have(&self, right: Right, operation: Option<&str>) -> Result<(), Exception> {
+        if self.right >= Some(right) {
             return Ok(());
         }
         let user = &self.caller.user;
@@ -85,8 +86,16 @@ impl Session {
     pub(crate) fn example(user: &str, superuser: bool) -> Self {
         let caller = Caller { user: user.into(), groups: Vec::new(), groups_known: true, superuser };
         let (name, authentication) = (user.to_owned(), Authentication::Simple);
-        let user = Arc::new(User { caller, name, real: None, authentication });
+        let right = superuser.then_some(Right::Change);
+        let user = Arc::new(User { caller, right, name, real: None, authentication });
         Self { user, retry: None, peer: [127, 0, 0, 1].into(), untaken: rpc::Untaken::default() }
+    }
+
+    /// An administrator as the superuser, for a change that is no file's and that the namespace makes.
+    pub(crate) fn as_administrator(&self) -> Self {
+        let mut user = User::clone(&self.user);
+        user.caller.superuser |= user.right >= Some(Right::Change);
+        Self { user: Arc::new(user), ..self.clone() }
     }
 
     /// Where the client runs, as datanodes' addresses are written.
@@ -105,6 +114,7 @@ pub(crate) struct Users {
     owner: String,
     supergroup: String,
     groups: Groups,
+    rights: Rights,
     /// The store's servers prove who they are by certificates, and by nothing else.
     has_certificates: bool,
     /// How whole names become short ones. `None`: names are taken as they come, and nobody proves anything.
@@ -137,7 +147,8 @@ impl Users {
         };
         let proxies = RwLock::new(Arc::new(config.proxies()?));
         let has_certificates = config.node_certificates.is_some();
-        Ok(Self { owner, supergroup, groups: Groups::new(look_up), has_certificates, names, proxies })
+        let (groups, rights) = (Groups::new(look_up), config.rights()?);
+        Ok(Self { owner, supergroup, groups, rights, has_certificates, names, proxies })
     }
 
     pub(crate) fn owner(&self) -> &str {
@@ -216,7 +227,8 @@ impl Users {
             }
         }
         let caller = self.caller(&user, from, now).await;
-        Ok(User { caller, name: name.clone(), real, authentication })
+        let right = self.rights.of(&caller);
+        Ok(User { caller, right, name: name.clone(), real, authentication })
     }
 
     /// One of the store's servers. Metadata servers have all names and all keys anyway; a datanode owns nothing.
@@ -226,7 +238,8 @@ impl Users {
             NodeName::Datanode(_) => (node.to_string(), false),
         };
         let caller = Caller { user, groups: Vec::new(), groups_known: true, superuser };
-        User { caller, name: node.to_string(), real: None, authentication: Authentication::Node(node) }
+        let right = superuser.then_some(Right::Change);
+        User { caller, right, name: node.to_string(), real: None, authentication: Authentication::Node(node) }
     }
 
     /// The name that permissions know.
@@ -515,7 +528,7 @@ mod tests {
         let users = users(|_| Err(std::io::Error::other("the directory server is down")));
         let session = session(&users, "admin", None).await.unwrap();
         assert!(session.caller.groups.is_empty() && !session.caller.groups_known);
-        let refused = session.must_be_superuser(Some("fsck")).unwrap_err();
+        let refused = session.must_have(Right::Look, Some("fsck")).unwrap_err();
         assert_eq!(refused.class, RETRIABLE);
         let refused = refused.message;
         let begin =

@@ -192,7 +192,7 @@ mod tests {
         let (identity, second) = (Arc::new(Identity::simple("alice", None)), Duration::from_secs(1));
         let caller = namespace::Caller { user: "alice".into(), ..namespace::Caller::system() };
         let authentication = crate::principal::Authentication::Simple;
-        let user = User { caller, name: "alice".into(), real: None, authentication };
+        let user = User { caller, right: None, name: "alice".into(), real: None, authentication };
         for port in 1..100 {
             let connections = connections([port]);
             assert!(connections.bind(peer(port), NODE));

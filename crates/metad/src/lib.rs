@@ -87,6 +87,7 @@ mod recovery;
 mod refusal;
 mod repair;
 mod residency;
+mod rights;
 mod route;
 mod security_config;
 mod server;

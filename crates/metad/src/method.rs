@@ -14,8 +14,8 @@ pub(crate) enum Who {
     Anyone,
     /// A user under a name that can be one. Only a superuser acts for another.
     User,
-    /// The user who runs the server, and members of the supergroup.
-    Superuser,
+    /// The user who runs the server, members of the supergroup, and those whom [`crate::rights`] names.
+    Administrator,
     /// A datanode. Under SIMPLE its messages identify it: the id of this store's block pool when it registers
     /// (`nodes::registration::is_foreign`), and the registration with each later message
     /// (`nodes::registration::admit`).

@@ -1,5 +1,6 @@
 //! The caller over one connection: the user, the datanode that registered over it, and whether it is another member's.
 
+use crate::rights::Right;
 use blocks::Incarnation;
 use namespace::Caller;
 use rpc::{Identity, Proof};
@@ -50,6 +51,8 @@ impl Authentication {
 #[derive(Clone, Debug)]
 pub(crate) struct User {
     pub(crate) caller: Caller,
+    /// To what is no file's.
+    pub(crate) right: Option<Right>,
     /// As Kerberos knows the user, with a realm; without it the caller's name.
     pub(crate) name: String,
     /// The user who makes the calls, by the whole name, if it is another one. It is permitted to.

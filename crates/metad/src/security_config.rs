@@ -1,5 +1,6 @@
 //! The table `security` of the configuration: how callers prove who they are, and what follows from their names.
 
+use crate::rights::{AccessList, Rights};
 use security::auth_to_local::{AuthToLocal, Mechanism};
 use security::delegation::Rules;
 use security::kerberos_name::KerberosName;
@@ -79,6 +80,11 @@ pub struct SecurityConfig {
     /// Groups of users that are not looked up, as `ada=staff,dev;bob=`. HDFS:
     /// `hadoop.user.group.static.mapping.overrides`.
     pub static_groups: String,
+    /// Users and groups who administer the store without being superusers, as `ada,bob staff,ops`. HDFS:
+    /// `dfs.cluster.administrators`, which only lets them look.
+    pub administrators: String,
+    /// Who may look at what administrators see, and change nothing.
+    pub observers: String,
     /// Directory with the certificate and the key of this server, and whom it believes: see docs/security.md. With it
     /// all servers of the store talk over TLS, and prove to each other who they are.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,6 +113,8 @@ impl Default for SecurityConfig {
             realm: None,
             proxy_users: BTreeMap::new(),
             static_groups: String::new(),
+            administrators: String::new(),
+            observers: String::new(),
             node_certificates: None,
             delegation_token_renew_ms: rules.renew_interval.as_millis() as u64,
             delegation_token_lifetime_ms: rules.lifetime_max.as_millis() as u64,
@@ -126,6 +134,7 @@ impl SecurityConfig {
         self.names()?;
         self.proxies()?;
         self.groups()?;
+        self.rights()?;
         self.delegation_lifetimes()?;
         if self.is_kerberos() {
             self.offer("localhost")?;
@@ -214,6 +223,13 @@ impl SecurityConfig {
             }
         }
         Ok(groups)
+    }
+
+    pub(crate) fn rights(&self) -> Result<Rights, String> {
+        let list =
+            |setting: &str, text: &str| AccessList::parse(text).map_err(|error| format!("security.{setting}: {error}"));
+        let administrators = list("administrators", &self.administrators)?;
+        Ok(Rights { administrators, observers: list("observers", &self.observers)? })
     }
 
     pub(crate) fn delegation_rules(&self) -> Rules {

@@ -9,7 +9,7 @@ mod refused;
 use crate::answer::handler;
 use crate::method::Audit::{Change, Never, Read};
 use crate::method::Needs::{Any, Leader};
-use crate::method::Who::Superuser;
+use crate::method::Who::Administrator;
 use crate::method::{Method, row};
 use std::future::ready;
 use wire::admin::datanodes::{DRAIN, DrainRequest, LIST_DATANODES};
@@ -20,16 +20,16 @@ use wire::admin::placement::{LIST_CONTAINERS, LIST_PIPELINES, UNDER_REPLICATED};
 /// Rows of the door's table. Any member answers queries about the group itself, as far as it knows; all the rest is the
 /// leader's.
 pub(crate) const ROWS: &[Method] = &[
-    row(LIST_MEMBERS, Superuser, Any, Never, handler!(visit => meta::list(&visit.leadership, visit.request()?))),
+    row(LIST_MEMBERS, Administrator, Any, Never, handler!(visit => meta::list(&visit.leadership, visit.request()?))),
     Method {
         subject: |call| call.request().ok().map(|of: AddMemberRequest| format!("{} {}", of.id, of.addr)),
-        ..row(ADD_MEMBER, Superuser, Any, Change, handler!(visit => meta::add(&visit.leadership, visit.request()?)))
+        ..row(ADD_MEMBER, Administrator, Any, Change, handler!(visit => meta::add(&visit.leadership, visit.request()?)))
     },
     Method {
         subject: |call| call.request().ok().map(|of: RemoveMemberRequest| of.id.to_string()),
         ..row(
             REMOVE_MEMBER,
-            Superuser,
+            Administrator,
             Any,
             Change,
             handler!(visit => meta::remove(&visit.leadership, visit.request()?)),
@@ -37,48 +37,54 @@ pub(crate) const ROWS: &[Method] = &[
     },
     row(
         LIST_DATANODES,
-        Superuser,
+        Administrator,
         Leader,
         Read,
         handler!(visit => ready(Ok(datanodes::list(visit.core(), visit.request()?)))),
     ),
     Method {
         subject: |call| call.request().ok().map(|of: DrainRequest| of.datanode),
-        ..row(DRAIN, Superuser, Leader, Change, handler!(visit => datanodes::drain(visit.core(), visit.request()?)))
+        ..row(DRAIN, Administrator, Leader, Change, handler!(visit => datanodes::drain(visit.core(), visit.request()?)))
     },
     row(
         LIST_PIPELINES,
-        Superuser,
+        Administrator,
         Leader,
         Read,
         handler!(visit => ready(Ok(placement::pipelines(visit.core(), visit.request()?)))),
     ),
     row(
         LIST_CONTAINERS,
-        Superuser,
+        Administrator,
         Leader,
         Read,
         handler!(visit => ready(Ok(placement::containers(visit.core(), visit.request()?)))),
     ),
     row(
         UNDER_REPLICATED,
-        Superuser,
+        Administrator,
         Leader,
         Read,
         handler!(visit => placement::under_replicated(visit.core(), visit.request()?)),
     ),
-    row(LIST_JOBS, Superuser, Leader, Read, handler!(visit => ready(Ok(jobs::list(visit.core(), visit.request()?))))),
-    row(BEGIN_SCRUB, Superuser, Leader, Change, handler!(visit => jobs::scrub(visit.core(), visit.request()?))),
+    row(
+        LIST_JOBS,
+        Administrator,
+        Leader,
+        Read,
+        handler!(visit => ready(Ok(jobs::list(visit.core(), visit.request()?)))),
+    ),
+    row(BEGIN_SCRUB, Administrator, Leader, Change, handler!(visit => jobs::scrub(visit.core(), visit.request()?))),
     row(
         BEGIN_DISK_BALANCE,
-        Superuser,
+        Administrator,
         Leader,
         Change,
         handler!(visit => jobs::balance_disks(visit.core(), visit.request()?)),
     ),
-    row(BEGIN_BALANCE, Superuser, Leader, Change, handler!(visit => jobs::balance(visit.core(), visit.request()?))),
+    row(BEGIN_BALANCE, Administrator, Leader, Change, handler!(visit => jobs::balance(visit.core(), visit.request()?))),
     Method {
         subject: |call| call.request().ok().map(|of: StopJobRequest| of.id.to_string()),
-        ..row(STOP_JOB, Superuser, Leader, Change, handler!(visit => jobs::stop(visit.core(), visit.request()?)))
+        ..row(STOP_JOB, Administrator, Leader, Change, handler!(visit => jobs::stop(visit.core(), visit.request()?)))
     },
 ];

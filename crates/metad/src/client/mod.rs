@@ -66,8 +66,8 @@ macro_rules! who {
     () => {
         Who::User
     };
-    (superuser) => {
-        Who::Superuser
+    (administrator) => {
+        Who::Administrator
     };
 }
 
@@ -159,8 +159,8 @@ methods! {
     "getSlowDatanodeReport" Never => reports::get_slow_datanode_report(GetSlowDatanodeReportRequestProto);
     "getFsReplicatedBlockStats" Never => reports::get_replicated_block_stats(GetFsReplicatedBlockStatsRequestProto);
     "getFsECBlockGroupStats" Never => reports::get_ec_block_group_stats(GetFsEcBlockGroupStatsRequestProto);
-    "listCorruptFileBlocks" Read superuser => reports::list_corrupt_file_blocks(ListCorruptFileBlocksRequestProto; path);
-    "listOpenFiles" Read superuser => reports::list_open_files(ListOpenFilesRequestProto);
+    "listCorruptFileBlocks" Read administrator => reports::list_corrupt_file_blocks(ListCorruptFileBlocksRequestProto; path);
+    "listOpenFiles" Read administrator => reports::list_open_files(ListOpenFilesRequestProto);
 
     "getStoragePolicies" Never => policies::get_storage_policies(GetStoragePoliciesRequestProto);
     "getStoragePolicy" Read => policies::get_storage_policy(GetStoragePolicyRequestProto; path);
@@ -178,9 +178,9 @@ methods! {
     "disableErasureCodingPolicy" Change => absent::change_erasure_coding_policy(EnableErasureCodingPolicyRequestProto);
     "removeErasureCodingPolicy" Change => absent::change_erasure_coding_policy(EnableErasureCodingPolicyRequestProto);
     "getEZForPath" Read => absent::get_ez_for_path(GetEzForPathRequestProto; src);
-    "listEncryptionZones" Read superuser => absent::list_encryption_zones(ListEncryptionZonesRequestProto);
-    "allowSnapshot" Change superuser => absent::allow_snapshot(AllowSnapshotRequestProto; snapshot_root);
-    "disallowSnapshot" Change superuser => absent::allow_snapshot(AllowSnapshotRequestProto; snapshot_root);
+    "listEncryptionZones" Read administrator => absent::list_encryption_zones(ListEncryptionZonesRequestProto);
+    "allowSnapshot" Change administrator => absent::allow_snapshot(AllowSnapshotRequestProto; snapshot_root);
+    "disallowSnapshot" Change administrator => absent::allow_snapshot(AllowSnapshotRequestProto; snapshot_root);
     "createSnapshot" Change => absent::create_snapshot(CreateSnapshotRequestProto; snapshot_root);
     "deleteSnapshot" Change => absent::delete_snapshot(DeleteSnapshotRequestProto; snapshot_root);
     "renameSnapshot" Change => absent::rename_snapshot(RenameSnapshotRequestProto; snapshot_root);
@@ -198,14 +198,14 @@ methods! {
     "cancelDelegationToken" Change => tokens::cancel_delegation_token(CancelDelegationTokenRequestProto);
     "getDataEncryptionKey" Never => tokens::get_data_encryption_key(GetDataEncryptionKeyRequestProto);
 
-    "refreshNodes" Change superuser @ nothing_to_do => upkeep::refresh_nodes(RefreshNodesRequestProto);
-    "saveNamespace" Change superuser => upkeep::save_namespace(SaveNamespaceRequestProto);
-    "finalizeUpgrade" Change superuser @ nothing_to_do => upkeep::finalize_upgrade(FinalizeUpgradeRequestProto);
-    "upgradeStatus" Never superuser => upkeep::upgrade_status(UpgradeStatusRequestProto);
-    "rollingUpgrade" Change superuser => upkeep::rolling_upgrade(RollingUpgradeRequestProto);
-    "setBalancerBandwidth" Change superuser => upkeep::set_balancer_bandwidth(SetBalancerBandwidthRequestProto);
-    "restoreFailedStorage" Change superuser => upkeep::restore_failed_storage(RestoreFailedStorageRequestProto);
-    "metaSave" Change superuser => meta_save::meta_save(MetaSaveRequestProto);
+    "refreshNodes" Change administrator @ nothing_to_do => upkeep::refresh_nodes(RefreshNodesRequestProto);
+    "saveNamespace" Change administrator => upkeep::save_namespace(SaveNamespaceRequestProto);
+    "finalizeUpgrade" Change administrator @ nothing_to_do => upkeep::finalize_upgrade(FinalizeUpgradeRequestProto);
+    "upgradeStatus" Never administrator => upkeep::upgrade_status(UpgradeStatusRequestProto);
+    "rollingUpgrade" Change administrator => upkeep::rolling_upgrade(RollingUpgradeRequestProto);
+    "setBalancerBandwidth" Change administrator => upkeep::set_balancer_bandwidth(SetBalancerBandwidthRequestProto);
+    "restoreFailedStorage" Change administrator => upkeep::restore_failed_storage(RestoreFailedStorageRequestProto);
+    "metaSave" Change administrator => meta_save::meta_save(MetaSaveRequestProto);
 
     // A method that is not here is unknown: clients fall back when `getSnapshotDiffReportListing` is. For these that
     // would read as if the versions did not fit.

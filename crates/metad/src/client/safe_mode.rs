@@ -20,7 +20,7 @@ pub(super) async fn set_safe_mode(
     let wanted = wanted(&request)?;
     let on = match wanted {
         None => core.safe_mode().map_err(refusal::rows)?.is_some(),
-        Some(on) => matches!(core.change(session, SetSafeMode { on }).await?, Reply::Bool(true)),
+        Some(on) => matches!(core.change(&session.as_administrator(), SetSafeMode { on }).await?, Reply::Bool(true)),
     };
     Ok(SetSafeModeResponseProto { result: on })
 }

@@ -6,6 +6,7 @@ use crate::answer::Encoded;
 use crate::leadership::Leadership;
 use crate::node_calls::MemberCall;
 use crate::refusal;
+use crate::rights::Right;
 use crate::visit::Visit;
 use hdfs::Exception;
 use hdfs::proto::*;
@@ -35,7 +36,7 @@ pub(super) async fn set_safe_mode(visit: &Visit) -> Result<SetSafeModeResponsePr
     }
     // Everybody may ask whether it is on.
     if wanted.is_some() {
-        leadership.session(call).await?.must_be_superuser(None)?;
+        leadership.session(call).await?.must_have(Right::Change, None)?;
     }
     let passed_on = pass_on(leadership, call, SetSafeModeRequestProto { checked: Some(true), ..request }).await;
     let result = match passed_on {

@@ -20,6 +20,7 @@ use crate::core::Core;
 use crate::leadership::Leadership;
 use crate::method::{Audit, Handler, Method, Needs, Who};
 use crate::rack_lookup;
+use crate::rights::Right;
 use crate::visit::Visit;
 use bytes::Bytes;
 use hdfs::Exception;
@@ -117,16 +118,19 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
         Who::Anyone => leadership.users.asks_for_proof(),
         Who::Node => leadership.users.asks_servers_for_proof(),
         Who::User => visit.standby.is_none(),
-        Who::Superuser | Who::Member => true,
+        Who::Administrator | Who::Member => true,
     };
     if is_asked {
         let session = leadership.session(call).await?;
         match method.who {
             Who::Anyone | Who::User => {}
             Who::Node => session.must_be_a_datanode(&leadership.users)?,
-            Who::Superuser => session.must_be_superuser(protocol.names_operations.then_some(&call.method))?,
+            Who::Administrator => {
+                let operation = protocol.names_operations.then_some(call.method.as_str());
+                session.must_have(right(method), operation)?;
+            }
             Who::Member => {
-                session.must_be_superuser(None)?;
+                session.must_have(Right::Change, None)?;
                 session.must_be_a_member(&leadership.users)?;
                 leadership.admission.admit(call.peer, &call.user.proof).await?;
             }
@@ -137,6 +141,11 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
         visit.session = Some(session);
     }
     Ok(handler)
+}
+
+/// What changes something is recorded as a change.
+fn right(method: &Method) -> Right {
+    if method.audit == Audit::Change { Right::Change } else { Right::Look }
 }
 
 async fn leader(leadership: &Leadership, protocol: &Protocol) -> Result<Arc<Core>, Exception> {

@@ -7,7 +7,7 @@ use super::protocol::Protocol;
 use crate::answer::{Encoded, handler};
 use crate::method::Audit::{Change, Never, Read};
 use crate::method::Needs::{Any, Leader, LeaderOr};
-use crate::method::Who::{Anyone, Member, Node, Superuser, User};
+use crate::method::Who::{Administrator, Anyone, Member, Node, User};
 use crate::method::{Method, Needs, Who, row};
 use crate::telemetry::RowNumber;
 use crate::{admin, balancer, client, fsck, ha, levada_protocol, mappings, member_messages, nodes, settings};
@@ -103,36 +103,36 @@ const GET_USER_MAPPINGS: &[Method] = &[
 ];
 
 const REFRESH_USER_MAPPINGS: &[Method] = &[
-    row("refreshUserToGroupsMappings", Superuser, Any, Change, handler!(visit => mappings::refresh(visit))),
-    row("refreshSuperUserGroupsConfiguration", Superuser, Any, Change, handler!(visit => mappings::refresh(visit))),
+    row("refreshUserToGroupsMappings", Administrator, Any, Change, handler!(visit => mappings::refresh(visit))),
+    row("refreshSuperUserGroupsConfiguration", Administrator, Any, Change, handler!(visit => mappings::refresh(visit))),
 ];
 
 const NAMENODE: &[Method] = &[
-    row("getBlocks", Superuser, Leader, Read, handler!(visit => balancer::blocks_of(visit, visit.request()?))),
+    row("getBlocks", Administrator, Leader, Read, handler!(visit => balancer::blocks_of(visit, visit.request()?))),
     row("versionRequest", User, Leader, Never, handler!(visit => balancer::version(visit))),
 ];
 
 const HA_SERVICE: &[Method] = &[
     row("getServiceStatus", Anyone, Any, Never, handler!(visit => ha::status(visit))),
-    row("monitorHealth", Superuser, Any, Never, handler!(visit => ha::health(visit))),
-    row("transitionToActive", Superuser, Any, Change, handler!(visit => ha::transition(visit))),
-    row("transitionToStandby", Superuser, Any, Change, handler!(visit => ha::transition(visit))),
-    row("transitionToObserver", Superuser, Any, Change, handler!(visit => ha::transition(visit))),
+    row("monitorHealth", Administrator, Any, Never, handler!(visit => ha::health(visit))),
+    row("transitionToActive", Administrator, Any, Change, handler!(visit => ha::transition(visit))),
+    row("transitionToStandby", Administrator, Any, Change, handler!(visit => ha::transition(visit))),
+    row("transitionToObserver", Administrator, Any, Change, handler!(visit => ha::transition(visit))),
 ];
 
 const REFRESH_AUTHORIZATION_POLICY: &[Method] =
     &[row("refreshServiceAcl", Anyone, Any, Change, handler!(visit => settings::refresh_service_acl(visit)))];
 
 const REFRESH_CALL_QUEUE: &[Method] =
-    &[row("refreshCallQueue", Superuser, Any, Change, handler!(visit => settings::refresh_call_queue(visit)))];
+    &[row("refreshCallQueue", Administrator, Any, Change, handler!(visit => settings::refresh_call_queue(visit)))];
 
 const GENERIC_REFRESH: &[Method] =
-    &[row("refresh", Superuser, Any, Change, handler!(visit => settings::refresh(visit)))];
+    &[row("refresh", Administrator, Any, Change, handler!(visit => settings::refresh(visit)))];
 
 const RECONFIGURATION: &[Method] = &[
-    row("listReconfigurableProperties", Superuser, Any, Never, handler!(visit => settings::list_properties(visit))),
-    row("startReconfiguration", Superuser, Any, Change, handler!(visit => settings::reconfigure(visit))),
-    row("getReconfigurationStatus", Superuser, Any, Never, handler!(visit => settings::reconfigure(visit))),
+    row("listReconfigurableProperties", Administrator, Any, Never, handler!(visit => settings::list_properties(visit))),
+    row("startReconfiguration", Administrator, Any, Change, handler!(visit => settings::reconfigure(visit))),
+    row("getReconfigurationStatus", Administrator, Any, Never, handler!(visit => settings::reconfigure(visit))),
 ];
 
 const METERS: &[Method] = &[row(
@@ -172,7 +172,12 @@ pub(crate) static PROTOCOLS: &[Protocol] = &[
         )
     },
     Protocol::new(wire::node::NODE_PROTOCOL, Some(wire::node::PROTOCOL_VERSION), NODES, other(Node, Any)),
-    Protocol::new(wire::admin::ADMIN_PROTOCOL, Some(wire::admin::ADMIN_VERSION), admin::ROWS, other(Superuser, Any)),
+    Protocol::new(
+        wire::admin::ADMIN_PROTOCOL,
+        Some(wire::admin::ADMIN_VERSION),
+        admin::ROWS,
+        other(Administrator, Any),
+    ),
     Protocol::new(protocol::GET_USER_MAPPINGS, None, GET_USER_MAPPINGS, other(Anyone, Any)),
     Protocol::new(protocol::REFRESH_USER_MAPPINGS, None, REFRESH_USER_MAPPINGS, other(Anyone, Any)),
     Protocol { names_operations: true, ..Protocol::new(protocol::NAMENODE, None, NAMENODE, other(User, Leader)) },

@@ -23,6 +23,7 @@ use crate::caller::Session;
 use crate::core::Core;
 use crate::leadership::Leadership;
 use crate::repair::census::{holders, unsound};
+use crate::rights::Right;
 use crate::visit::Visit;
 use crate::{date, refusal};
 use hdfs::Exception;
@@ -146,10 +147,15 @@ impl Check {
 
     async fn report(&self, session: &Session) -> Result<(), Stop> {
         let (core, ask) = (&self.core, &self.ask);
-        let who = format!("FSCK started by {} (auth:SIMPLE) from /{}", session.caller.user, session.host());
+        let who = format!(
+            "FSCK started by {} (auth:{}) from /{}",
+            session.caller.user,
+            session.authentication.method().name(),
+            session.host()
+        );
         let at = date::java(core.now());
         if let Some(blocks) = &ask.block_ids {
-            session.must_be_superuser(Some(METHOD))?;
+            session.must_have(Right::Look, Some(METHOD))?;
             self.send(format!("{who} at {at}\n")).await?;
             for name in blocks.split_whitespace().take(BLOCK_COUNT_MAX) {
                 let (core, name) = (Arc::clone(core), name.to_owned());
@@ -171,7 +177,7 @@ impl Check {
             return Ok(());
         };
         if let Some(after) = ask.corrupt_after {
-            session.must_be_superuser(Some("listCorruptFileBlocks"))?;
+            session.must_have(Right::Look, Some("listCorruptFileBlocks"))?;
             self.send(self.corrupt(&path, usize::try_from(after).unwrap_or(usize::MAX)).await?).await?;
             return Ok(());
         }

@@ -12,6 +12,7 @@ mod played_kerberos;
 mod repair;
 mod reports;
 mod restart;
+mod rights;
 mod room;
 mod safe_mode;
 mod small;
