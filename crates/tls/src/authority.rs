@@ -2,9 +2,9 @@
 //!
 //! Promise: it signs for names of nodes alone, never for another authority.
 
-use crate::credentials::{AUTHORITIES, CERTIFICATE, KEY};
 use crate::error::TlsError;
-use crate::{files, pem};
+use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
+use crate::pem;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber, SignatureAlgorithm, date_time_ymd,

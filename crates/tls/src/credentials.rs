@@ -8,7 +8,7 @@
 
 use crate::authority::LIFETIME;
 use crate::error::TlsError;
-use crate::files;
+use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
 use crate::verify::{ServerVerifier, issued_at, name_of};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -33,10 +33,6 @@ const FOLLOW_EACH: Duration = Duration::from_secs(10);
 
 /// Early enough that a store that is left alone for weeks goes on.
 const RENEW_AFTER: Duration = Duration::from_secs(LIFETIME.as_secs() / 2);
-
-pub(crate) const CERTIFICATE: &str = "node.crt";
-pub(crate) const KEY: &str = "node.key";
-pub(crate) const AUTHORITIES: &str = "ca.crt";
 
 /// A connection behind its handshake.
 pub type Stream = TlsStream<TcpStream>;

@@ -6,6 +6,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+pub(crate) const CERTIFICATE: &str = "node.crt";
+pub(crate) const KEY: &str = "node.key";
+pub(crate) const AUTHORITIES: &str = "ca.crt";
+
 /// Some certificates of authorities; one has 600 bytes.
 const FILE_LEN_MAX: u64 = 64 << 10;
 const OWNER_ALONE: u32 = 0o600;
