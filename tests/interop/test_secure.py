@@ -3,7 +3,10 @@
 import os
 import signal
 import socket
+import ssl
 import struct
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -60,6 +63,21 @@ def test_a_store_that_was_secure_stays_so(up, tmp_path):
         assert (tmp_path / f"got{len(options)}").read_bytes() == data
         hdfs_dfs(store.fs, "-put", local, f"/g{len(options)}", options=BLOCKS)
     assert nodes == sorted(directory.name for directory in store.directory.iterdir() if directory.name.startswith("data"))
+
+
+def test_status_pages_are_behind_tls(up):
+    """For who knows the store's authority; who asks in the clear is told."""
+    store = up("--secure", "--datanodes", "1")
+    known = ssl.create_default_context(cafile=store.directory / "certificates" / "ca" / "ca.crt")
+    pages = [store.http, *store.http_of_data]
+    assert all(page.startswith("https://") for page in pages)
+    for page in pages:
+        assert urllib.request.urlopen(f"{page}/health", context=known, timeout=10).read() == b"ok\n"
+        with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            urllib.request.urlopen(f"{page}/health", context=ssl.create_default_context(), timeout=10)
+        with pytest.raises(urllib.error.HTTPError, match="400") as plain:
+            urllib.request.urlopen(f"{page.replace('https', 'http')}/health", timeout=10)
+        assert b"this port speaks HTTPS alone" in plain.value.read()
 
 
 @pytest.fixture(scope="module", params=["authentication", "integrity", "privacy", "encrypted"])

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tls::Site;
 
 /// `levada meta --config`: the metadata server and the HTTP front beside it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -21,6 +23,9 @@ use std::path::{Path, PathBuf};
 pub(crate) struct MetaFile {
     /// Where `/status` and `/metrics` are served; port 0 takes a free one.
     pub http_addr: SocketAddr,
+    /// `http_addr` speaks HTTPS, and nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub https: Option<Https>,
     pub meta: metad::Config,
 }
 
@@ -31,7 +36,28 @@ pub(crate) struct DataFile {
     /// Where `/status` and `/metrics` are served; port 0 takes a free one. If absent, nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_addr: Option<SocketAddr>,
+    /// `http_addr` speaks HTTPS, and nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub https: Option<Https>,
     pub data: datad::Config,
+}
+
+/// The table `[https]` of either.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Https {
+    /// File with the certificate, in PEM, and with those between it and an authority that clients know.
+    pub certificate: PathBuf,
+    /// File with its key, which nobody else may read.
+    pub key: PathBuf,
+}
+
+impl Https {
+    /// Waits for the disk.
+    pub(crate) fn site(&self) -> Result<Arc<Site>, ConfigError> {
+        let site = Site::open(&self.certificate, &self.key);
+        site.map(Arc::new).map_err(|error| ConfigError(format!("https: {error}")))
+    }
 }
 
 /// What is wrong with a configuration, in words for the person who wrote it.
@@ -115,7 +141,8 @@ pub(crate) struct Welcome<'a> {
     pub(crate) seconds: f64,
     pub(crate) dir: &'a Path,
     pub(crate) rpc: &'a [SocketAddr],
-    pub(crate) http: SocketAddr,
+    /// The status page's URL.
+    pub(crate) http: &'a str,
     pub(crate) data: &'a [SocketAddr],
     /// How users are known, of a secure store.
     pub(crate) security: Option<&'static str>,
@@ -133,7 +160,7 @@ impl Welcome<'_> {
         } else {
             let _ = writeln!(text, "  {fs:<28} files, for every HDFS client");
         }
-        let _ = writeln!(text, "  {:<28} status and metrics", format!("http://{http}"));
+        let _ = writeln!(text, "  {:<28} status and metrics", http);
         let nodes: Vec<String> = data.iter().map(SocketAddr::to_string).collect();
         let _ = writeln!(text, "  {:<28} datanodes", nodes.join(" "));
         if let Some(users) = security {

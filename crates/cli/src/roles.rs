@@ -3,7 +3,7 @@
 //! `up` starts the same [`MetaRole`] and [`DataRole`], in its own process or as children, so what is tried on one
 //! machine is what runs on many.
 
-use crate::config::{self, ConfigError, DataFile, MetaFile};
+use crate::config::{self, ConfigError, DataFile, Https, MetaFile};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::fmt::Display;
@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tls::Site;
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Debug, clap::Args)]
@@ -116,6 +117,7 @@ pub(crate) struct MetaRole {
 impl MetaRole {
     pub(crate) async fn start(file: MetaFile) -> Result<Self, StartError> {
         let rpc_addr = file.meta.rpc_addr;
+        let site = file.https.as_ref().map(Https::site).transpose()?;
         let meta = metad::start(file.meta).await.map_err(|error| {
             not_started(&format!("metadata server on {rpc_addr}"), &error).of_member(error.must_rejoin())
         })?;
@@ -127,7 +129,7 @@ impl MetaRole {
         let source = Arc::clone(&meta);
         let metrics = Arc::new(move |format| source.metrics(format));
         let pages = http::Pages { status, metrics, check: Some(check) };
-        let http = http::Server::bind(file.http_addr, http::Limits::default(), pages)
+        let http = http::Server::bind(file.http_addr, http::Limits::default(), pages, site)
             .await
             .map_err(|error| not_started(&format!("HTTP on {}", file.http_addr), &error))?;
         Ok(Self { meta, http })
@@ -157,14 +159,15 @@ pub(crate) struct DataRole {
 impl DataRole {
     /// Returns when the metadata server knows the datanode.
     pub(crate) async fn start(file: DataFile) -> Result<Self, StartError> {
-        let DataFile { http_addr, mut data } = file;
+        let DataFile { http_addr, https, mut data } = file;
+        let site = https.as_ref().map(Https::site).transpose()?;
         if data.info_port == 0 {
             data.info_port = http_addr.map_or(0, |addr| addr.port());
         }
         let (addr, metad) = (data.xfer_addr, data.metad.clone());
         let data = datad::start(data).await.map_err(|error| not_started(&format!("datanode on {addr}"), &error))?;
         let http = match http_addr {
-            Some(addr) => Some(serve_http(addr, &data).await?),
+            Some(addr) => Some(serve_http(addr, &data, site).await?),
             None => None,
         };
         // It tries again by itself; whoever waits for it should know what it waits for.
@@ -203,11 +206,15 @@ impl DataRole {
 }
 
 /// Serves from now on, also while the metadata server is still looked for.
-async fn serve_http(addr: SocketAddr, data: &datad::Datad) -> Result<http::Server, StartError> {
+async fn serve_http(
+    addr: SocketAddr,
+    data: &datad::Datad,
+    site: Option<Arc<Site>>,
+) -> Result<http::Server, StartError> {
     let (status, registry) = (Arc::new(data.status()), data.metrics());
     let metrics = Arc::new(move |format| registry.render(format));
     let pages = http::Pages { status, metrics, check: None };
-    let http = http::Server::bind(addr, http::Limits::default(), pages).await;
+    let http = http::Server::bind(addr, http::Limits::default(), pages, site).await;
     http.map_err(|error| not_started(&format!("HTTP on {addr}"), &error))
 }
 

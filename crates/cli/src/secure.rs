@@ -9,11 +9,12 @@
 //!
 //! Promise: once they are there the store stays secure, also where `--secure` is not given again.
 
-use crate::config;
+use crate::config::{self, Https};
 use crate::roles::StartError;
 use io::{Clock, SystemClock};
 use security::node_name::NodeName;
 use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tls::{Authority, Credentials};
@@ -29,6 +30,9 @@ pub(crate) struct Kerberos {
     pub(crate) principal: String,
     pub(crate) keytab: PathBuf,
 }
+
+/// Where browsers find a store that `up` runs.
+const HOSTS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -75,6 +79,11 @@ impl Certificates {
         self.dir_of(&data(number))
     }
 
+    /// For HTTPS by what is in a server's directory.
+    pub(crate) fn https(&self, server: &Path) -> Https {
+        Https { certificate: server.join("node.crt"), key: server.join("node.key") }
+    }
+
     /// Makes that of a metadata server, unless it is there.
     pub(crate) fn equip_meta(&mut self, number: u16) -> Result<(), StartError> {
         self.equip(meta(number), NodeName::Member(number.into()))
@@ -105,7 +114,7 @@ impl Certificates {
             return Ok(());
         }
         let made = Authority::open_or_make(&ca, Millis(now.0))
-            .and_then(|authority| authority.equip(&ca, &dir, name, &[], now));
+            .and_then(|authority| authority.equip(&ca, &dir, name, &HOSTS, now));
         made.map_err(|error| StartError::new("a certificate", &error))
     }
 

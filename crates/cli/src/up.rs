@@ -266,7 +266,8 @@ impl Plan {
             let members = self.metas.iter().zip(1..);
             meta.members = members.map(|((rpc, _), id)| metad::MemberAddr { id, addr: rpc.to_string() }).collect();
         }
-        MetaFile { http_addr, meta }
+        let https = self.certificates.as_ref().map(|certificates| certificates.https(&certificates.of_meta(number)));
+        MetaFile { http_addr, https, meta }
     }
 
     fn meta_numbers(&self) -> impl Iterator<Item = u16> + use<> {
@@ -286,7 +287,8 @@ impl Plan {
         };
         data.node_certificates = self.certificates.as_ref().map(|certificates| certificates.of_data(number));
         data.memory = self.memory / 2 / u64::from(self.datanodes);
-        DataFile { http_addr: Some(http), data }
+        let https = self.certificates.as_ref().map(|certificates| certificates.https(&certificates.of_data(number)));
+        DataFile { http_addr: Some(http), https, data }
     }
 
     /// Where users prove who they are, this one may have no ticket, and who has that of the store makes homes.
@@ -295,6 +297,10 @@ impl Plan {
             Some(_) => {}
             None => make_home(meta).await,
         }
+    }
+
+    fn url_of(&self, http: SocketAddr) -> String {
+        format!("{}://{http}", if self.certificates.is_some() { "https" } else { "http" })
     }
 
     /// What of the store is protected; `None`: nothing.
@@ -316,8 +322,8 @@ impl Plan {
         let hadoop_conf =
             if rpc.len() > 1 { Some(hadoop::write(&self.dir.join("conf").join("hadoop"), &rpc)?) } else { None };
         if !json {
-            let welcome =
-                config::Welcome { seconds, dir: &self.dir, rpc: &rpc, http, data: &addrs, security: self.security() };
+            let (http, security) = (&self.url_of(http), self.security());
+            let welcome = config::Welcome { seconds, dir: &self.dir, rpc: &rpc, http, data: &addrs, security };
             say(&welcome.text(hadoop_conf.as_deref()));
             return Ok(());
         }
@@ -329,10 +335,10 @@ impl Plan {
         let ready = Ready {
             ready: true,
             fs: config::fs_of(&rpc),
-            http: format!("http://{http}"),
+            http: self.url_of(http),
             meta: addrs_of(meta),
             data: addrs.iter().map(SocketAddr::to_string).collect(),
-            data_http: data.iter().filter_map(|node| Some(format!("http://{}", node.http?))).collect(),
+            data_http: data.iter().filter_map(|node| Some(self.url_of(node.http?))).collect(),
             dir: self.dir.clone(),
             pids: Pids {
                 meta: pids(meta.iter().map(|meta| meta.pid).collect()),

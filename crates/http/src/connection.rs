@@ -16,6 +16,8 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tls::{Site, SiteStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
@@ -29,11 +31,53 @@ pub(crate) struct Host {
     pub(crate) routes: Router,
     pub(crate) connection_limit: Arc<ConnectionLimit>,
     pub(crate) limits: Limits,
+    /// Connections are behind TLS.
+    pub(crate) site: Option<Arc<Site>>,
     pub(crate) stopped: watch::Receiver<()>,
 }
 
+/// How a record of TLS begins that has a handshake in it; HTTP begins with a letter.
+const HANDSHAKE: u8 = 0x16;
+/// What a client hears that begins without.
+const HTTPS_ALONE: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
+    this port speaks HTTPS alone: ask for https://\n";
+
 /// Serves `socket` until its client goes, is too slow, or must make place.
 pub(crate) async fn serve(socket: TcpStream, peer: SocketAddr, permit: Arc<ConnectionPermit>, host: Host) {
+    let Some(site) = host.site.clone() else { return serve_stream(socket, peer, permit, host).await };
+    let opened = tokio::select! {
+        opened = tokio::time::timeout(host.limits.head_time_max, open(socket, &site)) => opened,
+        () = permit.evicted() => return,
+    };
+    match opened {
+        Ok(Ok(Some(stream))) => serve_stream(stream, peer, permit, host).await,
+        Ok(Ok(None)) => {}
+        Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
+        Err(_elapsed) => tracing::debug!(%peer, "no TLS handshake in time"),
+    }
+}
+
+/// `None`: the client went, or speaks plain HTTP and was told.
+async fn open(mut socket: TcpStream, site: &Site) -> std::io::Result<Option<SiteStream>> {
+    let mut first = [0];
+    if socket.peek(&mut first).await? == 0 {
+        return Ok(None);
+    }
+    if first[0] == HANDSHAKE {
+        return site.accept(socket).await.map(Some);
+    }
+    // What came is read, or the answer would be lost in a reset.
+    let mut scrap = [0; 4096];
+    _ = socket.read(&mut scrap).await?;
+    socket.write_all(HTTPS_ALONE).await?;
+    socket.shutdown().await?;
+    Ok(None)
+}
+
+async fn serve_stream<S>(socket: S, peer: SocketAddr, permit: Arc<ConnectionPermit>, host: Host)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let Host { routes, limits, mut stopped, .. } = host;
     let routes = TowerToHyperService::new(routes);
     let answering = Arc::clone(&permit);

@@ -25,6 +25,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use connection::Host;
 use io::ConnectionLimit;
+use io::task::Owned;
 use metrics::Format;
 use recent::Recent;
 use serde_json::Value;
@@ -33,6 +34,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
+use tls::Site;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
@@ -90,11 +92,17 @@ struct Sources {
 pub struct Server {
     addr: SocketAddr,
     stop: watch::Sender<()>,
+    _follower: Option<Owned<()>>,
 }
 
 impl Server {
-    /// Listens on `addr`; port 0 takes a free one.
-    pub async fn bind(addr: SocketAddr, limits: Limits, pages: Pages) -> std::io::Result<Self> {
+    /// Listens on `addr`; port 0 takes a free one. `site`: for HTTPS, and nothing else.
+    pub async fn bind(
+        addr: SocketAddr,
+        limits: Limits,
+        pages: Pages,
+        site: Option<Arc<Site>>,
+    ) -> std::io::Result<Self> {
         let listener = TcpListener::bind(addr).await?;
         io::socket::apply(&listener, &io::socket::SocketOptions::default())?;
         let addr = listener.local_addr()?;
@@ -108,8 +116,9 @@ impl Server {
             .route("/fsck", get(check_tree))
             .with_state(Sources { recent: Arc::new(Recent::new(pages)), check });
         let connection_limit = ConnectionLimit::new(limits.connection_count_max);
-        io::task::spawn("http", accept(listener, Host { routes, connection_limit, limits, stopped }));
-        Ok(Self { addr, stop })
+        let follower = site.clone().map(|site| io::task::spawn_owned("certificate", site.follow()));
+        io::task::spawn("http", accept(listener, Host { routes, connection_limit, limits, site, stopped }));
+        Ok(Self { addr, stop, _follower: follower })
     }
 
     pub fn addr(&self) -> SocketAddr {

@@ -7,19 +7,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-pub(crate) struct Patient {
-    socket: TcpStream,
+pub(crate) struct Patient<S> {
+    socket: S,
     permit: Arc<ConnectionPermit>,
     stall_time_max: Duration,
     /// Runs while the client takes nothing.
     stalled: Option<(Pin<Box<Sleep>>, StalledResponse)>,
 }
 
-impl Patient {
-    pub(crate) fn new(socket: TcpStream, permit: Arc<ConnectionPermit>, stall_time_max: Duration) -> Self {
+impl<S> Patient<S> {
+    pub(crate) fn new(socket: S, permit: Arc<ConnectionPermit>, stall_time_max: Duration) -> Self {
         Self { socket, permit, stall_time_max, stalled: None }
     }
 
@@ -37,7 +36,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -47,7 +46,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.socket).poll_write(context, bytes);
         self.limit_stall(context, done)
@@ -67,7 +66,9 @@ impl AsyncWrite for Patient {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(context)
+        // Inside TLS what was taken may stay behind.
+        let done = Pin::new(&mut self.socket).poll_flush(context);
+        self.limit_stall(context, done)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -27,7 +27,7 @@ async fn server() -> Server {
         Some(report)
     });
     let metrics = Arc::new(|format| format!("levada_nodes 3 {format:?}\n"));
-    Server::bind(([127, 0, 0, 1], 0).into(), limits, Pages { status, metrics, check: Some(check) }).await.unwrap()
+    Server::bind(([127, 0, 0, 1], 0).into(), limits, Pages { status, metrics, check: Some(check) }, None).await.unwrap()
 }
 
 async fn connect(server: &Server) -> TcpStream {

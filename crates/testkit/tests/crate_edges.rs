@@ -68,7 +68,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("client", &["types", "wire", "hdfs", "security", "xfer", "io", "rpc", "gss", "sasl"]),
-    ("http", &["types", "io", "metrics"]),
+    ("http", &["types", "io", "metrics", "tls"]),
     // ring 4: products
     ("levada", &["types", "io", "metrics", "host", "security", "tls", "metad", "datad", "client", "http"]),
     // aside: development only

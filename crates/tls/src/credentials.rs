@@ -9,6 +9,7 @@
 use crate::authority::LIFETIME;
 use crate::error::TlsError;
 use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
+use crate::follow;
 use crate::verify::{ServerVerifier, issued_at, name_of};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -17,7 +18,6 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use security::node_name::{Expected, NodeName};
-use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -27,9 +27,6 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 use types::Millis;
-
-/// A guess: who puts a new file there looks for its effect in the log within a minute.
-const FOLLOW_EACH: Duration = Duration::from_secs(10);
 
 /// Early enough that a store that is left alone for weeks goes on.
 const RENEW_AFTER: Duration = Duration::from_secs(LIFETIME.as_secs() / 2);
@@ -100,15 +97,7 @@ impl Credentials {
 
     /// Looks at the files again and again, so that a new certificate is used without a restart.
     pub async fn follow(self: Arc<Self>) {
-        loop {
-            ::io::time::sleep(FOLLOW_EACH).await;
-            let credentials = Arc::clone(&self);
-            match ::io::task::blocking(move || credentials.reload()).await {
-                Ok(true) => tracing::info!(name = %self.name, "goes by new files of certificates"),
-                Ok(false) => {}
-                Err(error) => tracing::error!(%error, "the new files of certificates cannot be used: the former count"),
-            }
-        }
+        follow::follow(self.name.to_string(), move || self.reload()).await;
     }
 
     /// The end that was dialled. `None`: the other end has no certificate, and is to prove otherwise who it is. One
@@ -138,7 +127,7 @@ fn no_node() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the certificate names no node")
 }
 
-fn provider() -> Arc<CryptoProvider> {
+pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
@@ -166,23 +155,25 @@ fn server_config(
         .allow_unauthenticated()
         .build()
         .map_err(|error| rustls::Error::General(error.to_string()))?;
-    let mut config = ServerConfig::builder_with_provider(provider)
+    let config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain.to_vec(), key.clone_key())?;
-    // A session that is resumed has no handshake that could be refused.
+    Ok(quiet_server(config))
+}
+
+/// No session is resumed: such a one has no handshake that could be refused.
+pub(crate) fn quiet_server(mut config: ServerConfig) -> ServerConfig {
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
-    Ok(config)
+    config
 }
 
 fn read(dir: &Path) -> Result<(NodeName, Current), TlsError> {
     let (certificate, key, authorities) = (dir.join(CERTIFICATE), dir.join(KEY), dir.join(AUTHORITIES));
     let (certificate_text, key_text) = (files::read(&certificate)?, files::read_key(&key)?);
     let authorities_text = files::read(&authorities)?;
-    let digest = [&certificate_text, &key_text, &authorities_text]
-        .into_iter()
-        .fold(Sha256::new(), |hash, text| hash.chain_update((text.len() as u64).to_be_bytes()).chain_update(text));
+    let digest = files::digest(&[&certificate_text, &key_text, &authorities_text]);
     let certificates_of = |path: &Path, text: &str| -> Result<Vec<CertificateDer<'static>>, TlsError> {
         let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
         let all = all.map_err(|error| TlsError::content(path, error))?;
@@ -202,5 +193,5 @@ fn read(dir: &Path) -> Result<(NodeName, Current), TlsError> {
     let key = key_of.map_err(|error| TlsError::content(&key, error))?;
     let roots = Arc::new(roots);
     let server = Arc::new(server_config(&roots, &chain, &key)?);
-    Ok((name, Current { digest: digest.finalize().into(), roots, chain, key, server, issued_at }))
+    Ok((name, Current { digest, roots, chain, key, server, issued_at }))
 }

@@ -1,6 +1,7 @@
 //! Files of keys and certificates: whole or not there, and keys for their owner alone.
 
 use crate::error::TlsError;
+use sha2::{Digest, Sha256};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -61,6 +62,12 @@ fn read_open(path: &Path, file: File) -> Result<String, TlsError> {
         ..=FILE_LEN_MAX => Ok(text),
         _ => Err(TlsError::content(path, format_args!("longer than {FILE_LEN_MAX} bytes"))),
     }
+}
+
+/// Of several texts, told apart.
+pub(crate) fn digest(texts: &[&str]) -> [u8; 32] {
+    let put = |hash: Sha256, text: &&str| hash.chain_update((text.len() as u64).to_be_bytes()).chain_update(text);
+    texts.iter().fold(Sha256::new(), put).finalize().into()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! Authority  ca.crt, ca.key ──signs──▶ node.crt ──┐
 //!                                      node.key ──┼─▶ Credentials ─▶ accept, connect ─▶ Stream, and whose it is
 //! ca.crt: whom this node believes ────────────────┘        ▲ reload
+//! a certificate and a key ─▶ Site ─▶ accept: for clients of HTTP, who know a server by its address
 //! ```
 //!
 //! Promise: who is at the other end is decided by its certificate alone, in the handshake, before a byte of either side
@@ -15,9 +16,12 @@ mod authority;
 mod credentials;
 mod error;
 mod files;
+mod follow;
 mod pem;
+mod site;
 mod verify;
 
 pub use authority::{Authority, LIFETIME};
 pub use credentials::{Credentials, Stream};
 pub use error::TlsError;
+pub use site::{Site, SiteStream};
