@@ -5,6 +5,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod admin;
 mod bench;
+mod certificate;
 mod config;
 mod fs;
 mod hadoop;
@@ -37,6 +38,9 @@ enum Command {
     /// Look after a store: its servers and what they do
     #[command(subcommand)]
     Admin(admin::Command),
+    /// Make certificates by which servers of a store prove who they are
+    #[command(subcommand)]
+    Certificate(certificate::Command),
     #[command(flatten)]
     Fs(fs::Command),
     /// Print a script that completes commands in a shell, as in `source <(levada completion bash)`
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         Command::Meta(args) => roles::run_meta(args),
         Command::Data(args) => roles::run_data(args),
         Command::Admin(command) => admin::run(command),
+        Command::Certificate(command) => certificate::run(command),
         Command::Fs(command) => fs::run(command),
         Command::Completion { shell } => {
             let mut script = Vec::new();

@@ -1,0 +1,174 @@
+//! `levada certificate`: the authority of a store, and certificates for its servers, for stores of several machines.
+
+use crate::roles::{StartError, say};
+use clap::Subcommand;
+use io::{Clock, SystemClock};
+use security::node_name::NodeName;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tls::{Authority, Credentials};
+use types::NodeId;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make an authority in a new directory: ca.crt, and ca.key, which signs and is to be kept where no server is
+    Authority { dir: PathBuf },
+    /// Make a certificate for the metadata server with this id, or a new one in place of the one that is there
+    Member {
+        #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+        id: u64,
+        #[command(flatten)]
+        make: Make,
+    },
+    /// Make a certificate for a datanode, or a new one in place of the one that is there
+    Datanode {
+        /// The datanode's id [default: that of the certificate that is there, or a new one]
+        #[arg(value_parser = node_id)]
+        id: Option<NodeId>,
+        /// A directory of replicas of a datanode that runs already: its id is taken
+        #[arg(long, value_name = "DIR", conflicts_with = "id")]
+        data_dir: Option<PathBuf>,
+        #[command(flatten)]
+        make: Make,
+    },
+    /// Say whose certificate is in a directory
+    Show { dir: PathBuf },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Make {
+    /// Directory of the authority
+    #[arg(long, value_name = "DIR")]
+    authority: PathBuf,
+    /// Where node.crt, node.key and ca.crt go: what `node_certificates` names
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// An address of the server, for HTTPS; may be given several times
+    #[arg(long, value_name = "IP")]
+    host: Vec<IpAddr>,
+}
+
+fn node_id(text: &str) -> Result<NodeId, String> {
+    NodeId::parse(text).ok_or_else(|| "an id of a datanode is of the form of a UUID".into())
+}
+
+pub(crate) fn run(command: Command) -> ExitCode {
+    match done(command) {
+        Ok(said) => {
+            say(&said);
+            ExitCode::SUCCESS
+        }
+        Err(StartError(error)) => {
+            eprintln!("levada: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What to say of it.
+fn done(command: Command) -> Result<String, StartError> {
+    match command {
+        Command::Authority { dir } => {
+            if dir.join("ca.key").exists() {
+                let dir = dir.display();
+                return Err(StartError(format!(
+                    "{dir} has an authority; servers would not believe another one's word"
+                )));
+            }
+            Authority::open_or_make(&dir, SystemClock::new().now()).map_err(failed)?;
+            Ok(format!("{}: an authority; keep ca.key secret", dir.display()))
+        }
+        Command::Member { id, make } => make.of(NodeName::Member(id)),
+        Command::Datanode { id, data_dir, make } => {
+            let there = match &data_dir {
+                Some(dir) => Some(id_of(dir)?),
+                None => id.or_else(|| datanode_in(&make.out)),
+            };
+            make.of(NodeName::Datanode(there.unwrap_or_else(|| NodeId(io::random::uuid()))))
+        }
+        Command::Show { dir } => {
+            let credentials = Credentials::open(&dir).map_err(failed)?;
+            let due = if credentials.is_due(SystemClock::new().now()) { "; it is time for another one" } else { "" };
+            Ok(format!("{}: {}{due}", dir.display(), credentials.name()))
+        }
+    }
+}
+
+fn failed(error: tls::TlsError) -> StartError {
+    StartError::new("certificate", &error)
+}
+
+/// Of the datanode whose replicas are there.
+fn id_of(dir: &Path) -> Result<NodeId, StartError> {
+    let found =
+        datad::node_of(&[dir.to_owned()]).map_err(|error| StartError::new(&dir.display().to_string(), &error))?;
+    found.ok_or_else(|| {
+        StartError(format!("{} has no replicas: leave --data-dir out for a new datanode", dir.display()))
+    })
+}
+
+fn datanode_in(dir: &Path) -> Option<NodeId> {
+    match Credentials::open(dir).ok()?.name() {
+        NodeName::Datanode(id) => Some(id),
+        NodeName::Member(_) => None,
+    }
+}
+
+impl Make {
+    fn of(&self, name: NodeName) -> Result<String, StartError> {
+        if let Ok(there) = Credentials::open(&self.out)
+            && there.name() != name
+        {
+            let (out, there) = (self.out.display(), there.name());
+            return Err(StartError(format!("{out} has the certificate of {there}; name another directory with --out")));
+        }
+        let now = SystemClock::new().now();
+        let made = Authority::open(&self.authority)
+            .and_then(|authority| authority.equip(&self.authority, &self.out, name, &self.host, now));
+        made.map_err(failed)?;
+        Ok(format!("{}: {name}", self.out.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct World(tempfile::TempDir);
+
+    impl World {
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn make(&self, out: &str) -> Make {
+            Make { authority: self.path("ca"), out: self.path(out), host: Vec::new() }
+        }
+
+        fn shown(&self, dir: &str) -> String {
+            done(Command::Show { dir: self.path(dir) }).unwrap()
+        }
+    }
+
+    #[test]
+    fn an_authority_makes_certificates_and_renews_them() {
+        let world = World(tempfile::tempdir().unwrap());
+        let member = |out: &str, id| done(Command::Member { id, make: world.make(out) });
+        assert!(member("meta", 1).unwrap_err().0.contains("ca.key"), "there is no authority yet");
+        done(Command::Authority { dir: world.path("ca") }).unwrap();
+        assert!(done(Command::Authority { dir: world.path("ca") }).is_err());
+        member("meta", 1).unwrap();
+        assert!(world.shown("meta").ends_with("levada://member/1"));
+        let before = std::fs::read(world.path("meta/node.crt")).unwrap();
+        member("meta", 1).unwrap();
+        assert_ne!(std::fs::read(world.path("meta/node.crt")).unwrap(), before);
+        assert!(member("meta", 2).is_err(), "it is another server's");
+        let datanode = || done(Command::Datanode { id: None, data_dir: None, make: world.make("data") }).unwrap();
+        let first = datanode();
+        assert_eq!(datanode(), first, "the same node");
+        assert!(first.contains("levada://datanode/"));
+        let none = Command::Datanode { id: None, data_dir: Some(world.path("no")), make: world.make("other") };
+        assert!(done(none).unwrap_err().0.contains("no replicas"));
+    }
+}
