@@ -188,6 +188,15 @@ impl Held for Reservation {
         self.grow_if(len, |_| true)
     }
 
+    fn shrink_to(&mut self, len: u64) {
+        let back = self.len.saturating_sub(len);
+        if back > 0 {
+            self.len -= back;
+            // What goes back is a reservation of its own for a moment.
+            drop(Reservation { len: back, class: self.class, shared: Arc::clone(&self.shared) });
+        }
+    }
+
     /// The same, but only if half of all is free then, and nobody waits.
     fn grow_to_if_plenty(&mut self, len: u64) -> bool {
         let most = self.shared.len / 2;
@@ -241,6 +250,8 @@ mod tests {
         assert!(budget.take(41).is_none());
         let second = budget.take(30).unwrap();
         assert!(!first.grow_to(71) && first.grow_to(70));
+        first.shrink_to(40);
+        assert!(first.held_len() == 40 && !first.grow_to(71) && first.grow_to(70));
         drop((first, second));
         assert!(budget.take(100).is_some());
     }

@@ -32,8 +32,10 @@ pub(crate) async fn admit(
     peer: SocketAddr,
     permit: &Arc<ConnectionPermit>,
 ) -> std::io::Result<Option<Admitted>> {
-    let limit = Duration::from_millis(service.limits.op_ms);
-    let Ok(begins) = tokio::time::timeout(limit, connection.begins_with_handshake()).await else { return Ok(None) };
+    // Of the first byte and all that follows.
+    let until = service.replicas.now() + Duration::from_millis(service.limits.op_ms);
+    let left = || until.saturating_sub(service.replicas.now());
+    let Ok(begins) = tokio::time::timeout(left(), connection.begins_with_handshake()).await else { return Ok(None) };
     match begins? {
         Some(true) => {}
         Some(false) => return Ok(Some(Admitted { connection, agreed: None })),
@@ -54,7 +56,7 @@ pub(crate) async fn admit(
     let secrets = Secrets { now: service.replicas.wall(), keys, pool: &pool };
     let (socket, came) = connection.into_parts();
     let accepting = sasl::accept(socket, came, settings, |user| secrets.claim(user), held);
-    match tokio::time::timeout(limit, accepting).await {
+    match tokio::time::timeout(left(), accepting).await {
         Ok(Ok(accepted)) => {
             let connection = Connection::having(accepted.socket, &accepted.came);
             Ok(Some(Admitted { connection, agreed: Some(accepted.qop) }))
@@ -81,6 +83,10 @@ impl Held for HeldByPump {
 
     fn grow_to(&mut self, len: u64) -> bool {
         self.memory.grow_to(len)
+    }
+
+    fn shrink_to(&mut self, len: u64) {
+        self.memory.shrink_to(len);
     }
 }
 

@@ -18,6 +18,7 @@ mod accept;
 mod connect;
 mod error;
 mod pump;
+mod room;
 mod uncounted;
 
 pub use accept::{Accepted, accept, is_handshake};

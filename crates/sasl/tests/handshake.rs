@@ -7,6 +7,8 @@ use security::sasl::digest::{Protection, Qop};
 use security::sasl::transfer::{KeyBits, Peer, Secrets, Settings};
 use security::secret::{SECRET_LEN, Secret as Key};
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -162,6 +164,52 @@ impl Held for Little {
     fn grow_to(&mut self, len: u64) -> bool {
         self.0 = self.0.max(len.min(self.1));
         len <= self.1
+    }
+}
+
+/// Memory that somebody else looks at.
+#[derive(Clone, Debug, Default)]
+struct Watched(Arc<AtomicU64>);
+
+impl Held for Watched {
+    fn held_len(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn grow_to(&mut self, len: u64) -> bool {
+        self.0.fetch_max(len, Ordering::SeqCst);
+        true
+    }
+
+    fn shrink_to(&mut self, len: u64) {
+        self.0.fetch_min(len, Ordering::SeqCst);
+    }
+}
+
+/// Thousands of connections wait for their next operation. What they held for the one before is for others.
+#[tokio::test]
+async fn a_connection_that_waits_holds_little() {
+    const IDLE_LEN_MAX: u64 = 16 << 10;
+    for (qop, aes) in [(Qop::Integrity, false), (Qop::Privacy, true)] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (held, qops) = (Watched::default(), [qop]);
+        let serving = serve(&listener, settings(&qops, aes), held.clone());
+        let (accepted, dialled) = tokio::join!(serving, dial(&listener, token(&ring(1)), &qops));
+        let (mut accepted, mut dialled) = (accepted.unwrap().socket, dialled.unwrap());
+        let idle = held.held_len();
+        assert!((1..=IDLE_LEN_MAX).contains(&idle), "{idle} bytes before the first operation");
+        let len = 1 << 20;
+        let send = async |socket: &mut TcpStream| socket.write_all(&vec![7; len]).await.unwrap();
+        let receive = async |socket: &mut TcpStream| _ = socket.read_exact(&mut vec![0; len]).await.unwrap();
+        tokio::join!(send(&mut dialled), receive(&mut accepted));
+        tokio::join!(send(&mut accepted), receive(&mut dialled));
+        assert!(held.held_len() > idle, "long pieces at once");
+        let rested = async {
+            while held.held_len() > IDLE_LEN_MAX {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), rested).await.expect("memory goes back");
     }
 }
 

@@ -18,7 +18,10 @@ pub trait Held: Debug {
     /// Takes more, so that there are `len` bytes; says whether there was room.
     fn grow_to(&mut self, len: u64) -> bool;
 
-    /// The same, but only if there is plenty for others, too.
+    /// Gives back what is above `len`. Where nobody counts, nothing goes back.
+    fn shrink_to(&mut self, _len: u64) {}
+
+    /// The same as [`Held::grow_to`], but only if there is plenty for others, too.
     fn grow_to_if_plenty(&mut self, len: u64) -> bool {
         self.grow_to(len)
     }

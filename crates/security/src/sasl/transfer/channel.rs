@@ -170,6 +170,15 @@ impl Receiving {
         }
     }
 
+    /// Gives back what is held for a next piece, unless one has begun.
+    pub fn rest(&mut self) {
+        if let Self::Sealed { pending, .. } = self
+            && pending.is_empty()
+        {
+            *pending = Vec::new();
+        }
+    }
+
     /// Memory that is held for a piece that is not whole yet, or for the next one: for whoever accounts it. At rest it is
     /// 64 KiB at most.
     pub fn held_len(&self) -> usize {
