@@ -5,16 +5,19 @@ import signal
 import socket
 import ssl
 import struct
+import subprocess
 import urllib.error
 import urllib.request
 
 import pytest
 
 import content
+import paths
 from cli import levada
 from java import hdfs_dfs
 from kerberos import NONE, SecureUp
 from paths import BLOCK
+from roles import Roles
 from store import eventually
 
 pytestmark = [pytest.mark.levada, pytest.mark.timeout(300)]
@@ -78,6 +81,63 @@ def test_status_pages_are_behind_tls(up):
         with pytest.raises(urllib.error.HTTPError, match="400") as plain:
             urllib.request.urlopen(f"{page.replace('https', 'http')}/health", timeout=10)
         assert b"this port speaks HTTPS alone" in plain.value.read()
+
+
+class Certified(Roles):
+    """Roles whose administrator made certificates with `levada certificate`, before each was started."""
+
+    def certificate(self, *words):
+        levada("", "certificate", *words)
+
+    def equip(self, name: str, authority: str = "ca"):
+        out = self.directory / f"{name}.certificate"
+        who = ["member", "1"] if name == "meta" else ["datanode"]
+        self.certificate(*who, "--authority", self.directory / authority, "--out", out)
+        config = self.directory / f"{name}.toml"
+        text = config.read_text()
+        if name == "meta":
+            text += "block_tokens = true\n[meta.security]\n"
+        config.write_text(f'{text}node_certificates = "{out}"\n')
+
+    def start(self, name: str) -> dict:
+        if not (self.directory / "ca").exists():
+            for authority in ["ca", "another"]:
+                self.certificate("authority", self.directory / authority)
+        if not (self.directory / f"{name}.certificate").exists():
+            self.equip(name)
+        return super().start(name)
+
+
+def test_an_administrator_makes_certificates(tmp_path):
+    """A datanode of another store is not let in; a new certificate is used without a restart."""
+    roles = Certified(tmp_path / "roles", datanodes=2)
+    try:
+        data = content.make(BLOCK + 5, 4)
+        local = tmp_path / "f"
+        local.write_bytes(data)
+        put = lambda path: levada(roles.fs, "put", "--block-size", BLOCK, "--replication", 2, local, path)
+        put("/f")
+        stranger = roles.describe_datanode()
+        roles.equip(stranger, "another")
+        process = subprocess.Popen(
+            [paths.LEVADA, "data", "--config", roles.directory / f"{stranger}.toml"], stderr=subprocess.PIPE, text=True
+        )
+        said = process.stderr.readline()
+        assert "waits for the metadata server" in said or "certificate" in said, said
+        nodes = levada(roles.fs, "admin", "datanode", "list", "--json").stdout.splitlines()
+        assert len(nodes) == 2, nodes
+        process.kill()
+        process.wait()
+        # By the next look at the files: connections that are made from then on go by the new one.
+        before = (roles.directory / "data1.certificate" / "node.crt").read_text()
+        roles.certificate("datanode", "--authority", roles.directory / "ca", "--out", roles.directory / "data1.certificate")
+        assert (roles.directory / "data1.certificate" / "node.crt").read_text() != before
+        roles.kill("meta")
+        roles.start("meta")
+        eventually(lambda: levada(roles.fs, "cat", "/f", text=False, check=False).stdout == data, 60, "data1 is back")
+        eventually(lambda: levada(roles.fs, "put", "--replication", 2, local, "/g", check=False).returncode == 0, 60, "both")
+    finally:
+        roles.stop()
 
 
 @pytest.fixture(scope="module", params=["authentication", "integrity", "privacy", "encrypted"])
