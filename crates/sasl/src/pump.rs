@@ -1,5 +1,6 @@
 //! The task between a protected connection and the local pair of sockets whose other end operations have.
 
+use crate::opening;
 use io::{TaskGroup, task};
 use security::sasl::transfer::{Channel, PIECE_LEN_MAX, Receiving, Sending};
 use std::io::{Error, ErrorKind, Result};
@@ -116,7 +117,7 @@ async fn open(
         if !held.grow_to(HELD_LEN + 2 * (receiving.held_len() + READ_LEN) as u64) {
             return Err(Error::new(ErrorKind::OutOfMemory, "no memory for a long sealed piece"));
         }
-        receiving.receive(came, &mut opened).map_err(Error::other)?;
+        (receiving, sealed, opened) = opening::receive(receiving, sealed, len, opened).await.map_err(Error::other)?;
     }
 }
 
