@@ -16,12 +16,17 @@ NAME = "levada"
 
 
 class Group:
+    # Of the servers' processes, besides that of the tests; and rows behind all others in each metadata server's file.
+    environment: dict[str, str] = {}
+    tables = ""
+
     def __init__(self, directory: pathlib.Path, metas: int = 3, datanodes: int = 3, data_rows: str = "", **settings):
         self.directory, self.settings = directory, settings
         directory.mkdir()
         self.wires = Wires()
         self.ports: dict[int, int] = {}
         self.processes: dict[str, subprocess.Popen] = {}
+        self.http: dict[str, str] = {}
         for number in range(1, metas + 1):
             self.ports[number] = free_port()
         for number in self.ports:
@@ -58,17 +63,19 @@ class Group:
             for other in self.ports:
                 addr = f"127.0.0.1:{self.ports[other]}" if other == number else self.way(name, other)
                 text += f'[[meta.members]]\nid = {other}\naddr = "{addr}"\n'
-        (self.directory / f"{name}.toml").write_text(text)
+        (self.directory / f"{name}.toml").write_text(text + self.tables)
 
     def start(self, name: str):
         with open(self.directory / f"{name}.log", "ab") as log:
             self.processes[name] = subprocess.Popen(
                 [str(paths.LEVADA), name.rstrip("0123456789"), "--config", str(self.directory / f"{name}.toml"), "--json"],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, preexec_fn=die_with_parent,
-                env={**os.environ, "RUST_LOG": "info,openraft=warn"},
+                env={**os.environ, **self.environment, "RUST_LOG": "info,openraft=warn"},
             )  # fmt: skip
         line = self.processes[name].stdout.readline()
-        assert line and json.loads(line)["ready"], self.log(name)
+        ready = json.loads(line) if line else {}
+        assert ready.get("ready"), self.log(name)
+        self.http[name] = ready.get("http", "")
 
     def log(self, name: str) -> str:
         return (self.directory / f"{name}.log").read_text(errors="replace")[-3000:]

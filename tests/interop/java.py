@@ -60,10 +60,11 @@ class JavaError(Exception):
 class Java:
     """The long-lived JVM of tests/interop/java/Driver.java."""
 
-    def __init__(self, quick: bool = False):
+    def __init__(self, quick: bool = False, command: list[str] | None = None, environment: dict | None = None):
         self.process = subprocess.Popen(
-            java_command("Driver", quick=quick), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
+            command or java_command("Driver", quick=quick), env=environment,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+        )  # fmt: skip
         self.numbers = itertools.count(1)
         self.waiting: dict[int, "Answer"] = {}
         self.lock = threading.Lock()

@@ -20,8 +20,8 @@ class RemoteError(Exception):
 class Lines:
     """A child process that answers each line of JSON by one."""
 
-    def __init__(self, command, user):
-        environment = {**os.environ, "HADOOP_USER_NAME": user}
+    def __init__(self, command, user, environment=None):
+        environment = environment or {**os.environ, "HADOOP_USER_NAME": user}
         self.process = subprocess.Popen(
             list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
@@ -50,6 +50,7 @@ class Go(Lines):
 
 
 class Native(Lines):
-    def __init__(self, url: str, user: str, **conf):
+    def __init__(self, url: str, user: str, environment=None, **conf):
         settings = [f"{name}={value}" for name, value in conf.items()]
-        super().__init__([sys.executable, ROOT / "tests" / "interop" / "native_child.py", url, *settings], user)
+        child = ROOT / "tests" / "interop" / "native_child.py"
+        super().__init__([sys.executable, child, url, *settings], user, environment)

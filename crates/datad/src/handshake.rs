@@ -5,16 +5,13 @@ use crate::connection::Connection;
 use crate::data_service::DataService;
 use io::ConnectionPermit;
 use security::sasl::digest::{Protection, Qop};
-use security::sasl::transfer::{HandshakeError, KeyBits, Secrets, Settings};
+use security::sasl::transfer::{HandshakeError, Secrets, Settings};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use xfer::answer::Refusal;
 use xfer::memory::{Held, Memory};
 use xfer::write::ANSWER_WAIT;
-
-/// HDFS's default (`dfs.encrypt.data.transfer.cipher.key.bitlength`).
-const KEY_BITS: KeyBits = KeyBits::B128;
 
 /// A connection that may bring operations.
 #[derive(Debug)]
@@ -52,7 +49,7 @@ pub(crate) async fn admit(
     let Some(memory) = service.budget.take(0) else { return Ok(None) };
     let held = HeldByPump { memory, _permit: Arc::clone(permit) };
     let accepted = if rules.protection().is_empty() { &Qop::ALL[..] } else { rules.protection() };
-    let settings = Settings { protection: Protection::of(accepted), aes: Some(KEY_BITS) };
+    let settings = Settings { protection: Protection::of(accepted), aes: Some(rules.key_bits()) };
     let secrets = Secrets { now: service.replicas.wall(), keys, pool: &pool };
     let (socket, came) = connection.into_parts();
     let accepting = sasl::accept(socket, came, settings, |user| secrets.claim(user), held);

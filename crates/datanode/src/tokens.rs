@@ -13,6 +13,7 @@
 use security::block_token::{self, Identifier, Mode};
 use security::keys::{Key, KeyId, KeySet};
 use security::sasl::digest::Qop;
+use security::sasl::transfer::KeyBits;
 use security::secret::{SECRET_LEN, Secret};
 use std::sync::Arc;
 use types::mutation::{Mutation, is};
@@ -26,6 +27,7 @@ pub struct TokenRules {
     keys: KeySet,
     /// What connections have to agree on, the best first. Empty: nothing.
     protection: Vec<Qop>,
+    key_bits: KeyBits,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,6 +114,7 @@ impl Tokens {
         let mut rules = TokenRules::clone(&self.rules);
         rules.need = if said.required { Need::Required } else { Need::None };
         rules.protection = protection(said);
+        rules.key_bits = key_bits(said);
         let has_keys = !said.keys.is_empty() && said.revision != 0;
         let taken = if has_keys { take(&mut rules.keys, said) } else { Ok(()) };
         self.rules = Arc::new(rules);
@@ -122,8 +125,7 @@ impl Tokens {
     /// which may be of before the server was restored from a copy.
     pub(crate) fn hear_all(&mut self, said: &node::TokenRules) -> Result<(), String> {
         if !said.keys.is_empty() {
-            let TokenRules { need, protection, .. } = TokenRules::clone(&self.rules);
-            self.rules = Arc::new(TokenRules { need, protection, keys: KeySet::default() });
+            self.rules = Arc::new(TokenRules { keys: KeySet::default(), ..TokenRules::clone(&self.rules) });
         }
         self.hear(said)
     }
@@ -131,7 +133,7 @@ impl Tokens {
     /// A server that leads is of a version that knows no tokens.
     pub(crate) fn hear_nothing(&mut self) {
         let keys = self.rules.keys.clone();
-        self.rules = Arc::new(TokenRules { need: Need::None, keys, protection: Vec::new() });
+        self.rules = Arc::new(TokenRules { keys, ..TokenRules::open() });
     }
 }
 
@@ -142,6 +144,14 @@ fn protection(said: &node::TokenRules) -> Vec<Qop> {
     qops.sort_unstable_by(|one, other| other.cmp(one));
     qops.dedup();
     qops
+}
+
+/// As with the protection, a later version's may be longer than what is known here.
+fn key_bits(said: &node::TokenRules) -> KeyBits {
+    match said.cipher_key_bits {
+        0 => KeyBits::default(),
+        count => KeyBits::of_count(count).unwrap_or(KeyBits::B256),
+    }
 }
 
 fn take(keys: &mut KeySet, said: &node::TokenRules) -> Result<(), String> {
@@ -170,6 +180,11 @@ impl TokenRules {
     /// What a connection has to agree on before its first operation, the best first. Empty: nothing.
     pub fn protection(&self) -> &[Qop] {
         &self.protection
+    }
+
+    /// How long the keys of AES are that a handshake gives out.
+    pub fn key_bits(&self) -> KeyBits {
+        self.key_bits
     }
 
     /// What tells the passwords of callers, if these have any.
@@ -306,8 +321,14 @@ mod tests {
         tokens.hear(&said).unwrap();
         assert_eq!(tokens.rules().protection(), [Qop::Privacy, Qop::Auth]);
         assert!(tokens.rules().keys().is_some());
+        for (count, bits) in [(0, KeyBits::B128), (192, KeyBits::B192), (256, KeyBits::B256), (512, KeyBits::B256)] {
+            said.cipher_key_bits = count;
+            tokens.hear_all(&said).unwrap();
+            assert_eq!(tokens.rules().key_bits(), bits);
+        }
         tokens.hear_nothing();
         assert!(tokens.rules().protection().is_empty() && tokens.rules().keys().is_none());
+        assert_eq!(tokens.rules().key_bits(), KeyBits::B128);
     }
 
     /// Rolls are heard of in time; who led before has no say any more.

@@ -200,6 +200,7 @@ pub(crate) fn rules(core: &Core, known: u64) -> node::TokenRules {
         revision: keys.revision(),
         keys: keys_to_send,
         data_transfer_protection: protection(core),
+        cipher_key_bits: core.config.security.data_transfer_key_bits,
     }
 }
 

@@ -8,6 +8,7 @@ use security::keys::Lifetimes;
 use security::proxy::ProxyUsers;
 use security::sasl::digest::{Protection, Qop};
 use security::sasl::rpc::{KerberosOffer, Offers};
+use security::sasl::transfer::KeyBits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -61,6 +62,9 @@ pub struct SecurityConfig {
     /// Data transfer is encrypted, and clients are told so: as if `data_transfer_protection` were `privacy`, and stock
     /// clients need no setting for it. HDFS: `dfs.encrypt.data.transfer`.
     pub encrypt_data_transfer: bool,
+    /// Bits of a key of AES, where privacy of data transfer agrees on AES: 128, 192 or 256. HDFS:
+    /// `dfs.encrypt.data.transfer.cipher.key.bitlength`.
+    pub data_transfer_key_bits: u32,
     /// This server's Kerberos name, as `nn/_HOST@EXAMPLE.COM`: `_HOST` stands for the name of this machine. HDFS:
     /// `dfs.namenode.kerberos.principal`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,6 +110,7 @@ impl Default for SecurityConfig {
             rpc_protection: vec!["authentication".into()],
             data_transfer_protection: Vec::new(),
             encrypt_data_transfer: false,
+            data_transfer_key_bits: KeyBits::default().count(),
             principal: None,
             keytab: None,
             auth_to_local: "DEFAULT".into(),
@@ -131,6 +136,7 @@ impl SecurityConfig {
     pub(crate) fn check(&self) -> Result<(), String> {
         self.qops()?;
         self.transfer_qops()?;
+        self.transfer_key_bits()?;
         self.names()?;
         self.proxies()?;
         self.groups()?;
@@ -166,6 +172,12 @@ impl SecurityConfig {
             true => Ok(vec![Qop::Privacy]),
             false => Ok(qops),
         }
+    }
+
+    fn transfer_key_bits(&self) -> Result<KeyBits, String> {
+        let count = self.data_transfer_key_bits;
+        KeyBits::of_count(count)
+            .ok_or_else(|| format!("security.data_transfer_key_bits is {count}: AES has keys of 128, 192 and 256 bits"))
     }
 
     /// What callers can choose from. `host`: of this machine.
@@ -324,6 +336,9 @@ mod tests {
         assert!(refused(SecurityConfig { principal: Some("nn@X".into()), ..kerberos() }).contains("has no host"));
         assert!(refused(SecurityConfig { rpc_protection: vec!["tls".into()], ..open() }).contains("\"tls\""));
         assert!(refused(SecurityConfig { rpc_protection: Vec::new(), ..open() }).contains("is empty"));
+        assert!(
+            refused(SecurityConfig { data_transfer_key_bits: 64, ..open() }).contains("data_transfer_key_bits is 64")
+        );
         assert!(refused(SecurityConfig { auth_to_local: "RULE:[".into(), ..open() }).contains("auth_to_local"));
         assert!(refused(SecurityConfig { static_groups: "=x".into(), ..open() }).contains("static_groups"));
         assert!(refused(SecurityConfig { delegation_key_update_ms: 1, ..open() }).contains("eight times"));

@@ -17,6 +17,7 @@
 mod accept;
 mod connect;
 mod error;
+mod opening;
 mod pump;
 mod room;
 mod uncounted;

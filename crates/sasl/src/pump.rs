@@ -1,5 +1,6 @@
 //! The task between a protected connection and the local pair of sockets whose other end operations have.
 
+use crate::opening;
 use crate::room::{Direction, Room};
 use io::{TaskGroup, task};
 use security::sasl::transfer::{Channel, PIECE_LEN_MAX, Receiving, Sending};
@@ -130,7 +131,8 @@ async fn open(
             if !room.set(Direction::Opening, opening_len(sealed.len(), &receiving)) {
                 return Err(Error::new(ErrorKind::OutOfMemory, "no memory for a sealed piece"));
             }
-            receiving.receive(&sealed[..len], &mut opened).map_err(Error::other)?;
+            (receiving, sealed, opened) =
+                opening::receive(receiving, sealed, len, opened).await.map_err(Error::other)?;
             send_all(to, &opened).await?;
             opened.clear();
             opened.shrink_to(READ_LEN);

@@ -135,7 +135,13 @@ fn token_key() -> TokenKey {
 }
 
 fn token_rules() -> TokenRules {
-    TokenRules { required: true, revision: 5, keys: vec![token_key()], ..TokenRules::default() }
+    TokenRules {
+        required: true,
+        revision: 5,
+        keys: vec![token_key()],
+        data_transfer_protection: vec!["privacy".into()],
+        cipher_key_bits: 256,
+    }
 }
 
 const DELETION: Deletion = Deletion { block: 7 << 20 | 5, generation_at_most: 1_003 };

@@ -92,6 +92,9 @@ pub struct TokenRules {
     pub data_transfer_protection: ::prost::alloc::vec::Vec<
         ::prost::alloc::string::String,
     >,
+    /// Bits of the keys of AES that handshakes give out: 128, 192 or 256. 0: 128, of a version that had no choice.
+    #[prost(uint32, tag = "5")]
+    pub cipher_key_bits: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]

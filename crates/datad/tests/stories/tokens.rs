@@ -9,7 +9,7 @@ use security::block_token::{Grant, Mode, Modes, Signer};
 use security::encryption_key;
 use security::keys::{Key, KeyId, KeyRing, Lifetimes};
 use security::sasl::digest::{NONCE_LEN, Protection, Qop};
-use security::sasl::transfer::{Client, HandshakeError};
+use security::sasl::transfer::{Channel, Client, HandshakeError};
 use security::secret::{SECRET_LEN, Secret};
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -376,33 +376,46 @@ fn an_operation_needs_the_protection_that_the_store_asks_for() {
     }
 }
 
+/// A handshake for privacy by a key of an encrypting store.
+fn encrypted(world: &World, ring: &KeyRing) -> Result<Channel, HandshakeError> {
+    let (key, nonce) = (ring.current(), b"12345678");
+    let user = encryption_key::user_name(key.id, POOL, nonce);
+    let password = encryption_key::sign(key, nonce);
+    let (mut machine, hello) =
+        Client::new(user, password.bytes(), Protection::of(&[Qop::Privacy]), true, &[7; NONCE_LEN]).unwrap();
+    let mut socket = std::net::TcpStream::connect(world.cluster.node(0).xfer_addr()).unwrap();
+    socket.write_all(&hello).unwrap();
+    let mut came = Vec::new();
+    loop {
+        let mut piece = [0; 4096];
+        let len = socket.read(&mut piece).unwrap();
+        assert!(len > 0, "an answer comes first");
+        came.extend_from_slice(&piece[..len]);
+        let progress = machine.on_bytes(&came)?;
+        came.drain(..progress.used_len);
+        socket.write_all(&progress.send).unwrap();
+        if let Some(channel) = progress.done {
+            return Ok(channel);
+        }
+    }
+}
+
 /// The key of an encrypting store that was forgotten: the client asks for another.
 #[test]
 fn an_encryption_key_that_is_unknown_is_told_as_such() {
     let world = World::new();
-    let shake = |ring: &KeyRing| {
-        let (key, nonce) = (ring.current(), b"12345678");
-        let user = encryption_key::user_name(key.id, POOL, nonce);
-        let password = encryption_key::sign(key, nonce);
-        let (mut machine, hello) =
-            Client::new(user, password.bytes(), Protection::of(&[Qop::Privacy]), true, &[7; NONCE_LEN]).unwrap();
-        let mut socket = std::net::TcpStream::connect(world.cluster.node(0).xfer_addr()).unwrap();
-        socket.write_all(&hello).unwrap();
-        let mut came = Vec::new();
-        loop {
-            let mut piece = [0; 4096];
-            let len = socket.read(&mut piece).unwrap();
-            assert!(len > 0, "an answer comes first");
-            came.extend_from_slice(&piece[..len]);
-            let progress = machine.on_bytes(&came)?;
-            came.drain(..progress.used_len);
-            socket.write_all(&progress.send).unwrap();
-            if progress.done.is_some() {
-                return Ok(());
-            }
-        }
-    };
-    shake(&world.keys.ring).unwrap();
-    let refused: Result<(), HandshakeError> = shake(&world.keys.expired);
+    encrypted(&world, &world.keys.ring).unwrap();
+    let refused = encrypted(&world, &world.keys.expired);
     assert!(matches!(refused, Err(HandshakeError::EncryptionKey { .. })), "{refused:?}");
+}
+
+/// How long the keys of AES are is the leader's word; one of the version before has none for it.
+#[test]
+fn keys_of_the_cipher_are_as_long_as_the_store_says() {
+    let world = World::new();
+    for (cipher_key_bits, name) in [(0, "AES-128"), (192, "AES-192"), (256, "AES-256")] {
+        world.cluster.node(0).hear_token_rules(&TokenRules { cipher_key_bits, ..world.keys.said() });
+        let (sending, _) = encrypted(&world, &world.keys.ring).unwrap().split();
+        assert!(format!("{sending:?}").contains(name), "{sending:?}, not {name}");
+    }
 }

@@ -196,6 +196,7 @@ async fn a_store_that_asks_for_no_tokens_signs_none() {
 async fn an_encrypting_store_gives_out_keys_that_datanodes_know() {
     let mut world = World::with(tempfile::tempdir().unwrap(), |config| {
         (config.block_tokens, config.security.encrypt_data_transfer) = (true, true);
+        config.security.data_transfer_key_bits = 256;
     })
     .await;
     let node = Datanode::new(1).await;
@@ -206,7 +207,8 @@ async fn an_encrypting_store_gives_out_keys_that_datanodes_know() {
         root.ask("getServerDefaults", &GetServerDefaultsRequestProto::default()).await.unwrap();
     assert_eq!(defaults.server_defaults.encrypt_data_transfer, Some(true));
     assert_eq!(defaults.server_defaults.data_transfer_protection, ["privacy"]);
-    assert_eq!(rules(&world, 0).await.data_transfer_protection, ["privacy"]);
+    let said = rules(&world, 0).await;
+    assert_eq!((&said.data_transfer_protection[..], said.cipher_key_bits), (&["privacy".to_owned()][..], 256));
     let mut nonces = Vec::new();
     for _ in 0..2 {
         let given: GetDataEncryptionKeyResponseProto =

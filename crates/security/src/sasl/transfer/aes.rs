@@ -17,6 +17,17 @@ pub enum KeyBits {
 }
 
 impl KeyBits {
+    pub const ALL: [Self; 3] = [Self::B128, Self::B192, Self::B256];
+
+    pub fn count(self) -> u32 {
+        8 * self.key_len() as u32
+    }
+
+    /// `None`: AES has no keys of so many bits.
+    pub fn of_count(count: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|bits| bits.count() == count)
+    }
+
     pub(super) fn key_len(self) -> usize {
         match self {
             Self::B128 => 16,

@@ -12,7 +12,8 @@ use super::aes::Stream;
 use crate::sasl::digest::{Layer, LayerError, OVERHEAD_MAX, Opener, Sealer};
 use types::limits::PACKET_LEN_MAX;
 
-/// Longest sealed piece taken: Hadoop seals a packet at once, with whatever it had buffered before.
+/// Longest sealed piece taken. Stock clients, Java's and hdfs-native, seal each write whole, so a packet is one piece,
+/// however long their settings make it (`dfs.client-write-packet-size`); Java with whatever it had buffered before.
 pub const FRAME_LEN_MAX: usize = PACKET_LEN_MAX as usize + (64 << 10);
 /// Longest piece sealed at once, which is RFC 2831's default.
 pub const PIECE_LEN_MAX: usize = (64 << 10) - OVERHEAD_MAX;
@@ -176,6 +177,18 @@ impl Receiving {
             && pending.is_empty()
         {
             *pending = Vec::new();
+        }
+    }
+
+    /// The length of the piece that `bytes` complete, if its beginning was held: so much is opened besides what `bytes`
+    /// hold whole.
+    pub fn completed_len(&self, bytes: &[u8]) -> usize {
+        match self {
+            Self::Sealed { pending, .. } => match frame_len(pending) {
+                Ok(Some(len)) if pending.len() + bytes.len() >= LENGTH_LEN + len => len,
+                _ => 0,
+            },
+            Self::Plain | Self::Aes(_) => 0,
         }
     }
 
