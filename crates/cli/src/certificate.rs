@@ -125,7 +125,7 @@ impl Make {
         }
         let now = SystemClock::new().now();
         let made = Authority::open(&self.authority)
-            .and_then(|authority| authority.equip(&self.authority, &self.out, name, &self.host, now));
+            .and_then(|authority| authority.equip(&self.out, name, &self.host, now));
         made.map_err(failed)?;
         Ok(format!("{}: {name}", self.out.display()))
     }

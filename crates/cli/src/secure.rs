@@ -114,7 +114,7 @@ impl Certificates {
             return Ok(());
         }
         let made = Authority::open_or_make(&ca, Millis(now.0))
-            .and_then(|authority| authority.equip(&ca, &dir, name, &HOSTS, now));
+            .and_then(|authority| authority.equip(&dir, name, &HOSTS, now));
         made.map_err(|error| StartError::new("a certificate", &error))
     }
 

@@ -31,9 +31,15 @@ pub struct ClientOptions {
 
 /// As what this client proves itself, and whom it expects.
 #[derive(Clone, Debug)]
-pub struct NodeProof {
-    pub credentials: Arc<Credentials>,
-    pub expected: Expected,
+pub enum NodeProof {
+    Certificate {
+        credentials: Arc<Credentials>,
+        expected: Expected,
+    },
+    /// As nothing so far: it expects a metadata server of the store whose authority has this fingerprint.
+    Newcomer {
+        authority: [u8; 32],
+    },
 }
 
 impl ClientOptions {
@@ -52,7 +58,8 @@ impl ClientOptions {
     /// The same, for a node with certificates, if it has any.
     #[must_use]
     pub fn with_node(self, credentials: Option<&Arc<Credentials>>, expected: Expected) -> Self {
-        let node = credentials.map(|credentials| NodeProof { credentials: Arc::clone(credentials), expected });
+        let node =
+            credentials.map(|credentials| NodeProof::Certificate { credentials: Arc::clone(credentials), expected });
         Self { node, ..self }
     }
 }

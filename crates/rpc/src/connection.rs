@@ -19,7 +19,7 @@ use hdfs::opening::{Auth, HTTP_ANSWER, Opening, version_mismatch};
 use hdfs::proto::{RpcErrorCodeProto, RpcSaslProto};
 use prost::Message;
 use security::method::Method;
-use security::node_name::NodeName;
+use security::node_name::Certified;
 use security::sasl::rpc::Refused;
 use std::io;
 use std::net::SocketAddr;
@@ -73,6 +73,7 @@ pub(crate) async fn serve<S: Service>(
             return;
         }
     };
+    let is_tls = stream.is_tls();
     let ended = {
         let (mut inward, mut outward) = stream.split();
         let patience = Patience::new(host.options.answer_time_max, &host.options, &host.answers);
@@ -83,6 +84,7 @@ pub(crate) async fn serve<S: Service>(
             buffer: BytesMut::new(),
             peer,
             node,
+            is_tls,
             connection_permit: connection_permit.clone(),
             host: host.clone(),
             permits: Arc::new(Semaphore::new(calls_max)),
@@ -137,7 +139,8 @@ struct Reader<S> {
     buffer: BytesMut,
     peer: SocketAddr,
     /// Which node it is by its certificate.
-    node: Option<NodeName>,
+    node: Option<Certified>,
+    is_tls: bool,
     connection_permit: Arc<ConnectionPermit>,
     host: Arc<Host<S>>,
     permits: Arc<Semaphore>,
@@ -173,6 +176,12 @@ impl<S: Service> Reader<S> {
                     return self.refuse(&Refusal::other_lane(&request)).await;
                 }
                 Ok(Event::Call(request)) => {
+                    if let Some((protocol, exception)) = &session.only
+                        && request.what.declaring_class_protocol_name != *protocol
+                    {
+                        self.note_stranger(&Refused::from(exception.clone()));
+                        return self.refuse(&Refusal::of_connection(exception.clone())).await;
+                    }
                     if let Err(refusal) = self.start(*request, permit, place, is_urgent).await {
                         return self.refuse(&refusal).await;
                     }
@@ -204,17 +213,22 @@ impl<S: Service> Reader<S> {
         };
         if let (Auth::Simple, Some(node)) = (auth, self.node) {
             self.host.service.authenticated(self.peer, Method::Certificate);
-            let introduced = Introduced { on_frames: Session::of_node(node), exchange: None };
+            let introduced = Introduced { on_frames: Session::of_node(node), exchange: None, only: None };
             return self.until_known(socket, introduced).await;
         }
         if exchange.is_none() {
             if let Some(exception) = authentication.offers.refuse_simple() {
+                if let (true, Some(protocol)) = (self.is_tls, self.host.options.introduction_protocol) {
+                    let on_frames = Session::new(auth);
+                    let introduced = Introduced { on_frames, exchange: None, only: Some((protocol, exception)) };
+                    return self.until_known(socket, introduced).await;
+                }
                 self.note_stranger(&Refused::from(exception.clone()));
                 return self.refuse(&Refusal::of_connection(exception)).await.map(|()| None);
             }
             self.host.service.authenticated(self.peer, Method::Simple);
         }
-        self.until_known(socket, Introduced { on_frames: Session::new(auth), exchange }).await
+        self.until_known(socket, Introduced { on_frames: Session::new(auth), exchange, only: None }).await
     }
 
     /// Reads until the context has come. `None`: the client hung up, or was refused.
@@ -459,6 +473,8 @@ struct Introduced {
     on_frames: Session,
     /// `None`: SASL was not announced.
     exchange: Option<Box<Exchange>>,
+    /// Who has proven nothing may call this protocol, and is told so of any other.
+    only: Option<(&'static str, Exception)>,
 }
 
 /// A frame that came, and what it needs to be answered.

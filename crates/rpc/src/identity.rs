@@ -2,7 +2,7 @@
 
 use hdfs::exception::{ACCESS_CONTROL, Exception};
 use security::method::Method;
-use security::node_name::NodeName;
+use security::node_name::Certified;
 use security::sasl::rpc::Proven;
 
 /// Of a user who proved nothing: no system has longer names.
@@ -31,7 +31,7 @@ pub enum Proof {
     /// That it has a ticket of this whole name, which is the real user's if there is one.
     Kerberos { name: String },
     /// By its certificate, that it is this node of the store. The effective user is the node's name, whatever it says.
-    Node(NodeName),
+    Node(Certified),
 }
 
 impl Proof {
@@ -83,7 +83,7 @@ impl Identity {
                 let real = by.filter(|by| *by != owner);
                 Ok(Self { effective: owner, real, proof: Proof::Token(proven) })
             }
-            Proof::Node(name) => Ok(Self { effective: name.to_string(), real: None, proof: Proof::Node(name) }),
+            Proof::Node(node) => Ok(Self { effective: node.name.to_string(), real: None, proof: Proof::Node(node) }),
             Proof::Kerberos { name } => {
                 // The ticket says who the real user is: what the context says of that does not count.
                 let effective = effective.unwrap_or_else(|| name.clone());

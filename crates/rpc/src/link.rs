@@ -63,9 +63,12 @@ impl Link {
         let socket = TcpStream::connect(addr).await.map_err(CallError::Connect)?;
         ::io::socket::apply(&socket, &SocketOptions::default()).map_err(CallError::Connect)?;
         let mut socket = match &options.node {
-            Some(NodeProof { credentials, expected }) => {
-                let stream = credentials.connect(socket, *expected).await.map_err(CallError::Connect)?;
-                Stream::Tls(Box::new(stream))
+            Some(proof) => {
+                let stream = match proof {
+                    NodeProof::Certificate { credentials, expected } => credentials.connect(socket, *expected).await,
+                    NodeProof::Newcomer { authority } => tls::introduce(socket, *authority).await,
+                };
+                Stream::Tls(Box::new(stream.map_err(CallError::Connect)?))
             }
             None => Stream::Plain(socket),
         };

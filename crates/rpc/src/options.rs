@@ -53,6 +53,9 @@ pub struct ServerOptions {
     /// By these a connection may begin with TLS, and a node of the store prove by its certificate which one it is.
     /// `None`: no TLS.
     pub credentials: Option<Arc<Credentials>>,
+    /// Over TLS, who has no certificate and proves nothing may call this protocol, and nothing else: by it a node comes
+    /// to a certificate. Its calls say who may.
+    pub introduction_protocol: Option<&'static str>,
 }
 
 /// What callers have to prove.
@@ -101,6 +104,7 @@ impl Default for ServerOptions {
             drain_time_max: Duration::from_secs(3),
             authentication: Authentication::default(),
             credentials: None,
+            introduction_protocol: None,
         }
     }
 }

@@ -16,7 +16,7 @@ use hdfs::opening::Auth;
 use hdfs::proto::{
     IpcConnectionContextProto, RequestHeaderProto, RpcErrorCodeProto, RpcRequestHeaderProto, RpcSaslProto,
 };
-use security::node_name::NodeName;
+use security::node_name::Certified;
 use std::sync::Arc;
 
 /// Names of protocols that are remembered; HDFS's have some fifty letters.
@@ -115,8 +115,8 @@ impl Session {
     }
 
     /// Of a node that its certificate names.
-    pub(crate) fn of_node(name: NodeName) -> Self {
-        Self { stage: Stage::Nameless(Proof::Node(name)), has_sasl: false }
+    pub(crate) fn of_node(node: Certified) -> Self {
+        Self { stage: Stage::Nameless(Proof::Node(node)), has_sasl: false }
     }
 
     pub(crate) fn is_known(&self) -> bool {

@@ -30,6 +30,10 @@ pub(crate) enum Writing<'a> {
 }
 
 impl Stream {
+    pub(crate) fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
     pub(crate) fn split(&mut self) -> (Reading<'_>, Writing<'_>) {
         match self {
             Self::Plain(socket) => {

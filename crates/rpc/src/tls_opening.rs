@@ -4,7 +4,7 @@
 //! before it is known who asks for it, and each has a limit of time with its wait for a place.
 
 use crate::stream::Stream;
-use security::node_name::NodeName;
+use security::node_name::Certified;
 use std::io;
 use std::time::Duration;
 use tls::Credentials;
@@ -23,7 +23,7 @@ pub(crate) async fn open(
     credentials: Option<&Credentials>,
     places: &Semaphore,
     time_max: Duration,
-) -> io::Result<(Stream, Option<NodeName>)> {
+) -> io::Result<(Stream, Option<Certified>)> {
     let Some(credentials) = credentials else { return Ok((Stream::Plain(socket), None)) };
     let opening = async {
         let mut first = [0];

@@ -6,7 +6,7 @@
 //!                ◀─ rings            rows of a store
 //!                ◀─ delegation       acts for a user     proxy                            who may act as whom
 //!                ◀─ encryption_key   of the cluster
-//!                                                  node_name                        of a certificate: which node it is
+//!                ◀─ joining          rows of a store    node_name                        of a certificate: which node it is
 //! sasl   digest ◀─ rpc               exchanges that carry the proofs, each end a machine,
 //!               ◀─ transfer          and what protects the connection behind them
 //! ```
@@ -22,6 +22,7 @@ pub mod delegation;
 pub mod encryption_key;
 #[cfg(test)]
 mod golden;
+pub mod joining;
 pub mod kerberos_name;
 pub mod keys;
 pub mod method;

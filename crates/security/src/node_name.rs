@@ -4,7 +4,7 @@
 //! texts never stand for one node.
 
 use std::fmt;
-use types::NodeId;
+use types::{Millis, NodeId};
 
 const MEMBER: &str = "levada://member/";
 const DATANODE: &str = "levada://datanode/";
@@ -28,6 +28,14 @@ impl NodeName {
     pub fn is_member(self) -> bool {
         matches!(self, Self::Member(_))
     }
+}
+
+/// What a certificate that counts says of the process that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Certified {
+    pub name: NodeName,
+    /// By the clock of whoever made it.
+    pub issued_at: Millis,
 }
 
 impl fmt::Display for NodeName {

@@ -5,6 +5,7 @@
 use crate::error::TlsError;
 use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
 use crate::pem;
+use crate::verify;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber, SignatureAlgorithm, date_time_ymd,
@@ -32,6 +33,17 @@ const AUTHORITY_NAME: &str = "Levada store";
 /// See the module.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
+    /// What servers believe others by, of the authority's own directory.
+    authorities: String,
+    fingerprint: [u8; 32],
+}
+
+/// What a node gets that asked for a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signed {
+    pub certificate: String,
+    /// Whom it is to believe.
+    pub authorities: String,
 }
 
 impl std::fmt::Debug for Authority {
@@ -39,6 +51,10 @@ impl std::fmt::Debug for Authority {
         f.write_str("Authority")
     }
 }
+
+/// Of a point of P-256 that is not compressed (SEC 1, §2.3.3).
+const PUBLIC_KEY_LEN: usize = 65;
+const NOT_COMPRESSED: u8 = 4;
 
 /// An EC point of P-256, as a node sends it that asks for a certificate.
 struct PublicKey<'a>(&'a [u8]);
@@ -65,7 +81,21 @@ impl Authority {
         let key = PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| TlsError::content(&path, error))?;
         let key = KeyPair::from_der_and_sign_algo(&key, &PKCS_ECDSA_P256_SHA256)
             .map_err(|error| TlsError::content(&path, error))?;
-        Ok(Self { issuer: Issuer::new(authority_params(), key) })
+        let path = dir.join(AUTHORITIES);
+        let authorities = files::read(&path)?;
+        let issuer = Issuer::new(authority_params(), key);
+        Self::of(&path, issuer, authorities)
+    }
+
+    /// Its own certificate is the first in the text.
+    fn of(path: &Path, issuer: Issuer<'static, KeyPair>, authorities: String) -> Result<Self, TlsError> {
+        let own = &pem::certificates(path, &authorities)?[0];
+        Ok(Self { issuer, fingerprint: verify::fingerprint(own), authorities })
+    }
+
+    /// SHA-256 of its certificate: by this a node knows it that has nothing else of the store.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        self.fingerprint
     }
 
     /// The key is written last: where it is, there is all of the authority.
@@ -76,30 +106,24 @@ impl Authority {
         set_validity(&mut params, now, AUTHORITY_LIFETIME);
         params.serial_number = Some(serial(now));
         let certificate = params.self_signed(&key)?;
-        files::write(&dir.join(AUTHORITIES), pem::encode("CERTIFICATE", certificate.der()).as_bytes())?;
+        let (path, authorities) = (dir.join(AUTHORITIES), pem::encode("CERTIFICATE", certificate.der()));
+        files::write(&path, authorities.as_bytes())?;
         files::write(&dir.join(CA_KEY), pem::encode("PRIVATE KEY", key.serialized_der()).as_bytes())?;
-        Ok(Self { issuer: Issuer::new(params, key) })
+        Self::of(&path, Issuer::new(params, key), authorities)
     }
 
-    /// Makes a key for a node and its certificate, in `dir`, with what is in the authority's own directory `from` to
-    /// believe others by. `hosts`: for clients that look for the node by its address, over HTTP.
-    pub fn equip(
-        &self,
-        from: &Path,
-        dir: &Path,
-        name: NodeName,
-        hosts: &[IpAddr],
-        now: Millis,
-    ) -> Result<(), TlsError> {
+    /// Makes a key for a node and its certificate, in `dir`, with what the authority has to believe others by. `hosts`:
+    /// for clients that look for the node by its address, over HTTP.
+    pub fn equip(&self, dir: &Path, name: NodeName, hosts: &[IpAddr], now: Millis) -> Result<(), TlsError> {
         files::make_dir(dir)?;
         let key = KeyPair::generate()?;
-        let certificate = self.sign(name, key.public_key_raw(), hosts, now, LIFETIME)?;
-        files::write(&dir.join(AUTHORITIES), files::read(&from.join(AUTHORITIES))?.as_bytes())?;
+        let Signed { certificate, authorities } = self.sign(name, key.public_key_raw(), hosts, now, LIFETIME)?;
+        files::write(&dir.join(AUTHORITIES), authorities.as_bytes())?;
         files::write(&dir.join(KEY), pem::encode("PRIVATE KEY", key.serialized_der()).as_bytes())?;
         files::write(&dir.join(CERTIFICATE), certificate.as_bytes())
     }
 
-    /// A certificate, as text, that `public_key` (a point of P-256, uncompressed) is this node's.
+    /// A certificate that `public_key` (a point of P-256, not compressed) is this node's.
     pub fn sign(
         &self,
         name: NodeName,
@@ -107,7 +131,10 @@ impl Authority {
         hosts: &[IpAddr],
         now: Millis,
         lifetime: Duration,
-    ) -> Result<String, TlsError> {
+    ) -> Result<Signed, TlsError> {
+        if public_key.len() != PUBLIC_KEY_LEN || public_key[0] != NOT_COMPRESSED {
+            return Err(TlsError::PublicKey);
+        }
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name.to_string());
@@ -120,7 +147,8 @@ impl Authority {
         set_validity(&mut params, now, lifetime);
         params.serial_number = Some(serial(now));
         let certificate = params.signed_by(&PublicKey(public_key), &self.issuer)?;
-        Ok(pem::encode("CERTIFICATE", certificate.der()))
+        let certificate = pem::encode("CERTIFICATE", certificate.der());
+        Ok(Signed { certificate, authorities: self.authorities.clone() })
     }
 }
 

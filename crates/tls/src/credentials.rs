@@ -10,14 +10,16 @@ use crate::authority::LIFETIME;
 use crate::error::TlsError;
 use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
 use crate::follow;
-use crate::verify::{ServerVerifier, issued_at, name_of};
+use crate::pem;
+use crate::verify::{ServerVerifier, Trust, certified};
+use rustls::client::WantsClientCert;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use security::node_name::{Expected, NodeName};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, ServerConfig};
+use security::node_name::{Certified, Expected, NodeName};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -42,7 +44,7 @@ pub struct Credentials {
 }
 
 /// What follows from the files.
-struct Current {
+pub(crate) struct Current {
     /// Of all files.
     digest: [u8; 32],
     roots: Arc<RootCertStore>,
@@ -102,11 +104,11 @@ impl Credentials {
 
     /// The end that was dialled. `None`: the other end has no certificate, and is to prove otherwise who it is. One
     /// with a certificate that does not count is refused.
-    pub async fn accept(&self, socket: TcpStream) -> io::Result<(Stream, Option<NodeName>)> {
+    pub async fn accept(&self, socket: TcpStream) -> io::Result<(Stream, Option<Certified>)> {
         let server = Arc::clone(&self.current().server);
         let stream = TlsAcceptor::from(server).accept(socket).await?;
         let name = match stream.get_ref().1.peer_certificates() {
-            Some([certificate, ..]) => Some(name_of(certificate).ok_or_else(no_node)?),
+            Some([certificate, ..]) => Some(certified(certificate).ok_or_else(no_node)?),
             _ => None,
         };
         Ok((stream.into(), name))
@@ -115,12 +117,28 @@ impl Credentials {
     /// The end that dials. Nothing is told to anybody else than whom it expects.
     pub async fn connect(&self, socket: TcpStream, expected: Expected) -> io::Result<Stream> {
         let current = self.current();
-        let config = client_config(&current, expected).map_err(io::Error::other)?;
-        // The certificate says who it is; the address says nothing.
-        let address = ServerName::IpAddress(IpAddr::V4(Ipv4Addr::UNSPECIFIED).into());
-        let stream = TlsConnector::from(Arc::new(config)).connect(address, socket).await;
-        Ok(stream.map_err(|error| io::Error::new(error.kind(), format!("{expected} is expected: {error}")))?.into())
+        let config = client_config(Trust::Roots(Arc::clone(&current.roots)), expected)
+            .and_then(|config| config.with_client_auth_cert(current.chain.clone(), current.key.clone_key()))
+            .map_err(io::Error::other)?;
+        dial(config, socket, expected).await
     }
+}
+
+/// The end that dials and has no certificate yet: it finds a metadata server of the store whose authority has this
+/// fingerprint ([`crate::Authority::fingerprint`]), or nobody hears a word of it.
+pub async fn introduce(socket: TcpStream, authority: [u8; 32]) -> io::Result<Stream> {
+    let expected = Expected::AnyMember;
+    let config = client_config(Trust::Fingerprint(authority), expected).map_err(io::Error::other)?;
+    dial(config.with_no_client_auth(), socket, expected).await
+}
+
+async fn dial(mut config: ClientConfig, socket: TcpStream, expected: Expected) -> io::Result<Stream> {
+    config.resumption = rustls::client::Resumption::disabled();
+    config.enable_sni = false;
+    // The certificate says who it is; the address says nothing.
+    let address = ServerName::IpAddress(IpAddr::V4(Ipv4Addr::UNSPECIFIED).into());
+    let stream = TlsConnector::from(Arc::new(config)).connect(address, socket).await;
+    Ok(stream.map_err(|error| io::Error::new(error.kind(), format!("{expected} is expected: {error}")))?.into())
 }
 
 fn no_node() -> io::Error {
@@ -131,17 +149,17 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-fn client_config(current: &Current, expected: Expected) -> Result<ClientConfig, rustls::Error> {
+fn client_config(
+    trust: Trust,
+    expected: Expected,
+) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, rustls::Error> {
     let provider = provider();
     let algorithms = provider.signature_verification_algorithms;
-    let verifier = ServerVerifier { roots: Arc::clone(&current.roots), algorithms, expected };
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let verifier = ServerVerifier { trust, algorithms, expected };
+    let config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_client_auth_cert(current.chain.clone(), current.key.clone_key())?;
-    config.resumption = rustls::client::Resumption::disabled();
-    config.enable_sni = false;
+        .with_custom_certificate_verifier(Arc::new(verifier));
     Ok(config)
 }
 
@@ -170,21 +188,24 @@ pub(crate) fn quiet_server(mut config: ServerConfig) -> ServerConfig {
 }
 
 fn read(dir: &Path) -> Result<(NodeName, Current), TlsError> {
+    let [certificate, key] = [CERTIFICATE, KEY].map(|name| dir.join(name));
+    usable(dir, &files::read(&certificate)?, &files::read_key(&key)?, &files::read(&dir.join(AUTHORITIES))?)
+}
+
+/// What follows from files of `dir` with these contents, if a node can be by them.
+pub(crate) fn usable(
+    dir: &Path,
+    certificate_text: &str,
+    key_text: &str,
+    authorities_text: &str,
+) -> Result<(NodeName, Current), TlsError> {
     let (certificate, key, authorities) = (dir.join(CERTIFICATE), dir.join(KEY), dir.join(AUTHORITIES));
-    let (certificate_text, key_text) = (files::read(&certificate)?, files::read_key(&key)?);
-    let authorities_text = files::read(&authorities)?;
-    let digest = files::digest(&[&certificate_text, &key_text, &authorities_text]);
-    let certificates_of = |path: &Path, text: &str| -> Result<Vec<CertificateDer<'static>>, TlsError> {
-        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
-        let all = all.map_err(|error| TlsError::content(path, error))?;
-        if all.is_empty() { Err(TlsError::content(path, "no certificate is in it")) } else { Ok(all) }
-    };
-    let mut chain = certificates_of(&certificate, &certificate_text)?;
-    let name = name_of(&chain[0]).ok_or_else(|| TlsError::content(&certificate, "it names no node of a store"))?;
-    let issued_at =
-        issued_at(&chain[0]).ok_or_else(|| TlsError::content(&certificate, "no authority of a store made it"))?;
+    let digest = files::digest(&[certificate_text, key_text, authorities_text]);
+    let mut chain = pem::certificates(&certificate, certificate_text)?;
+    let of_node = || TlsError::content(&certificate, "it names no node of a store, or no authority of one made it");
+    let Certified { name, issued_at } = certified(&chain[0]).ok_or_else(of_node)?;
     let mut roots = RootCertStore::empty();
-    for root in certificates_of(&authorities, &authorities_text)? {
+    for root in pem::certificates(&authorities, authorities_text)? {
         roots.add(root.clone()).map_err(|error| TlsError::content(&authorities, error))?;
         // So that who has but the authority's fingerprint can believe this node.
         chain.push(root);

@@ -12,6 +12,8 @@ pub enum TlsError {
     Content { path: PathBuf, why: String },
     #[error("{}: others than its owner may read this key; make it mode 0600, and take a new key if others had it", path.display())]
     Readable { path: PathBuf },
+    #[error("the public key is no point of P-256")]
+    PublicKey,
     #[error("a certificate could not be made: {0}")]
     Make(#[from] rcgen::Error),
     #[error("{0}")]

@@ -4,6 +4,7 @@
 //! Authority  ca.crt, ca.key ──signs──▶ node.crt ──┐
 //!                                      node.key ──┼─▶ Credentials ─▶ accept, connect ─▶ Stream, and whose it is
 //! ca.crt: whom this node believes ────────────────┘        ▲ reload
+//! Newcomer   node.key ──asks──▶ Signed ──▶ node.crt, ca.crt: for who has a token in place of a certificate
 //! a certificate and a key ─▶ Site ─▶ accept: for clients of HTTP, who know a server by its address
 //! ```
 //!
@@ -17,11 +18,13 @@ mod credentials;
 mod error;
 mod files;
 mod follow;
+mod newcomer;
 mod pem;
 mod site;
 mod verify;
 
-pub use authority::{Authority, LIFETIME};
-pub use credentials::{Credentials, Stream};
+pub use authority::{Authority, LIFETIME, Signed};
+pub use credentials::{Credentials, Stream, introduce};
 pub use error::TlsError;
+pub use newcomer::Newcomer;
 pub use site::{Site, SiteStream};

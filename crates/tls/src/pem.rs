@@ -1,6 +1,10 @@
 //! Keys and certificates as text. What is read is read by rustls; what is written has one form.
 
+use crate::error::TlsError;
 use base64ct::{Base64, Encoding};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::path::Path;
 
 /// RFC 7468.
 const LINE_LEN: usize = 64;
@@ -17,11 +21,16 @@ pub(crate) fn encode(label: &str, der: &[u8]) -> String {
     text
 }
 
+/// All that are in the text of a file; one at least.
+pub(crate) fn certificates(path: &Path, text: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+    let all = all.map_err(|error| TlsError::content(path, error))?;
+    if all.is_empty() { Err(TlsError::content(path, "no certificate is in it")) } else { Ok(all) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustls::pki_types::CertificateDer;
-    use rustls::pki_types::pem::PemObject;
 
     #[test]
     fn what_is_written_is_read_again() {

@@ -7,7 +7,8 @@ use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_t
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
-use security::node_name::{Expected, NodeName};
+use security::node_name::{Certified, Expected, NodeName};
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use types::Millis;
 
@@ -31,12 +32,45 @@ pub(crate) fn issued_at(certificate: &CertificateDer<'_>) -> Option<Millis> {
     Some(Millis(u64::from_be_bytes(bytes)))
 }
 
+/// What a certificate says whose signature was verified.
+pub(crate) fn certified(certificate: &CertificateDer<'_>) -> Option<Certified> {
+    Some(Certified { name: name_of(certificate)?, issued_at: issued_at(certificate)? })
+}
+
+/// By which a newcomer knows the authority of a store that it has nothing else of.
+pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
+    Sha256::digest(certificate).into()
+}
+
 /// Of the end that dials: it looks for a node, and not for the host that an address names.
 #[derive(Debug)]
 pub(crate) struct ServerVerifier {
-    pub(crate) roots: Arc<RootCertStore>,
+    pub(crate) trust: Trust,
     pub(crate) algorithms: WebPkiSupportedAlgorithms,
     pub(crate) expected: Expected,
+}
+
+/// Whose word this end takes.
+#[derive(Debug)]
+pub(crate) enum Trust {
+    Roots(Arc<RootCertStore>),
+    /// The authority whose certificate has this [`fingerprint`]: the other end sends it.
+    Fingerprint([u8; 32]),
+}
+
+impl Trust {
+    fn roots(&self, sent: &[CertificateDer<'_>]) -> Result<Arc<RootCertStore>, Error> {
+        match self {
+            Self::Roots(roots) => Ok(Arc::clone(roots)),
+            Self::Fingerprint(wanted) => {
+                let authority = sent.iter().find(|sent| fingerprint(sent) == *wanted);
+                let authority = authority.ok_or(CertificateError::UnknownIssuer)?;
+                let mut roots = RootCertStore::empty();
+                roots.add(authority.clone().into_owned())?;
+                Ok(Arc::new(roots))
+            }
+        }
+    }
 }
 
 impl ServerCertVerifier for ServerVerifier {
@@ -49,7 +83,8 @@ impl ServerCertVerifier for ServerVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let certificate = ParsedCertificate::try_from(end_entity)?;
-        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, self.algorithms.all)?;
+        let roots = self.trust.roots(intermediates)?;
+        verify_server_cert_signed_by_trust_anchor(&certificate, &roots, intermediates, now, self.algorithms.all)?;
         match name_of(end_entity) {
             Some(name) if self.expected.is(name) => Ok(ServerCertVerified::assertion()),
             _ => Err(CertificateError::ApplicationVerificationFailure.into()),

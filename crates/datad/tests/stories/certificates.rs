@@ -17,7 +17,7 @@ const OTHER: NodeId = NodeId([8; 16]);
 fn equip(dir: &Path, ca: &str, name: NodeName) -> PathBuf {
     let (ca, to) = (dir.join(ca), dir.join(format!("{ca} {}", name.to_string().replace('/', "_"))));
     let now = Millis(io::Clock::now(&io::SystemClock::new()).0);
-    Authority::open_or_make(&ca, now).unwrap().equip(&ca, &to, name, &[], now).unwrap();
+    Authority::open_or_make(&ca, now).unwrap().equip(&to, name, &[], now).unwrap();
     to
 }
 

@@ -28,7 +28,7 @@ const REFUSED: [u8; 2] = [4, 9];
 fn equip(dir: &Path, ca: &str, name: NodeName) -> PathBuf {
     let (ca, to) = (dir.join(ca), dir.join(format!("{ca} {}", name.to_string().replace('/', "_"))));
     let now = Millis(io::Clock::now(&io::SystemClock::new()).0);
-    Authority::open_or_make(&ca, now).unwrap().equip(&ca, &to, name, &[], now).unwrap();
+    Authority::open_or_make(&ca, now).unwrap().equip(&to, name, &[], now).unwrap();
     to
 }
 

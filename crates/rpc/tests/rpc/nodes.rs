@@ -3,7 +3,7 @@
 use crate::support::{A_WHILE, PROTOCOL, SOON, TestService, client, server_with};
 use hdfs::opening::{Auth, Opening};
 use io::{Clock, SystemClock};
-use rpc::{Authentication, CallError, Client, ClientOptions, Server, ServerOptions};
+use rpc::{Authentication, CallError, Client, ClientOptions, NodeProof, Server, ServerOptions};
 use security::method::Method;
 use security::node_name::{Expected, NodeName};
 use security::sasl::digest::{Protection, Qop};
@@ -43,7 +43,7 @@ impl Store {
         let now = Millis(SystemClock::new().now().0 - age_days * DAY_MS);
         let ca = self.dir.path().join("ca");
         let authority = Authority::open_or_make(&ca, now).unwrap();
-        authority.equip(&ca, &self.node_dir(name), name, &[], now).unwrap();
+        authority.equip(&self.node_dir(name), name, &[], now).unwrap();
         Arc::new(Credentials::open(&self.node_dir(name)).unwrap())
     }
 
@@ -95,6 +95,39 @@ async fn a_node_calls_in_the_name_of_its_certificate() {
     }
     assert_eq!(*service.authenticated.lock().unwrap(), [Method::Certificate]);
     assert_eq!(service.unauthenticated_count.load(Ordering::SeqCst), 0);
+}
+
+/// It calls the one protocol by which it comes to a certificate, and nothing else, in whatever name it says.
+#[tokio::test]
+async fn a_newcomer_may_ask_for_a_certificate_and_nothing_else() {
+    const OTHER: &str = "org.levada.OtherProtocol";
+    let store = Store::new();
+    let credentials = Some(store.node(MEMBER));
+    let offers = Offers { token: Some(Protection::of(&[Qop::Auth])), ..Offers::default() };
+    let authentication = Authentication { offers, acceptor: None };
+    let introduction_protocol = Some(PROTOCOL);
+    let options = ServerOptions { authentication, credentials, introduction_protocol, ..ServerOptions::default() };
+    let (server, service) = server_with(options).await;
+    let addr = server.local_addr().to_string();
+    let authority = Authority::open(&store.dir.path().join("ca")).unwrap().fingerprint();
+    let newcomer = |authority, protocol| {
+        let options = ClientOptions { node: Some(NodeProof::Newcomer { authority }), ..ClientOptions::default() };
+        Client::with_options(addr.clone(), "root".to_owned(), protocol, options)
+    };
+    assert_eq!(ask(&newcomer(authority, PROTOCOL), "echo", "please").await.unwrap(), "please");
+    let told = "SIMPLE authentication is not enabled";
+    let error = ask(&newcomer(authority, OTHER), "echo", "all").await.unwrap_err();
+    assert!(error.to_string().contains(told), "{error}");
+    // Nor without TLS.
+    let error = ask(&client(&server), "echo", "please").await.unwrap_err();
+    assert!(error.to_string().contains(told), "{error}");
+    assert_eq!(service.started_count.load(Ordering::SeqCst), 1);
+    // Of another store: it is told nothing.
+    let mut wrong = authority;
+    wrong[0] ^= 1;
+    let error = ask(&newcomer(wrong, PROTOCOL), "echo", "secret").await.unwrap_err();
+    assert!(matches!(error, CallError::Connect(_)), "{error:?}");
+    assert_eq!(service.started_count.load(Ordering::SeqCst), 1);
 }
 
 /// On the same port: it is asked for its proof as before.

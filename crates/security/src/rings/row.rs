@@ -5,7 +5,7 @@
 //! 40 KEY_RING      kind u8        RingRow: lifetimes, time of the last roll, revision, keys with their secrets
 //! ```
 //!
-//! Tables 41 to 47 are kept free for this crate.
+//! Tables 41 and 42 are [`crate::joining`]'s; 43 to 47 are kept free for this crate.
 
 use crate::keys::{Key, KeyId, KeyRing, Lifetimes};
 use crate::secret::Secret;

@@ -1,0 +1,227 @@
+//! The changes of invitations, and what each does to the rows.
+
+use super::row::{self, Invitation, Taken};
+use super::token::{SECRET_LEN, is_hash_of};
+use types::rows::{Rows, RowsError, RowsMut};
+use types::{Millis, NodeId};
+
+/// Invitations that may be open, or taken and not expired: more machines are set up by the same script, one a machine.
+pub const INVITATION_COUNT_MAX: usize = 1000;
+
+/// One change, as it stands in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Those that have expired at `now` are forgotten.
+    Invite {
+        number: u32,
+        now: Millis,
+        invitation: Invitation,
+    },
+    /// `node` joins by one, with `key`.
+    Take {
+        number: u32,
+        hash: [u8; 32],
+        now: Millis,
+        node: NodeId,
+        key: [u8; 32],
+    },
+    Withdraw {
+        number: u32,
+    },
+    /// Certificates of `node` that were made before do not count.
+    Revoke {
+        node: NodeId,
+        before: Millis,
+    },
+}
+types::variants!(Command {
+    0 => Invite { 0: number, 1: now, 2: invitation },
+    1 => Take { 0: number, 1: hash, 2: now, 3: node, 4: key },
+    2 => Withdraw { 0: number },
+    3 => Revoke { 0: node, 1: before },
+});
+
+/// Why a command changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JoinError {
+    /// Also of a wrong secret: who guesses learns nothing.
+    #[error("the join token is not known: it was withdrawn, expired long ago, or is of another store")]
+    Unknown,
+    #[error("the join token has expired: ask for another one")]
+    Expired,
+    #[error("datanode {node} has joined by this token already: each token is for one")]
+    Taken { node: NodeId },
+    #[error("the join token is for datanode {node} alone")]
+    OtherNode { node: NodeId },
+    #[error("an invitation has number {number:08x} already")]
+    NumberTaken { number: u32 },
+    #[error("there are {INVITATION_COUNT_MAX} invitations: withdraw some, or wait until some expire")]
+    TooMany,
+    /// Applying it panicked. No answer of this crate: whoever applies commands catches that.
+    #[error("internal error in {operation}, which changed nothing; report it, with the server's log")]
+    Fault { operation: String },
+}
+
+/// The invitation that this secret opens at `now`, whether or not somebody joined by it.
+pub fn usable(
+    rows: &dyn Rows,
+    number: u32,
+    secret: &[u8; SECRET_LEN],
+    now: Millis,
+) -> Result<Result<Invitation, JoinError>, RowsError> {
+    let found = row::invitation(rows, number)?.filter(|invitation| is_hash_of(&invitation.hash, secret));
+    Ok(open(found, now))
+}
+
+fn open(found: Option<Invitation>, now: Millis) -> Result<Invitation, JoinError> {
+    match found {
+        None => Err(JoinError::Unknown),
+        Some(invitation) if invitation.expires <= now => Err(JoinError::Expired),
+        Some(invitation) => Ok(invitation),
+    }
+}
+
+/// Applies one command. On a refusal (`Ok(Err(..))`) no row was changed.
+pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<(), JoinError>, RowsError> {
+    match command {
+        Command::Invite { number, now, invitation } => {
+            let (expired, kept): (Vec<_>, Vec<_>) =
+                row::invitations(rows)?.into_iter().partition(|(_, there)| there.expires <= *now);
+            if kept.iter().any(|(there, _)| there == number) {
+                return Ok(Err(JoinError::NumberTaken { number: *number }));
+            }
+            if kept.len() >= INVITATION_COUNT_MAX {
+                return Ok(Err(JoinError::TooMany));
+            }
+            expired.iter().for_each(|(number, _)| row::remove_invitation(rows, *number));
+            row::put_invitation(rows, *number, invitation);
+        }
+        Command::Take { number, hash, now, node, key } => {
+            let found = row::invitation(rows, *number)?.filter(|invitation| invitation.hash == *hash);
+            let taken = Taken { node: *node, key: *key };
+            match open(found, *now) {
+                Err(refused) => return Ok(Err(refused)),
+                Ok(Invitation { taken: Some(before), .. }) if before != taken => {
+                    return Ok(Err(JoinError::Taken { node: before.node }));
+                }
+                Ok(Invitation { node: Some(meant), .. }) if meant != *node => {
+                    return Ok(Err(JoinError::OtherNode { node: meant }));
+                }
+                Ok(invitation) => {
+                    row::put_invitation(rows, *number, &Invitation { taken: Some(taken), ..invitation });
+                }
+            }
+        }
+        Command::Withdraw { number } => {
+            if row::invitation(rows, *number)?.is_none() {
+                return Ok(Err(JoinError::Unknown));
+            }
+            row::remove_invitation(rows, *number);
+        }
+        Command::Revoke { node, before } => {
+            // A clock that was set back makes nothing count again.
+            let before = row::revoked_before(rows, *node)?.map_or(*before, |there| there.max(*before));
+            row::put_revoked(rows, *node, before);
+        }
+    }
+    Ok(Ok(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::joining::token::JoinToken;
+    use types::rows::MemoryRows;
+
+    const SECRET: [u8; SECRET_LEN] = [5; SECRET_LEN];
+    const A: NodeId = NodeId([1; 16]);
+    const B: NodeId = NodeId([2; 16]);
+
+    fn invite(number: u32, now: u64, expires: u64, node: Option<NodeId>) -> Command {
+        let (hash, made_by) = (JoinToken::hash(&SECRET), "ada".to_owned());
+        let invitation = Invitation { hash, expires: Millis(expires), node, made_by, taken: None };
+        Command::Invite { number, now: Millis(now), invitation }
+    }
+
+    fn take(number: u32, now: u64, node: NodeId, key: u8) -> Command {
+        Command::Take { number, hash: JoinToken::hash(&SECRET), now: Millis(now), node, key: [key; 32] }
+    }
+
+    #[derive(Default)]
+    struct World(MemoryRows);
+
+    impl World {
+        fn run(&mut self, command: &Command) -> Result<(), JoinError> {
+            let before = self.0.clone();
+            let answer = apply(&mut self.0, command).unwrap();
+            assert!(answer.is_ok() || self.0 == before, "what was refused changed rows");
+            answer
+        }
+    }
+
+    #[test]
+    fn one_datanode_joins_by_an_invitation() {
+        let mut world = World::default();
+        world.run(&invite(1, 0, 100, None)).unwrap();
+        assert_eq!(world.run(&take(2, 1, A, 1)), Err(JoinError::Unknown));
+        world.run(&take(1, 1, A, 1)).unwrap();
+        world.run(&take(1, 2, A, 1)).expect("its answer was lost");
+        assert_eq!(world.run(&take(1, 2, A, 2)), Err(JoinError::Taken { node: A }), "with a key of somebody else");
+        assert_eq!(world.run(&take(1, 2, B, 1)), Err(JoinError::Taken { node: A }));
+        assert_eq!(world.run(&take(1, 100, A, 1)), Err(JoinError::Expired));
+    }
+
+    #[test]
+    fn an_invitation_is_for_the_datanode_that_it_names() {
+        let mut world = World::default();
+        world.run(&invite(1, 0, 100, Some(A))).unwrap();
+        assert_eq!(world.run(&take(1, 1, B, 1)), Err(JoinError::OtherNode { node: A }));
+        world.run(&take(1, 1, A, 1)).unwrap();
+    }
+
+    #[test]
+    fn a_wrong_secret_opens_nothing() {
+        let mut world = World::default();
+        world.run(&invite(1, 0, 100, None)).unwrap();
+        let opened = |secret: &[u8; SECRET_LEN], now| usable(&world.0, 1, secret, Millis(now)).unwrap();
+        assert_eq!(opened(&[6; SECRET_LEN], 1), Err(JoinError::Unknown));
+        assert_eq!(opened(&[6; SECRET_LEN], 200), Err(JoinError::Unknown), "nor is it told that it has expired");
+        assert_eq!(opened(&SECRET, 200), Err(JoinError::Expired));
+        assert!(opened(&SECRET, 99).is_ok());
+        let forged = Command::Take { number: 1, hash: [0; 32], now: Millis(1), node: A, key: [1; 32] };
+        assert_eq!(world.run(&forged), Err(JoinError::Unknown));
+    }
+
+    #[test]
+    fn invitations_are_withdrawn_and_forgotten() {
+        let mut world = World::default();
+        world.run(&invite(1, 0, 100, None)).unwrap();
+        assert_eq!(world.run(&invite(1, 50, 200, None)), Err(JoinError::NumberTaken { number: 1 }));
+        world.run(&invite(2, 100, 300, None)).unwrap();
+        assert_eq!(row::invitations(&world.0).unwrap().len(), 1, "the first one has expired");
+        world.run(&Command::Withdraw { number: 2 }).unwrap();
+        assert_eq!(world.run(&Command::Withdraw { number: 2 }), Err(JoinError::Unknown));
+        assert_eq!(world.run(&take(2, 101, A, 1)), Err(JoinError::Unknown));
+    }
+
+    #[test]
+    fn invitations_are_counted() {
+        let mut world = World(MemoryRows::default());
+        for number in 0..INVITATION_COUNT_MAX as u32 {
+            apply(&mut world.0, &invite(number, 0, 100, None)).unwrap().unwrap();
+        }
+        assert_eq!(world.run(&invite(5000, 99, 200, None)), Err(JoinError::TooMany));
+        world.run(&invite(5000, 100, 200, None)).unwrap();
+    }
+
+    #[test]
+    fn what_was_revoked_stays_revoked() {
+        let mut world = World::default();
+        assert_eq!(row::revoked_before(&world.0, A).unwrap(), None);
+        for (before, is) in [(100, 100), (50, 100), (200, 200)] {
+            world.run(&Command::Revoke { node: A, before: Millis(before) }).unwrap();
+            assert_eq!(row::revoked_before(&world.0, A).unwrap(), Some(Millis(is)));
+        }
+        assert_eq!(row::revoked_before(&world.0, B).unwrap(), None);
+    }
+}
