@@ -124,8 +124,8 @@ impl Make {
             return Err(StartError(format!("{out} has the certificate of {there}; name another directory with --out")));
         }
         let now = SystemClock::new().now();
-        let made = Authority::open(&self.authority)
-            .and_then(|authority| authority.equip(&self.out, name, &self.host, now));
+        let made =
+            Authority::open(&self.authority).and_then(|authority| authority.equip(&self.out, name, &self.host, now));
         made.map_err(failed)?;
         Ok(format!("{}: {name}", self.out.display()))
     }

@@ -4,6 +4,7 @@
 //! machine is what runs on many.
 
 use crate::config::{self, ConfigError, DataFile, Https, MetaFile};
+use security::joining::JoinToken;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::fmt::Display;
@@ -35,6 +36,10 @@ pub(crate) struct DataArgs {
     /// TOML file of the datanode; `levada up --processes` leaves examples in DIR/conf/
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// Get the certificate for `node_certificates` by a token of `levada admin datanode invite`, or by what the file
+    /// after @ has, unless there is one already
+    #[arg(long, value_name = "TOKEN|@FILE")]
+    join: Option<String>,
     /// Print one line of JSON when ready
     #[arg(long)]
     json: bool,
@@ -236,8 +241,15 @@ pub(crate) fn run_meta(args: MetaArgs) -> ExitCode {
 pub(crate) fn run_data(args: DataArgs) -> ExitCode {
     serve(async move {
         let mut stop = std::pin::pin!(stop_asked(args.until_stdin_ends));
+        let start = async {
+            let file: DataFile = config::read(&args.config)?;
+            if let Some(token) = &args.join {
+                join(&file.data, token).await?;
+            }
+            DataRole::start(file).await
+        };
         let role = tokio::select! {
-            role = DataRole::start(config::read(&args.config)?) => role?,
+            role = start => role?,
             () = &mut stop => return Ok(()),
         };
         let ready = role.ready();
@@ -249,6 +261,21 @@ pub(crate) fn run_data(args: DataArgs) -> ExitCode {
         role.stop().await;
         end
     })
+}
+
+/// Gets the datanode's first certificate. A service may be started with the same token for ever.
+async fn join(config: &datad::Config, token: &str) -> Result<(), StartError> {
+    if datad::joined(config).await.is_some() {
+        return Ok(());
+    }
+    let text = match token.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path).map_err(|error| StartError::new(path, &error))?,
+        None => token.to_owned(),
+    };
+    let token = JoinToken::parse(text.trim()).map_err(|error| StartError::new("the join token", &error))?;
+    let node = datad::join(config, &token).await.map_err(|error| StartError::new("joining the store", &error))?;
+    eprintln!("levada: joined the store as datanode {node}");
+    Ok(())
 }
 
 fn announce<T: Serialize>(json: bool, ready: &T, text: &str) {

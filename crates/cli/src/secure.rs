@@ -38,20 +38,21 @@ const HOSTS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr
 #[derive(Clone, Debug)]
 pub(crate) struct Certificates {
     dir: PathBuf,
-    servers: Vec<(String, NodeName)>,
+    /// Metadata servers, which have nobody to ask for another certificate; datanodes ask them.
+    members: Vec<(String, NodeName)>,
 }
 
 impl Certificates {
     /// None are made yet. `dir`: of the store.
     pub(crate) fn of(dir: &Path) -> Self {
-        Self { dir: dir.join("certificates"), servers: Vec::new() }
+        Self { dir: dir.join("certificates"), members: Vec::new() }
     }
 
     pub(crate) fn are_there(&self) -> bool {
         self.authority().is_dir()
     }
 
-    fn authority(&self) -> PathBuf {
+    pub(crate) fn authority(&self) -> PathBuf {
         self.dir.join("ca")
     }
 
@@ -86,11 +87,14 @@ impl Certificates {
 
     /// Makes that of a metadata server, unless it is there.
     pub(crate) fn equip_meta(&mut self, number: u16) -> Result<(), StartError> {
-        self.equip(meta(number), NodeName::Member(number.into()))
+        let (server, name) = (meta(number), NodeName::Member(number.into()));
+        self.renew(&server, name)?;
+        self.members.push((server, name));
+        Ok(())
     }
 
     /// The same of a datanode. `dirs`, where they are new, become those of the node that the certificate names.
-    pub(crate) fn equip_data(&mut self, number: u16, dirs: &[PathBuf]) -> Result<(), StartError> {
+    pub(crate) fn equip_data(&self, number: u16, dirs: &[PathBuf]) -> Result<(), StartError> {
         let server = data(number);
         let named = || match Credentials::open(&self.dir_of(&server)).ok()?.name() {
             NodeName::Datanode(id) => Some(id),
@@ -98,13 +102,7 @@ impl Certificates {
         };
         let there = datad::node_of(dirs).map_err(|error| StartError::new(&server, &error))?;
         let id = there.or_else(named).unwrap_or_else(|| NodeId(io::random::uuid()));
-        self.equip(server, NodeName::Datanode(id))
-    }
-
-    fn equip(&mut self, server: String, name: NodeName) -> Result<(), StartError> {
-        self.renew(&server, name)?;
-        self.servers.push((server, name));
-        Ok(())
+        self.renew(&server, NodeName::Datanode(id))
     }
 
     /// Makes a certificate unless there is one that will do. Waits for the disk.
@@ -113,18 +111,18 @@ impl Certificates {
         if Credentials::open(&dir).is_ok_and(|there| there.name() == name && !there.is_due(now)) {
             return Ok(());
         }
-        let made = Authority::open_or_make(&ca, Millis(now.0))
-            .and_then(|authority| authority.equip(&dir, name, &HOSTS, now));
+        let made =
+            Authority::open_or_make(&ca, Millis(now.0)).and_then(|authority| authority.equip(&dir, name, &HOSTS, now));
         made.map_err(|error| StartError::new("a certificate", &error))
     }
 
-    /// Makes new ones before those that are there end; the servers look for them by themselves.
+    /// Makes new ones for metadata servers before those that are there end; they look for them by themselves.
     pub(crate) async fn keep(self) {
         loop {
             tokio::time::sleep(RENEW_EACH).await;
             let certificates = self.clone();
             let renew_all = move || {
-                for (server, name) in &certificates.servers {
+                for (server, name) in &certificates.members {
                     if let Err(error) = certificates.renew(server, *name) {
                         eprintln!("levada: {server} goes on with the certificate that it has: {}", error.0);
                     }

@@ -255,6 +255,7 @@ impl Plan {
         meta.security.data_transfer_protection = self.data_transfer_protection.clone();
         meta.security.encrypt_data_transfer = self.encrypt_data_transfer;
         meta.security.node_certificates = self.certificates.as_ref().map(|certificates| certificates.of_meta(number));
+        meta.security.authority = self.certificates.as_ref().map(Certificates::authority);
         if let Some(Kerberos { principal, keytab }) = self.kerberos.clone() {
             meta.security.authentication = metad::AuthenticationSetting::Kerberos;
             (meta.security.principal, meta.security.keytab) = (Some(principal), Some(keytab));

@@ -20,7 +20,7 @@ use hdfs::protocol::CLIENT_DATANODE;
 use metrics::RpcCalls;
 use prost::Message;
 use rpc::{Call, Origins, Proof};
-use security::node_name::NodeName;
+use security::node_name::{Certified, NodeName};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::pin::Pin;
@@ -81,7 +81,7 @@ impl Ipc {
         let (config, method) = (&self.config, &call.method);
         if config.node_certificates.is_some() {
             return match call.user.proof {
-                Proof::Node(NodeName::Member(_)) => Ok(()),
+                Proof::Node(Certified { name: NodeName::Member(_), .. }) => Ok(()),
                 _ => Err(Exception::new(
                     ACCESS_CONTROL,
                     format!("{method:.80} is for metadata servers, which show a certificate of this store"),

@@ -19,6 +19,7 @@
 mod admission;
 mod block;
 mod budget;
+mod certificate;
 mod checksum;
 mod compare;
 mod config;
@@ -57,6 +58,7 @@ mod stop;
 mod transfer;
 mod write;
 
+pub use certificate::{JoinError, join, joined};
 pub use config::{Config, Durability, Limits};
 pub use error::StartError;
 
@@ -64,7 +66,7 @@ use io::{Clock, SystemClock};
 use metrics::{Registry, RpcCalls};
 use node::Node;
 use operations::Operations;
-use security::node_name::{Expected, NodeName};
+use security::node_name::Expected;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -102,7 +104,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let dirs = config.dirs()?;
     let mut metrics = Registry::default();
     let meters = container::Meters::new(&mut metrics);
-    let credentials = credentials(&config).await?;
+    let credentials = certificate::open(&config).await?;
     let id = credentials.as_ref().map(|(id, _)| *id);
     let credentials = credentials.map(|(_, credentials)| credentials);
     let options = container::Options { durability, meters, node: id, ..container::Options::default() };
@@ -112,7 +114,8 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     gauges::register(&mut metrics, &node);
     let listener = TcpListener::bind(xfer).await.map_err(|source| StartError::Bind { addr: xfer, source })?;
     let xfer_addr = listener.local_addr()?;
-    let metads = config.metads();
+    let (metads, certificates) = (config.metads(), config.node_certificates.clone());
+    let servers = metads.clone();
     let leader = Arc::new(metad::Leader::new(Arc::clone(&node.replicas.node)));
     let Node { replicas, admission, maintenance, port, .. } = &*node;
     let service = Arc::new(ipc::Ipc::new(
@@ -136,7 +139,11 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
         io::task::spawn_owned("keepalive", async move { writes.keep_alive().await }),
     ]);
     tasks.extend(maintenance.start());
-    tasks.extend(credentials.map(|credentials| io::task::spawn_owned("certificates", credentials.follow())));
+    if let (Some(credentials), Some(dir)) = (credentials, certificates) {
+        let keep = certificate::keep(dir, Arc::clone(&credentials), servers);
+        tasks.push(io::task::spawn_owned("certificate", keep));
+        tasks.push(io::task::spawn_owned("certificates", credentials.follow()));
+    }
     tracing::info!(node = %node.replicas.disks.node_id(), %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));
     Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, failed, tasks, metrics: Arc::new(metrics) })
@@ -150,16 +157,6 @@ pub fn node_of(dirs: &[PathBuf]) -> Result<Option<NodeId>, StartError> {
         }
     }
     Ok(None)
-}
-
-/// The node's certificate, if it has one, and which node that says it is.
-async fn credentials(config: &Config) -> Result<Option<(NodeId, Arc<Credentials>)>, StartError> {
-    let Some(dir) = config.node_certificates.clone() else { return Ok(None) };
-    let credentials = io::task::blocking(move || Credentials::open(&dir)).await?;
-    match credentials.name() {
-        NodeName::Datanode(id) => Ok(Some((id, Arc::new(credentials)))),
-        name => Err(StartError::OthersCertificate { name }),
-    }
 }
 
 /// Begins a session with a metadata server, of a number and with an address.

@@ -13,7 +13,7 @@ use namespace::{Caller, RetryKey};
 use rpc::{Call, Identity, Proof};
 use security::auth_to_local::AuthToLocal;
 use security::kerberos_name::KerberosName;
-use security::node_name::NodeName;
+use security::node_name::{Certified, NodeName};
 use security::proxy::{self, ProxyUsers};
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
@@ -167,7 +167,8 @@ impl Users {
 
     /// As [`Session::must_be_a_member`], before a call has come. A ticket is looked at with each call.
     pub(crate) fn must_be_a_member(&self, identity: &Identity) -> Result<(), Exception> {
-        if !self.has_certificates || matches!(identity.proof, Proof::Node(NodeName::Member(_))) {
+        if !self.has_certificates || matches!(identity.proof, Proof::Node(Certified { name: NodeName::Member(_), .. }))
+        {
             return Ok(());
         }
         let refused = none_of_the_store(&identity.effective, true);

@@ -1,17 +1,21 @@
 //! Commands in a metadata server's Raft log, and the replies of applying them.
 
 use namespace::{NsError, Op};
+use security::joining::{self, JoinError};
 use security::rings::{self, RingError};
 
 /// The highest level of forms that this program knows. It rises by one with each version that writes a field or a
 /// variant which the version before does not know; [`Command::level`] says which ones those are (docs/adr/0014).
-pub(crate) const LEVEL: u8 = DELEGATION_TOKENS;
+pub(crate) const LEVEL: u8 = JOINING;
 
 /// Rings of keys, and blocks that remember under which file they were written.
 pub(crate) const KEY_RINGS: u8 = raft::LEVEL_FIRST + 1;
 
 /// Delegation tokens that were given out.
 pub(crate) const DELEGATION_TOKENS: u8 = KEY_RINGS + 1;
+
+/// Invitations of datanodes, and certificates that were revoked.
+pub(crate) const JOINING: u8 = DELEGATION_TOKENS + 1;
 
 /// One change, with everything the leader decided in it. The order of the variants is that of the numbers in the log:
 /// new ones go to the end, and have a level of their own.
@@ -26,6 +30,7 @@ pub(crate) enum Command {
         level: u8,
     },
     Rings(rings::Command),
+    Joining(joining::Command),
 }
 types::variants!(Command {
     0 => Namespace[request],
@@ -33,6 +38,7 @@ types::variants!(Command {
     2 => Found[founding],
     3 => Raise { 0: level },
     4 => Rings[command],
+    5 => Joining[command],
 });
 
 impl Command {
@@ -48,6 +54,7 @@ impl Command {
             }
             Self::Namespace(_) | Self::Blocks(_) | Self::Found(_) | Self::Raise { .. } => raft::LEVEL_FIRST,
             Self::Rings(_) => KEY_RINGS,
+            Self::Joining(_) => JOINING,
         }
     }
 }
@@ -69,6 +76,7 @@ pub(crate) enum Reply {
     Founded,
     Raised,
     Rings(Result<(), RingError>),
+    Joining(Result<(), JoinError>),
     /// Founding the store, or raising its level, panicked.
     Failed,
 }
@@ -81,6 +89,7 @@ impl Reply {
             Self::Namespace(answer) => answer.is_ok(),
             Self::Blocks(answer) => answer.is_ok(),
             Self::Rings(answer) => answer.is_ok(),
+            Self::Joining(answer) => answer.is_ok(),
             Self::Failed => false,
         }
     }

@@ -20,6 +20,7 @@ use io::{Clock, OsRandom};
 use lead::{Allocation, Ask, Batch, Cluster, Complainant, Leader, PlaceError, Plan, Spender};
 use namespace::{Caller, Op, Request, SafeMode};
 use raft::{Raft, RaftError};
+use security::joining::{self, JoinError};
 use security::rings::{self, RingError};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -360,6 +361,13 @@ impl Core {
         match self.propose(Command::Rings(command)).await? {
             Reply::Rings(answer) => Ok(answer),
             reply => unreachable!("a command of the rings was answered with {reply:?}"),
+        }
+    }
+
+    pub(crate) async fn change_joining(&self, command: joining::Command) -> Result<Result<(), JoinError>, RaftError> {
+        match self.propose(Command::Joining(command)).await? {
+            Reply::Joining(answer) => Ok(answer),
+            reply => unreachable!("a command of invitations was answered with {reply:?}"),
         }
     }
 

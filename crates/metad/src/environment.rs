@@ -16,7 +16,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tls::Credentials;
+use tls::{Authority, Credentials};
 
 /// Part of the memory that changes may fill until they are synced; the rest is for calls.
 const OVERLAY_SHARE: u64 = 4;
@@ -82,6 +82,15 @@ impl Environment {
             let message =
                 format!("security.node_certificates: the certificate is of {other}, and this server is {own}");
             return Err(StartError::Config(message));
+        }
+        if let (Some(dir), Some(credentials)) = (config.security.authority.clone(), &credentials) {
+            let authority = io::task::blocking(move || Authority::open(&dir)).await;
+            let authority = authority.map_err(|error| StartError::Config(format!("security.authority: {error}")))?;
+            if !credentials.believes(&authority) {
+                let message = "security.authority: ca.crt in security.node_certificates does not name this authority: \
+                               nobody would believe what it signs";
+                return Err(StartError::Config(message.into()));
+            }
         }
         Ok(Self {
             clock,

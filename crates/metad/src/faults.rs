@@ -9,6 +9,7 @@
 use crate::command::{Command, Reply};
 use blocks::BlocksError;
 use namespace::NsError;
+use security::joining::JoinError;
 use security::rings::RingError;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -54,6 +55,7 @@ impl Faults {
             Command::Namespace(_) => Reply::Namespace(Err(NsError::Panicked { operation })),
             Command::Blocks(_) => Reply::Blocks(Err(BlocksError::Fault { operation })),
             Command::Rings(_) => Reply::Rings(Err(RingError::Fault { operation })),
+            Command::Joining(_) => Reply::Joining(Err(JoinError::Fault { operation })),
             Command::Found(_) | Command::Raise { .. } => Reply::Failed,
         }
     }
@@ -73,6 +75,7 @@ fn name(command: &Command) -> String {
         Command::Namespace(request) => request.op.name().to_owned(),
         Command::Blocks(command) => variant(command),
         Command::Rings(command) => format!("{}Ring", variant(command)),
+        Command::Joining(command) => format!("{}Joining", variant(command)),
         Command::Found(_) => "found".to_owned(),
         Command::Raise { .. } => "raise".to_owned(),
     }

@@ -4,6 +4,7 @@
 use crate::command::{Command, Founding};
 use crate::machine::Machine;
 use raft::Machine as _;
+use security::joining;
 use security::rings::{self, RingKind};
 use testkit::golden::Golden;
 use types::Millis;
@@ -20,6 +21,7 @@ fn commands() -> Vec<Command> {
         Command::Found(Founding { pool: "BP-7-10.0.0.1-1700000000000".into() }),
         Command::Raise { level: 1 },
         Command::Rings(rings::Command::Revoke { kind: RingKind::BlockTokens, key: 7 }),
+        Command::Joining(joining::Command::Withdraw { number: 7 }),
     ]
 }
 

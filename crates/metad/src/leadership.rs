@@ -30,7 +30,9 @@ use io::Clock;
 use io::task::Owned;
 use lead::Cluster;
 use raft::{Raft, RaftError, Standing};
-use rpc::Call;
+use rpc::{Call, Proof};
+use security::joining;
+use security::node_name::{Certified, NodeName};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -171,7 +173,20 @@ impl Leadership {
 
     /// The caller of a call.
     pub(crate) async fn session(&self, call: &Call) -> Result<Session, Exception> {
+        self.must_count(&call.user.proof)?;
         self.users.session(&self.connections, call, self.clock.monotonic()).await
+    }
+
+    /// Refuses a datanode whose certificate was revoked, also over a connection that was opened before.
+    fn must_count(&self, proof: &Proof) -> Result<(), Exception> {
+        let Proof::Node(Certified { name: NodeName::Datanode(id), issued_at }) = *proof else { return Ok(()) };
+        let before = joining::revoked_before(&self.machine.store().view(), id).map_err(refusal::rows)?;
+        match before.filter(|before| issued_at < *before) {
+            Some(_) => Err(refusal::denied(format!(
+                "the certificate of datanode {id} was revoked: it needs another one, by an invitation for this datanode"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Groups are read again, of everybody.

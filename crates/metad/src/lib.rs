@@ -64,6 +64,7 @@ mod http_query;
 #[cfg(test)]
 mod identity_tests;
 mod inspect;
+mod joining;
 mod kerberos;
 mod key_rolls;
 mod leader_lock;
@@ -73,6 +74,7 @@ mod machine;
 mod mappings;
 mod member_messages;
 mod method;
+mod named_datanode;
 mod named_paths;
 mod node_calls;
 mod node_questions;
@@ -152,12 +154,14 @@ pub async fn start_in(config: Config, environment: Environment) -> Result<Metad,
     let authentication = authentication(&config, &environment)?;
     let credentials = environment.credentials.clone();
     let (memory, rpc_addr) = (config.memory, config.rpc_addr);
+    let introduction_protocol = config.security.authority.is_some().then_some(wire::joining::JOIN_PROTOCOL);
     let server = Server::start(config, environment).await?;
     let options = rpc::ServerOptions {
         held_len_max: (memory / 2) as usize,
         urgent_protocol: Some(wire::raft::RAFT_PROTOCOL),
         authentication,
         credentials: credentials.clone(),
+        introduction_protocol,
         ..rpc::ServerOptions::default()
     };
     let port = match rpc::Server::bind(rpc_addr, options, Arc::new(server.service())).await {

@@ -10,6 +10,7 @@ use crate::residency::Residency;
 use kv::Store;
 use namespace::Effects;
 use raft::MachineError;
+use security::joining;
 use security::rings::{self, RingError};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -202,6 +203,7 @@ pub(crate) fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Applied
             Reply::Blocks(blocks::apply_with(rows, command, &namespace::read::is_empty)?).into()
         }
         Command::Rings(command) => Reply::Rings(rings::apply(rows, command)?).into(),
+        Command::Joining(command) => Reply::Joining(joining::apply(rows, command)?).into(),
         Command::Found(founding) => {
             if read_founding(rows)?.is_none() {
                 rows.put(FOUNDING, &[], encoding::encode(founding, vec![FOUNDING_VERSION]));

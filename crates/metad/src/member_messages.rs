@@ -5,7 +5,7 @@ use crate::refusal;
 use crate::visit::Visit;
 use hdfs::Exception;
 use rpc::Proof;
-use security::node_name::NodeName;
+use security::node_name::{Certified, NodeName};
 use wire::raft::MemberMessage;
 
 /// A message of another member.
@@ -18,7 +18,7 @@ pub(crate) async fn deliver(visit: &Visit, message: MemberMessage) -> Result<Mem
         return Err(admission::overheard());
     }
     let proven = match visit.call.user.proof {
-        Proof::Node(NodeName::Member(id)) => Some(id),
+        Proof::Node(Certified { name: NodeName::Member(id), .. }) => Some(id),
         _ => None,
     };
     Ok(MemberMessage { bytes: leadership.raft.handle(&message.bytes, proven).await.into() })

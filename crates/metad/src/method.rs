@@ -12,6 +12,8 @@ pub(crate) type Handler = for<'a> fn(&'a Visit) -> Answering<'a>;
 pub(crate) enum Who {
     /// Anyone who reaches the port. No user is looked up.
     Anyone,
+    /// Who has proven nothing and shows a join token, which the handler looks at.
+    Newcomer,
     /// A user under a name that can be one. Only a superuser acts for another.
     User,
     /// The user who runs the server, members of the supergroup, and those whom [`crate::rights`] names.

@@ -33,7 +33,7 @@ impl Authentication {
             Proof::Nothing => Self::Simple,
             Proof::Token(_) => Self::Token,
             Proof::Kerberos { .. } => Self::Kerberos,
-            Proof::Node(name) => Self::Node(*name),
+            Proof::Node(node) => Self::Node(node.name),
         }
     }
 

@@ -93,6 +93,11 @@ pub struct SecurityConfig {
     /// all servers of the store talk over TLS, and prove to each other who they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_certificates: Option<PathBuf>,
+    /// Directory of the store's authority, from which this server signs certificates of datanodes that have a join
+    /// token, and of those that have a certificate and need a newer one. All servers that may lead have it, or none is
+    /// signed while one leads that has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authority: Option<PathBuf>,
     /// A delegation token that nobody renews counts for so long. HDFS:
     /// `dfs.namenode.delegation.token.renew-interval`, a day.
     pub delegation_token_renew_ms: u64,
@@ -121,6 +126,7 @@ impl Default for SecurityConfig {
             administrators: String::new(),
             observers: String::new(),
             node_certificates: None,
+            authority: None,
             delegation_token_renew_ms: rules.renew_interval.as_millis() as u64,
             delegation_token_lifetime_ms: rules.lifetime_max.as_millis() as u64,
             delegation_key_update_ms: lifetimes.roll_interval().as_millis() as u64,
@@ -142,6 +148,11 @@ impl SecurityConfig {
         self.groups()?;
         self.rights()?;
         self.delegation_lifetimes()?;
+        if self.authority.is_some() && self.node_certificates.is_none() {
+            return Err(
+                "security.authority signs certificates for servers, and security.node_certificates is missing".into()
+            );
+        }
         if self.is_kerberos() {
             self.offer("localhost")?;
         }

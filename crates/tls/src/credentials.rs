@@ -6,12 +6,12 @@
 //! DIR/ca.crt     the authorities that it believes, one or, while one takes the place of another, several
 //! ```
 
-use crate::authority::LIFETIME;
+use crate::authority::{Authority, LIFETIME};
 use crate::error::TlsError;
 use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
 use crate::follow;
 use crate::pem;
-use crate::verify::{ServerVerifier, Trust, certified};
+use crate::verify::{ServerVerifier, Trust, certified, fingerprint};
 use rustls::client::WantsClientCert;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -89,6 +89,11 @@ impl Credentials {
             *current = Arc::new(read);
         }
         Ok(has_changed)
+    }
+
+    /// Whether what this authority signs is believed here.
+    pub fn believes(&self, authority: &Authority) -> bool {
+        self.current().chain[1..].iter().any(|root| fingerprint(root) == authority.fingerprint())
     }
 
     /// Whether it is time for another certificate.

@@ -28,6 +28,7 @@ pub mod delimited;
 mod error;
 #[cfg(test)]
 mod golden;
+pub mod joining;
 pub mod meter;
 pub mod node;
 pub mod op;

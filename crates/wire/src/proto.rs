@@ -1173,6 +1173,97 @@ pub struct PreviousBlock {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AddLeasedResponse {}
+/// A datanode that has a token asks for its first certificate.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JoinRequest {
+    /// Of the invitation, as the token has them.
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    /// 16 bytes.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub secret: ::prost::bytes::Bytes,
+    /// A point of P-256, not compressed: 65 bytes.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub public_key: ::prost::bytes::Bytes,
+    /// The id of the disks that it has, a UUID; empty if they are new.
+    #[prost(string, tag = "4")]
+    pub node: ::prost::alloc::string::String,
+}
+/// A datanode asks for a certificate in place of the one that it calls with.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RenewRequest {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub public_key: ::prost::bytes::Bytes,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SignedResponse {
+    /// PEM: of the node that the certificate names.
+    #[prost(string, tag = "1")]
+    pub certificate: ::prost::alloc::string::String,
+    /// PEM: the authorities that the node is to believe.
+    #[prost(string, tag = "2")]
+    pub authorities: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InviteRequest {
+    /// The datanode that it is for: its id, the beginning of its id, or its address. Empty: a new one.
+    #[prost(string, tag = "1")]
+    pub datanode: ::prost::alloc::string::String,
+    /// For how long it counts.
+    #[prost(uint64, tag = "2")]
+    pub lifetime_ms: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InviteResponse {
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    /// It is shown once.
+    #[prost(string, tag = "2")]
+    pub token: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "3")]
+    pub expires_ms: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListInvitationsRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Invitation {
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    #[prost(uint64, tag = "2")]
+    pub expires_ms: u64,
+    #[prost(string, tag = "3")]
+    pub made_by: ::prost::alloc::string::String,
+    /// The datanode that it is for, if that is a known one.
+    #[prost(string, tag = "4")]
+    pub datanode: ::prost::alloc::string::String,
+    /// The datanode that joined by it, if one did.
+    #[prost(string, tag = "5")]
+    pub taken_by: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListInvitationsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub invitations: ::prost::alloc::vec::Vec<Invitation>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WithdrawRequest {
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WithdrawResponse {}
+/// Certificates of this datanode that were made until now do not count any more.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RevokeRequest {
+    /// Its id, the beginning of its id, or its address; the whole id of one that the store does not know.
+    #[prost(string, tag = "1")]
+    pub datanode: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RevokeResponse {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MeterRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

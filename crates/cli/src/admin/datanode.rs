@@ -1,6 +1,7 @@
 //! `levada admin datanode`
 
 use super::jobs::wait;
+use super::joining;
 use super::table::{self, span};
 use crate::shell::{Common, Session, Stop, size};
 use client::admin::datanodes::{Datanode, Disk};
@@ -14,6 +15,14 @@ pub(crate) enum Command {
     Drain(DrainArgs),
     /// Take a datanode back into service
     Resume(ResumeArgs),
+    /// Make a token by which a datanode joins a store whose servers have certificates
+    Invite(joining::InviteArgs),
+    /// List the invitations that have not expired, and who joined by them
+    Invitations(joining::ListArgs),
+    /// Withdraw an invitation that nobody is to use any more
+    Uninvite(joining::WithdrawArgs),
+    /// Let the certificates that a datanode has count no more: it was stolen, or was taken away for good
+    Revoke(joining::RevokeArgs),
 }
 
 impl Command {
@@ -22,6 +31,10 @@ impl Command {
             Self::List(args) => &args.common,
             Self::Drain(args) => &args.common,
             Self::Resume(args) => &args.common,
+            Self::Invite(args) => &args.common,
+            Self::Invitations(args) => &args.common,
+            Self::Uninvite(args) => &args.common,
+            Self::Revoke(args) => &args.common,
         }
     }
 }
@@ -160,6 +173,10 @@ impl Line {
 pub(super) async fn run(command: Command, session: &Session) -> Result<(), Stop> {
     match command {
         Command::List(_) => list(session).await,
+        Command::Invite(args) => joining::invite(args, session).await,
+        Command::Invitations(_) => joining::list(session).await,
+        Command::Uninvite(args) => joining::withdraw(args, session).await,
+        Command::Revoke(args) => joining::revoke(args, session).await,
         Command::Drain(args) => drain(args, session).await,
         Command::Resume(args) => {
             let target = session.target("/")?;

@@ -3,6 +3,7 @@
 mod balance;
 mod datanode;
 mod jobs;
+mod joining;
 mod meta;
 mod placement;
 mod safe_mode;
@@ -20,7 +21,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Meta(meta::Command),
     /// The datanodes
-    #[command(subcommand)]
+    #[command(subcommand, alias = "node")]
     Datanode(datanode::Command),
     /// List the sets of datanodes that hold blocks
     Pipelines(placement::Args),

@@ -7,10 +7,15 @@ use wire::admin::jobs::{
     BEGIN_BALANCE, BEGIN_DISK_BALANCE, BEGIN_SCRUB, BeginBalanceRequest, BeginDiskBalanceRequest, BeginScrubRequest,
     BegunResponse, LIST_JOBS, ListJobsRequest, STOP_JOB, StopJobRequest, StopJobResponse,
 };
+use wire::admin::joining::{
+    INVITE, InviteRequest, LIST_INVITATIONS, ListInvitationsRequest, ListInvitationsResponse, REVOKE, RevokeRequest,
+    RevokeResponse, WITHDRAW, WithdrawRequest, WithdrawResponse,
+};
 use wire::admin::placement::{LIST_CONTAINERS, LIST_PIPELINES, PageRequest, UNDER_REPLICATED, UnderReplicatedRequest};
 
 pub use wire::admin::datanodes::{Datanode, ListDatanodesResponse};
 pub use wire::admin::jobs::{Job, JobKind, JobState, ListJobsResponse};
+pub use wire::admin::joining::{Invitation, InviteResponse};
 pub use wire::admin::placement::{
     Compared, Container, ContainerState, ListContainersResponse, ListPipelinesResponse, Pipeline, ShortBlock, Trouble,
     UnderReplicatedResponse,
@@ -34,6 +39,29 @@ impl Admin {
     pub async fn resume(&self, datanode: &str) -> Result<String> {
         let request = DrainRequest { datanode: datanode.to_owned(), drain: false };
         let answer: DrainResponse = self.call(DRAIN, &request).await?;
+        Ok(answer.id)
+    }
+
+    /// Makes a token by which a datanode joins: a new one, or the one of this id or address. It counts for so many
+    /// milliseconds.
+    pub async fn invite(&self, datanode: &str, lifetime_ms: u64) -> Result<InviteResponse> {
+        self.call(INVITE, &InviteRequest { datanode: datanode.to_owned(), lifetime_ms }).await
+    }
+
+    /// Invitations that have not expired.
+    pub async fn invitations(&self) -> Result<Vec<Invitation>> {
+        let answer: ListInvitationsResponse = self.call(LIST_INVITATIONS, &ListInvitationsRequest {}).await?;
+        Ok(answer.invitations)
+    }
+
+    pub async fn uninvite(&self, number: u32) -> Result<()> {
+        let _: WithdrawResponse = self.call(WITHDRAW, &WithdrawRequest { number }).await?;
+        Ok(())
+    }
+
+    /// Certificates that the datanode of this id or address has do not count any more. Answers its id.
+    pub async fn revoke(&self, datanode: &str) -> Result<String> {
+        let answer: RevokeResponse = self.call(REVOKE, &RevokeRequest { datanode: datanode.to_owned() }).await?;
         Ok(answer.id)
     }
 

@@ -2,20 +2,14 @@
 
 use super::refused::refused;
 use crate::core::Core;
+use crate::named_datanode;
 use crate::refusal;
 use crate::repair::jobs::begin_drain;
 use crate::to_hdfs;
 use blocks::{Command, Service};
 use hdfs::Exception;
-use hdfs::exception::Kind;
 use std::sync::Arc;
-use types::NodeId;
 use wire::admin::datanodes::{Datanode, DrainRequest, DrainResponse, ListDatanodesRequest, ListDatanodesResponse};
-
-/// Letters of an id that tell a node.
-const PREFIX_LEN_MIN: usize = 4;
-/// A name longer than that is none.
-const NAME_LEN_MAX: usize = 300;
 
 pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodesResponse {
     let now = core.monotonic();
@@ -47,7 +41,7 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
 }
 
 pub(super) async fn drain(core: &Arc<Core>, request: DrainRequest) -> Result<DrainResponse, Exception> {
-    let node = find(core, &request.datanode)?;
+    let node = named_datanode::find(core, &request.datanode)?;
     let service = if request.drain { Service::Draining } else { Service::Serving };
     tracing::info!(%node, ?service, "service state of a datanode changed");
     let answer = core.change_blocks(Command::SetService { node, service }).await.map_err(refusal::raft)?;
@@ -56,28 +50,4 @@ pub(super) async fn drain(core: &Arc<Core>, request: DrainRequest) -> Result<Dra
     core.repair_wake.notify_one();
     core.prepare.notify_one();
     Ok(DrainResponse { id: node.to_string(), job })
-}
-
-/// The node that is meant: its id or the beginning of it, its address, or its host's name where only one is there.
-pub(super) fn find(core: &Core, name: &str) -> Result<NodeId, Exception> {
-    let no_such = |reason: String| Err(refusal::illegal(reason).with_kind(Kind::NoSuchDatanode));
-    if name.len() > NAME_LEN_MAX {
-        return no_such(format!("the name of a datanode has at most {NAME_LEN_MAX} bytes"));
-    }
-    let found: Vec<NodeId> = core.with_cluster(|cluster, _| {
-        let is_meant = |member: &&lead::Member| {
-            let node = &member.node;
-            let id = node.id.to_string();
-            node.xfer_addr() == name
-                || format!("{}:{}", node.host, node.xfer_port) == name
-                || node.host == name
-                || name.len() >= PREFIX_LEN_MIN && id.starts_with(name)
-        };
-        cluster.nodes().filter(is_meant).map(|member| member.node.id).collect()
-    });
-    match found[..] {
-        [node] => Ok(node),
-        [] => no_such(format!("no datanode is called {name}")),
-        _ => no_such(format!("{} datanodes are called {name}; give an id", found.len())),
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::refused::refused;
 use crate::core::Core;
+use crate::named_datanode;
 use crate::refusal;
 use crate::repair::jobs::begin;
 use blocks::{JobKind, JobTask};
@@ -103,7 +104,7 @@ fn named(core: &Core, names: &[String]) -> Result<Vec<NodeId>, Exception> {
     if names.len() > NAMED_COUNT_MAX {
         return Err(refusal::illegal(format!("name {NAMED_COUNT_MAX} datanodes at most, or none for all")));
     }
-    names.iter().map(|name| super::datanodes::find(core, name)).collect()
+    names.iter().map(|name| named_datanode::find(core, name)).collect()
 }
 
 pub(super) async fn stop(core: &Core, request: StopJobRequest) -> Result<StopJobResponse, Exception> {

@@ -7,6 +7,7 @@ pub(crate) mod placement;
 mod refused;
 
 use crate::answer::handler;
+use crate::joining;
 use crate::method::Audit::{Change, Never, Read};
 use crate::method::Needs::{Any, Leader};
 use crate::method::Who::Administrator;
@@ -14,6 +15,7 @@ use crate::method::{Method, row};
 use std::future::ready;
 use wire::admin::datanodes::{DRAIN, DrainRequest, LIST_DATANODES};
 use wire::admin::jobs::{BEGIN_BALANCE, BEGIN_DISK_BALANCE, BEGIN_SCRUB, LIST_JOBS, STOP_JOB, StopJobRequest};
+use wire::admin::joining::{INVITE, InviteRequest, LIST_INVITATIONS, REVOKE, RevokeRequest, WITHDRAW, WithdrawRequest};
 use wire::admin::meta::{ADD_MEMBER, AddMemberRequest, LIST_MEMBERS, REMOVE_MEMBER, RemoveMemberRequest};
 use wire::admin::placement::{LIST_CONTAINERS, LIST_PIPELINES, UNDER_REPLICATED};
 
@@ -45,6 +47,37 @@ pub(crate) const ROWS: &[Method] = &[
     Method {
         subject: |call| call.request().ok().map(|of: DrainRequest| of.datanode),
         ..row(DRAIN, Administrator, Leader, Change, handler!(visit => datanodes::drain(visit.core(), visit.request()?)))
+    },
+    Method {
+        subject: |call| call.request().ok().map(|of: InviteRequest| of.datanode),
+        ..row(
+            INVITE,
+            Administrator,
+            Leader,
+            Change,
+            handler!(visit => joining::invite(visit.core(), visit.session(), visit.request()?)),
+        )
+    },
+    row(
+        LIST_INVITATIONS,
+        Administrator,
+        Leader,
+        Read,
+        handler!(visit => ready(joining::list(visit.core(), visit.request()?))),
+    ),
+    Method {
+        subject: |call| call.request().ok().map(|of: WithdrawRequest| format!("{:08x}", of.number)),
+        ..row(
+            WITHDRAW,
+            Administrator,
+            Leader,
+            Change,
+            handler!(visit => joining::withdraw(visit.core(), visit.request()?)),
+        )
+    },
+    Method {
+        subject: |call| call.request().ok().map(|of: RevokeRequest| of.datanode),
+        ..row(REVOKE, Administrator, Leader, Change, handler!(visit => joining::revoke(visit.core(), visit.request()?)))
     },
     row(
         LIST_PIPELINES,

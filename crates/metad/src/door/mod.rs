@@ -119,11 +119,12 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
         Who::Node => leadership.users.asks_servers_for_proof(),
         Who::User => visit.standby.is_none(),
         Who::Administrator | Who::Member => true,
+        Who::Newcomer => false,
     };
     if is_asked {
         let session = leadership.session(call).await?;
         match method.who {
-            Who::Anyone | Who::User => {}
+            Who::Anyone | Who::User | Who::Newcomer => {}
             Who::Node => session.must_be_a_datanode(&leadership.users)?,
             Who::Administrator => {
                 let operation = protocol.names_operations.then_some(call.method.as_str());

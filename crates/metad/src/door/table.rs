@@ -7,16 +7,17 @@ use super::protocol::Protocol;
 use crate::answer::{Encoded, handler};
 use crate::method::Audit::{Change, Never, Read};
 use crate::method::Needs::{Any, Leader, LeaderOr};
-use crate::method::Who::{Administrator, Anyone, Member, Node, User};
+use crate::method::Who::{Administrator, Anyone, Member, Newcomer, Node, User};
 use crate::method::{Method, Needs, Who, row};
 use crate::telemetry::RowNumber;
-use crate::{admin, balancer, client, fsck, ha, levada_protocol, mappings, member_messages, nodes, settings};
+use crate::{admin, balancer, client, fsck, ha, joining, levada_protocol, mappings, member_messages, nodes, settings};
 use hdfs::protocol;
 use rpc::Call;
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::LazyLock;
 use wire::client::{ADD_LEASED, AddLeasedRequest, LEASE_BLOCKS, PUT_FILE, PutFileRequest};
+use wire::joining::{JOIN, JOIN_PROTOCOL, JOIN_VERSION, JoinRequest, RENEW_CERTIFICATE};
 use wire::meter::{METER, MeterRequest, Role};
 use wire::node::{CATALOGUE, HEARTBEAT, REGISTER, RegisterRequest};
 
@@ -95,7 +96,25 @@ const NODES: &[Method] = &[
         Never,
         handler!(visit => nodes::catalogue(visit, visit.request()?)),
     ),
+    row(
+        RENEW_CERTIFICATE,
+        Node,
+        Leader,
+        Change,
+        handler!(visit => joining::renew(visit.core(), &visit.call, visit.request()?)),
+    ),
 ];
+
+const JOINING: &[Method] = &[Method {
+    subject: |call| call.request().ok().map(|request: JoinRequest| format!("{:08x}", request.number)),
+    ..row(
+        JOIN,
+        Newcomer,
+        Leader,
+        Change,
+        handler!(visit => joining::join(visit.core(), visit.call.peer, visit.request()?)),
+    )
+}];
 
 const GET_USER_MAPPINGS: &[Method] = &[
     // Everybody may ask about everybody, as in HDFS.
@@ -172,6 +191,7 @@ pub(crate) static PROTOCOLS: &[Protocol] = &[
         )
     },
     Protocol::new(wire::node::NODE_PROTOCOL, Some(wire::node::PROTOCOL_VERSION), NODES, other(Node, Any)),
+    Protocol::new(JOIN_PROTOCOL, Some(JOIN_VERSION), JOINING, other(Newcomer, Any)),
     Protocol::new(
         wire::admin::ADMIN_PROTOCOL,
         Some(wire::admin::ADMIN_VERSION),

@@ -85,7 +85,7 @@ async fn rows_hold_what_they_say() {
                 }
                 // Everybody may ask whether it is on; without anything in it the call would end it.
                 Who::User if method.name == "setSafeMode" => assert!(message.starts_with(denied), "{message}"),
-                Who::Anyone | Who::User | Who::Node | Who::Member => {
+                Who::Anyone | Who::User | Who::Node | Who::Member | Who::Newcomer => {
                     assert!(!message.starts_with(denied), "{}: {message}", method.name);
                 }
             }

@@ -13,7 +13,7 @@ use crate::visit::Visit;
 use blocks::Node;
 use hdfs::Exception;
 use rpc::{Call, Proof};
-use security::node_name::NodeName;
+use security::node_name::{Certified, NodeName};
 use std::net::SocketAddr;
 use types::NodeId;
 use wire::node::Sender;
@@ -34,7 +34,7 @@ pub(super) fn registered<'a>(
 
 /// A connection over which a node registered is that node's, and so is one over which it showed its certificate.
 pub(super) fn must_be_free(leadership: &Leadership, call: &Call, node: NodeId) -> Result<(), Exception> {
-    if let Proof::Node(proven) = call.user.proof
+    if let Proof::Node(Certified { name: proven, .. }) = call.user.proof
         && proven != NodeName::Datanode(node)
     {
         return Err(refusal::denied(format!("the certificate is of {proven}, and the message of datanode {node}")));

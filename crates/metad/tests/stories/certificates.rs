@@ -5,16 +5,25 @@ use bytes::Bytes;
 use hdfs::exception::ACCESS_CONTROL;
 use hdfs::proto::*;
 use metad::{Config, MemberAddr, Metad, StartError};
-use rpc::{CallError, Client, ClientOptions};
+use rpc::{CallError, Client, ClientOptions, NodeProof};
+use security::joining::JoinToken;
 use security::node_name::{Expected, NodeName};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tls::{Authority, Credentials};
+use tls::{Authority, Credentials, Newcomer, Signed};
 use types::encoding::encode;
 use types::{Millis, NodeId};
 use wire::admin::ADMIN_PROTOCOL;
+use wire::admin::joining::{
+    INVITE, InviteRequest, InviteResponse, LIST_INVITATIONS, ListInvitationsRequest, ListInvitationsResponse, REVOKE,
+    RevokeRequest, RevokeResponse, WITHDRAW, WithdrawRequest, WithdrawResponse,
+};
 use wire::admin::meta::{LIST_MEMBERS, ListMembersRequest, ListMembersResponse};
-use wire::node::{Incarnation, NODE_PROTOCOL, REGISTER, RegisterRequest, RegisterResponse};
+use wire::joining::{JOIN, JOIN_PROTOCOL, JoinRequest, RENEW_CERTIFICATE, RenewRequest, SignedResponse};
+use wire::node::{
+    HEARTBEAT, HeartbeatRequest, Incarnation, NODE_PROTOCOL, Orders, REGISTER, RegisterRequest, RegisterResponse,
+    Sender, Usage,
+};
 use wire::raft::{MemberMessage, RAFT_PROTOCOL, TELL};
 
 const OWN: NodeName = NodeName::Member(1);
@@ -23,6 +32,7 @@ const FIRST: NodeId = NodeId([1; 16]);
 const SECOND: NodeId = NodeId([2; 16]);
 /// How a member's answer begins that refuses; see raft's `message.rs`.
 const REFUSED: [u8; 2] = [4, 9];
+const HOUR_MS: u64 = 3_600_000;
 
 /// Makes a certificate, of an authority in `ca`.
 fn equip(dir: &Path, ca: &str, name: NodeName) -> PathBuf {
@@ -81,6 +91,26 @@ impl World {
         self.ask((NODE_PROTOCOL, REGISTER), options, &request).await
     }
 
+    /// Its first heartbeat makes it a datanode.
+    async fn beat(&self, options: ClientOptions, id: NodeId) {
+        let addr = self.metad.rpc_addr().to_string();
+        let client = Client::with_options(addr, host::user::current(), NODE_PROTOCOL, options);
+        let incarnation = Some(Incarnation { start_ms: 1, nonce: 1 });
+        let register = RegisterRequest {
+            node: id.to_string(),
+            ip: "127.0.0.1".into(),
+            xfer_port: 9866,
+            incarnation,
+            ..RegisterRequest::default()
+        };
+        let _: RegisterResponse = client.call(REGISTER, &register).await.unwrap();
+        let sender = Some(Sender { incarnation, addr: "127.0.0.1:9866".into() });
+        let usage = Some(Usage { capacity_len: 1 << 30, used_len: 0, free_len: 1 << 30 });
+        let beat = HeartbeatRequest { node: id.to_string(), sender, usage, ..HeartbeatRequest::default() };
+        let orders: Orders = client.call(HEARTBEAT, &beat).await.unwrap();
+        assert!(orders.known);
+    }
+
     async fn tell(&self, options: ClientOptions, message: Bytes) -> Result<MemberMessage, CallError> {
         self.ask((RAFT_PROTOCOL, TELL), options, &MemberMessage { bytes: message }).await
     }
@@ -110,6 +140,183 @@ async fn a_datanode_registers_as_the_one_that_its_certificate_names() {
     // One of another store is not even heard.
     let stranger = world.register(world.server("another ca", NodeName::Datanode(FIRST)), FIRST).await;
     assert!(matches!(stranger, Err(CallError::Connect(_) | CallError::Broken(_))), "{stranger:?}");
+}
+
+/// A store with an authority, and datanodes that come to it.
+struct Joining(World);
+
+impl Joining {
+    async fn new() -> Self {
+        Self(
+            World::with(|config| {
+                config.security.authority =
+                    config.security.node_certificates.as_ref().map(|dir| dir.with_file_name("ca"));
+            })
+            .await,
+        )
+    }
+
+    async fn administer<A: prost::Message + Default>(
+        &self,
+        method: &str,
+        request: &impl prost::Message,
+    ) -> Result<A, CallError> {
+        self.0.ask((ADMIN_PROTOCOL, method), self.0.options(), request).await
+    }
+
+    async fn invite(&self, datanode: &str, lifetime_ms: u64) -> JoinToken {
+        let request = InviteRequest { datanode: datanode.to_owned(), lifetime_ms };
+        let made: InviteResponse = self.administer(INVITE, &request).await.unwrap();
+        JoinToken::parse(&made.token).unwrap()
+    }
+
+    /// The directory of a datanode that has joined, as one that has these disks.
+    async fn join(&self, dir: &str, token: &JoinToken, disks: Option<NodeId>) -> Result<PathBuf, CallError> {
+        let dir = self.0.dir.path().join(dir);
+        let newcomer = Newcomer::open_or_make(&dir).unwrap();
+        let request = JoinRequest {
+            number: token.number,
+            secret: token.secret.to_vec().into(),
+            public_key: newcomer.public_key().to_vec().into(),
+            node: disks.map_or_else(String::new, |id| id.to_string()),
+        };
+        let node = Some(NodeProof::Newcomer { authority: token.authority });
+        let options = ClientOptions { node, ..ClientOptions::default() };
+        let SignedResponse { certificate, authorities } = self.0.ask((JOIN_PROTOCOL, JOIN), options, &request).await?;
+        newcomer.install(&Signed { certificate, authorities }).unwrap();
+        Ok(dir)
+    }
+}
+
+/// As the one whose certificate is there.
+fn shown(dir: &Path) -> (ClientOptions, NodeId) {
+    let credentials = Arc::new(Credentials::open(dir).unwrap());
+    let NodeName::Datanode(id) = credentials.name() else { panic!("{credentials:?}") };
+    (ClientOptions::default().with_node(Some(&credentials), Expected::Node(OWN)), id)
+}
+
+#[tokio::test]
+async fn a_datanode_joins_by_a_token() {
+    let store = Joining::new().await;
+    let token = store.invite("", HOUR_MS).await;
+    let home = store.join("first", &token, None).await.unwrap();
+    let (options, id) = shown(&home);
+    assert!(store.0.register(options, id).await.unwrap().new);
+    // Its answer was lost: the same key gets the same name, and another one none.
+    assert_eq!(shown(&store.join("first", &token, None).await.unwrap()).1, id);
+    let message = denied(store.join("second", &token, None).await);
+    assert!(message.contains(&format!("datanode {id} has joined by this token already")), "{message}");
+    let ListInvitationsResponse { invitations } =
+        store.administer(LIST_INVITATIONS, &ListInvitationsRequest {}).await.unwrap();
+    assert_eq!((invitations.len(), &invitations[0].taken_by), (1, &id.to_string()));
+    assert_eq!(invitations[0].made_by, host::user::current());
+}
+
+#[tokio::test]
+async fn a_token_that_does_not_count_is_refused() {
+    let store = Joining::new().await;
+    let token = store.invite("", HOUR_MS).await;
+    let forged = JoinToken { secret: [0; 16], ..token.clone() };
+    let unknown = JoinToken { number: token.number ^ 1, ..token.clone() };
+    for token in [&forged, &unknown] {
+        let message = denied(store.join("forged", token, None).await);
+        assert!(message.contains("the join token is not known"), "{message}");
+    }
+    // Who would hear the secret is not the store that the token names.
+    let elsewhere = JoinToken { authority: [7; 32], ..token.clone() };
+    let refused = store.join("elsewhere", &elsewhere, None).await;
+    assert!(matches!(refused, Err(CallError::Connect(_))), "{refused:?}");
+    let short = store.invite("", 1).await;
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    let message = denied(store.join("late", &short, None).await);
+    assert!(message.contains("expired"), "{message}");
+    let _: WithdrawResponse = store.administer(WITHDRAW, &WithdrawRequest { number: token.number }).await.unwrap();
+    denied(store.join("withdrawn", &token, None).await);
+    let long = InviteRequest { datanode: String::new(), lifetime_ms: 31 * 24 * HOUR_MS };
+    let refused = store.administer::<InviteResponse>(INVITE, &long).await.unwrap_err();
+    assert!(refused.to_string().contains("up to 30 days"), "{refused}");
+}
+
+/// A token for a new datanode gives nobody the name of one that is there.
+#[tokio::test]
+async fn an_id_that_is_taken_needs_a_token_for_it() {
+    let store = Joining::new().await;
+    let (options, id) = shown(&store.join("first", &store.invite("", HOUR_MS).await, None).await.unwrap());
+    store.0.register(options.clone(), id).await.unwrap();
+    store.0.beat(options, id).await;
+    let message = denied(store.join("thief", &store.invite("", HOUR_MS).await, Some(id)).await);
+    assert!(message.contains("is known already"), "{message}");
+    let for_it = store.invite(&id.to_string(), HOUR_MS).await;
+    let message = denied(store.join("other", &for_it, Some(SECOND)).await);
+    assert!(message.contains(&format!("the token is for datanode {id}")), "{message}");
+    assert_eq!(shown(&store.join("again", &for_it, Some(id)).await.unwrap()).1, id);
+}
+
+/// Also over the connection that it has; until it is invited again.
+#[tokio::test]
+async fn what_was_revoked_does_not_count() {
+    let store = Joining::new().await;
+    let (options, id) = shown(&store.join("first", &store.invite("", HOUR_MS).await, None).await.unwrap());
+    let addr = store.0.metad.rpc_addr().to_string();
+    let client = Client::with_options(addr, "x".into(), NODE_PROTOCOL, options.clone());
+    let heartbeat = HeartbeatRequest { node: id.to_string(), ..HeartbeatRequest::default() };
+    let beat = async || client.call::<_, Orders>(HEARTBEAT, &heartbeat).await;
+    let renew = RenewRequest {
+        public_key: Newcomer::open_or_make(&store.0.dir.path().join("first")).unwrap().public_key().to_vec().into(),
+    };
+    let renewed: SignedResponse =
+        store.0.ask((NODE_PROTOCOL, RENEW_CERTIFICATE), options.clone(), &renew).await.unwrap();
+    assert!(renewed.certificate.contains("CERTIFICATE"));
+    let before = beat().await.map_err(|error| error.to_string());
+    assert!(!before.is_err_and(|error| error.contains("revoked")));
+    let revoked: RevokeResponse = store.administer(REVOKE, &RevokeRequest { datanode: id.to_string() }).await.unwrap();
+    assert_eq!(revoked.id, id.to_string());
+    for refused in [
+        denied(beat().await),
+        denied(store.0.register(options.clone(), id).await),
+        denied(store.0.ask::<SignedResponse>((NODE_PROTOCOL, RENEW_CERTIFICATE), options, &renew).await),
+    ] {
+        assert!(refused.contains("was revoked"), "{refused}");
+    }
+    // What it had asked for before is not from later, either.
+    let first = store.0.dir.path().join("first");
+    let newcomer = Newcomer::open_or_make(&first).unwrap();
+    let SignedResponse { certificate, authorities } = renewed;
+    newcomer.install(&Signed { certificate, authorities }).unwrap();
+    denied(store.0.register(shown(&first).0, id).await);
+    let again = store.invite("", HOUR_MS).await;
+    let (options, id) = shown(&store.join("again", &again, Some(id)).await.unwrap());
+    store.0.register(options, id).await.unwrap();
+}
+
+/// One row of the table is for who has proven nothing.
+#[tokio::test]
+async fn a_newcomer_is_nobody_else() {
+    let store = Joining::new().await;
+    let authority = store.invite("", HOUR_MS).await.authority;
+    let newcomer = || ClientOptions { node: Some(NodeProof::Newcomer { authority }), ..ClientOptions::default() };
+    let message = denied(store.0.register(newcomer(), FIRST).await);
+    assert!(message.contains("has to show a certificate of this store"), "{message}");
+    let renew = RenewRequest { public_key: vec![4; 65].into() };
+    denied(store.0.ask::<SignedResponse>((NODE_PROTOCOL, RENEW_CERTIFICATE), newcomer(), &renew).await);
+    denied(store.0.tell(newcomer(), message_of(2)).await);
+    let member = store.0.server("ca", OTHER);
+    denied(store.0.ask::<SignedResponse>((NODE_PROTOCOL, RENEW_CERTIFICATE), member, &renew).await);
+}
+
+#[tokio::test]
+async fn an_authority_that_nobody_believes_is_refused_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path());
+    config.security.node_certificates = Some(equip(dir.path(), "ca", OWN));
+    equip(dir.path(), "another ca", OWN);
+    config.security.authority = Some(dir.path().join("another ca"));
+    match metad::start(config.clone()).await {
+        Err(StartError::Config(message)) => assert!(message.contains("nobody would believe"), "{message}"),
+        other => panic!("{other:?}"),
+    }
+    config.security.node_certificates = None;
+    assert!(matches!(metad::start(config).await, Err(StartError::Config(_))));
 }
 
 /// Everybody else comes as before, and a datanode is no user who may do something.

@@ -17,13 +17,12 @@ pub enum Command {
         now: Millis,
         invitation: Invitation,
     },
-    /// `node` joins by one, with `key`.
+    /// A datanode joins by one.
     Take {
         number: u32,
         hash: [u8; 32],
         now: Millis,
-        node: NodeId,
-        key: [u8; 32],
+        by: Taken,
     },
     Withdraw {
         number: u32,
@@ -36,7 +35,7 @@ pub enum Command {
 }
 types::variants!(Command {
     0 => Invite { 0: number, 1: now, 2: invitation },
-    1 => Take { 0: number, 1: hash, 2: now, 3: node, 4: key },
+    1 => Take { 0: number, 1: hash, 2: now, 3: by },
     2 => Withdraw { 0: number },
     3 => Revoke { 0: node, 1: before },
 });
@@ -96,19 +95,18 @@ pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<(), Joi
             expired.iter().for_each(|(number, _)| row::remove_invitation(rows, *number));
             row::put_invitation(rows, *number, invitation);
         }
-        Command::Take { number, hash, now, node, key } => {
+        Command::Take { number, hash, now, by } => {
             let found = row::invitation(rows, *number)?.filter(|invitation| invitation.hash == *hash);
-            let taken = Taken { node: *node, key: *key };
             match open(found, *now) {
                 Err(refused) => return Ok(Err(refused)),
-                Ok(Invitation { taken: Some(before), .. }) if before != taken => {
+                Ok(Invitation { taken: Some(before), .. }) if before != *by => {
                     return Ok(Err(JoinError::Taken { node: before.node }));
                 }
-                Ok(Invitation { node: Some(meant), .. }) if meant != *node => {
+                Ok(Invitation { node: Some(meant), .. }) if meant != by.node => {
                     return Ok(Err(JoinError::OtherNode { node: meant }));
                 }
                 Ok(invitation) => {
-                    row::put_invitation(rows, *number, &Invitation { taken: Some(taken), ..invitation });
+                    row::put_invitation(rows, *number, &Invitation { taken: Some(by.clone()), ..invitation });
                 }
             }
         }
@@ -144,7 +142,7 @@ mod tests {
     }
 
     fn take(number: u32, now: u64, node: NodeId, key: u8) -> Command {
-        Command::Take { number, hash: JoinToken::hash(&SECRET), now: Millis(now), node, key: [key; 32] }
+        Command::Take { number, hash: JoinToken::hash(&SECRET), now: Millis(now), by: Taken { node, key: [key; 32] } }
     }
 
     #[derive(Default)]
@@ -188,7 +186,7 @@ mod tests {
         assert_eq!(opened(&[6; SECRET_LEN], 200), Err(JoinError::Unknown), "nor is it told that it has expired");
         assert_eq!(opened(&SECRET, 200), Err(JoinError::Expired));
         assert!(opened(&SECRET, 99).is_ok());
-        let forged = Command::Take { number: 1, hash: [0; 32], now: Millis(1), node: A, key: [1; 32] };
+        let forged = Command::Take { number: 1, hash: [0; 32], now: Millis(1), by: Taken { node: A, key: [1; 32] } };
         assert_eq!(world.run(&forged), Err(JoinError::Unknown));
     }
 

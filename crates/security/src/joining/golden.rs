@@ -1,7 +1,7 @@
 //! The bytes of every command, as the log has it, and of every kind of row: no change of them is made by accident.
 
 use super::command::{Command, apply};
-use super::row::{self, Invitation};
+use super::row::{self, Invitation, Taken};
 use super::token::JoinToken;
 use testkit::golden::Golden;
 use types::rows::MemoryRows;
@@ -14,7 +14,7 @@ fn commands() -> Vec<Command> {
     let invitation = Invitation { hash, expires, node: Some(node), made_by: "ada".into(), taken: None };
     vec![
         Command::Invite { number: 7, now, invitation },
-        Command::Take { number: 7, hash, now, node, key: [9; 32] },
+        Command::Take { number: 7, hash, now, by: Taken { node, key: [9; 32] } },
         Command::Withdraw { number: 7 },
         Command::Revoke { node, before: now },
     ]

@@ -8,6 +8,7 @@
 //!
 //! Tables 43 to 47 are kept free for this crate.
 
+use sha2::{Digest, Sha256};
 use std::ops::{Bound, ControlFlow};
 use types::encoding::{self, Encoded};
 use types::rows::{Rows, RowsError, RowsMut, Table};
@@ -42,6 +43,12 @@ pub struct Taken {
     pub key: [u8; 32],
 }
 types::record!(Taken { 0: node, 1: key });
+
+impl Taken {
+    pub fn new(node: NodeId, public_key: &[u8]) -> Self {
+        Self { node, key: Sha256::digest(public_key).into() }
+    }
+}
 
 struct Revoked {
     before: Millis,

@@ -4,6 +4,7 @@
 
 pub mod datanodes;
 pub mod jobs;
+pub mod joining;
 pub mod meta;
 pub mod placement;
 

@@ -1,0 +1,226 @@
+//! Certificates for datanodes, from the store's authority: the first one by an invitation, and later ones in place of
+//! those they have. The rules of invitations are `security::joining`'s.
+//!
+//! Promise: an id that the store knows is given to nobody but who shows its certificate, or an invitation for it.
+
+use crate::caller::Session;
+use crate::command;
+use crate::core::Core;
+use crate::named_datanode;
+use crate::refusal;
+use hdfs::Exception;
+use hdfs::exception::RETRIABLE;
+use rpc::{Call, Proof};
+use security::joining::{self, Command, JoinError, JoinToken, Taken};
+use security::node_name::{Certified, NodeName};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tls::{Authority, LIFETIME, Signed};
+use types::{Millis, NodeId};
+use wire::admin::joining as admin;
+use wire::joining::{JoinRequest, RenewRequest, SignedResponse};
+
+/// A machine that is set up by hand waits for days; what counts for longer is forgotten by people.
+const INVITATION_LIFETIME_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Numbers that are drawn for one invitation.
+const NUMBER_COUNT_MAX: usize = 3;
+/// Clocks of members differ: what another one signed a moment ago may be from later. A guess, far above that.
+const CLOCKS_DIFFER_MAX_MS: u64 = 60_000;
+
+/// A newcomer's first certificate.
+pub(crate) async fn join(
+    core: &Arc<Core>,
+    peer: SocketAddr,
+    request: JoinRequest,
+) -> Result<SignedResponse, Exception> {
+    let JoinRequest { number, secret, public_key, node } = request;
+    let authority = authority(core).await?;
+    let secret: [u8; 16] = secret[..].try_into().map_err(|_| refused(JoinError::Unknown))?;
+    let own = match &*node {
+        "" => None,
+        node => Some(NodeId::parse(node).ok_or_else(|| refusal::illegal("the id of the newcomer's disks is no UUID"))?),
+    };
+    let now = core.now();
+    let invitation = core.rows_here(|rows| joining::usable(rows, number, &secret, now))?.map_err(refused)?;
+    let node = match (invitation.taken, invitation.node) {
+        (Some(taken), _) => taken.node,
+        (None, Some(meant)) => meant,
+        (None, None) => match own {
+            Some(own) => unknown(core, own)?,
+            None => NodeId(io::random::uuid()),
+        },
+    };
+    if let Some(own) = own.filter(|own| *own != node) {
+        return Err(refusal::denied(format!(
+            "the token is for datanode {node}, and the disks are of {own}: ask for a token for that one"
+        )));
+    }
+    must_have_level(core).await?;
+    let take = Command::Take { number, hash: JoinToken::hash(&secret), now, by: Taken::new(node, &public_key) };
+    core.change_joining(take).await.map_err(refusal::raft)?.map_err(refused)?;
+    let signed = sign(core, authority, peer, (node, public_key.to_vec())).await?;
+    tracing::info!(%node, number = format!("{number:08x}"), %peer, "a datanode has joined by an invitation");
+    Ok(signed)
+}
+
+/// Another certificate for a datanode that has one.
+pub(crate) async fn renew(core: &Arc<Core>, call: &Call, request: RenewRequest) -> Result<SignedResponse, Exception> {
+    let Proof::Node(Certified { name: NodeName::Datanode(node), .. }) = call.user.proof else {
+        return Err(refusal::denied("a certificate is renewed for the datanode that shows it"));
+    };
+    let authority = authority(core).await?;
+    let signed = sign(core, authority, call.peer, (node, request.public_key.to_vec())).await?;
+    tracing::info!(%node, "the certificate of a datanode is renewed");
+    Ok(signed)
+}
+
+pub(crate) async fn invite(
+    core: &Arc<Core>,
+    session: &Session,
+    request: admin::InviteRequest,
+) -> Result<admin::InviteResponse, Exception> {
+    let authority = authority(core).await?;
+    let lifetime = Duration::from_millis(request.lifetime_ms);
+    if lifetime.is_zero() || lifetime > INVITATION_LIFETIME_MAX {
+        let days = INVITATION_LIFETIME_MAX.as_secs() / (24 * 3600);
+        return Err(refusal::illegal(format!("an invitation counts for up to {days} days")));
+    }
+    let node = match &*request.datanode {
+        "" => None,
+        name => Some(named_datanode::find(core, name)?),
+    };
+    must_have_level(core).await?;
+    let mut taken = JoinError::TooMany;
+    for _ in 0..NUMBER_COUNT_MAX {
+        let (mut secret, mut number) = ([0; 16], [0; 4]);
+        io::random::fill(&mut secret);
+        io::random::fill(&mut number);
+        let (number, now) = (u32::from_be_bytes(number), core.now());
+        let expires = Millis(now.0 + request.lifetime_ms);
+        let (hash, made_by) = (JoinToken::hash(&secret), session.name.clone());
+        let invitation = joining::Invitation { hash, expires, node, made_by, taken: None };
+        match core.change_joining(Command::Invite { number, now, invitation }).await.map_err(refusal::raft)? {
+            Ok(()) => {
+                let token = JoinToken { authority: authority.fingerprint(), number, secret };
+                return Ok(admin::InviteResponse { number, token: token.text(), expires_ms: expires.0 });
+            }
+            Err(error @ JoinError::NumberTaken { .. }) => taken = error,
+            Err(error) => return Err(refused(error)),
+        }
+    }
+    Err(refused(taken))
+}
+
+pub(crate) fn list(
+    core: &Core,
+    _request: admin::ListInvitationsRequest,
+) -> Result<admin::ListInvitationsResponse, Exception> {
+    let now = core.now();
+    let all = core.rows_here(joining::invitations)?.into_iter().filter(|(_, invitation)| invitation.expires > now);
+    let invitations = all.map(|(number, invitation)| admin::Invitation {
+        number,
+        expires_ms: invitation.expires.0,
+        made_by: invitation.made_by,
+        datanode: invitation.node.map_or_else(String::new, |node| node.to_string()),
+        taken_by: invitation.taken.map_or_else(String::new, |taken| taken.node.to_string()),
+    });
+    Ok(admin::ListInvitationsResponse { invitations: invitations.collect() })
+}
+
+pub(crate) async fn withdraw(
+    core: &Core,
+    request: admin::WithdrawRequest,
+) -> Result<admin::WithdrawResponse, Exception> {
+    must_have_level(core).await?;
+    let withdraw = Command::Withdraw { number: request.number };
+    match core.change_joining(withdraw).await.map_err(refusal::raft)? {
+        Ok(()) => Ok(admin::WithdrawResponse {}),
+        Err(JoinError::Unknown) => {
+            Err(refusal::illegal(format!("there is no invitation {:08x}; see them listed", request.number)))
+        }
+        Err(error) => Err(refused(error)),
+    }
+}
+
+pub(crate) async fn revoke(
+    core: &Arc<Core>,
+    request: admin::RevokeRequest,
+) -> Result<admin::RevokeResponse, Exception> {
+    if core.config.security.node_certificates.is_none() {
+        return Err(refusal::illegal("the servers of this store have no certificates"));
+    }
+    // One that joined and never registered is no datanode yet.
+    let node = NodeId::parse(&request.datanode).map_or_else(|| named_datanode::find(core, &request.datanode), Ok)?;
+    must_have_level(core).await?;
+    let before = Millis(core.now().0 + CLOCKS_DIFFER_MAX_MS);
+    core.change_joining(Command::Revoke { node, before }).await.map_err(refusal::raft)?.map_err(refused)?;
+    tracing::info!(%node, "the certificates of a datanode are revoked");
+    Ok(admin::RevokeResponse { id: node.to_string() })
+}
+
+/// Refuses an id that is taken.
+fn unknown(core: &Core, node: NodeId) -> Result<NodeId, Exception> {
+    match core.rows_here(|rows| blocks::tables::node(rows, node))? {
+        Some(_) => {
+            Err(refusal::denied(format!("datanode {node} is known already: ask for a token that is for it, by its id")))
+        }
+        None => Ok(node),
+    }
+}
+
+async fn authority(core: &Core) -> Result<Authority, Exception> {
+    let dir = core.config.security.authority.clone();
+    let dir = dir.ok_or_else(|| {
+        refusal::illegal(format!(
+            "metadata server {} leads, and has no authority to sign certificates: set security.authority there",
+            core.config.id
+        ))
+    })?;
+    io::task::blocking(move || Authority::open(&dir)).await.map_err(unusable)
+}
+
+/// What was revoked stays so: the new certificate is from later. For HTTPS it names the address from which it was asked
+/// for: any other one could be somebody else's.
+async fn sign(
+    core: &Core,
+    authority: Authority,
+    from: SocketAddr,
+    (node, key): (NodeId, Vec<u8>),
+) -> Result<SignedResponse, Exception> {
+    let revoked = core.rows_here(|rows| joining::revoked_before(rows, node))?;
+    let now = revoked.map_or(core.now(), |before| before.max(core.now()));
+    let host = from.ip().to_canonical();
+    let sign = move || authority.sign(NodeName::Datanode(node), &key, &[host], now, LIFETIME);
+    let Signed { certificate, authorities } = io::task::blocking(sign).await.map_err(|error| match error {
+        tls::TlsError::PublicKey => refusal::illegal(error.to_string()),
+        error => unusable(error),
+    })?;
+    Ok(SignedResponse { certificate, authorities })
+}
+
+async fn must_have_level(core: &Core) -> Result<(), Exception> {
+    match core.raise_level(command::JOINING).await.map_err(refusal::raft)? {
+        true => Ok(()),
+        false => {
+            Err(Exception::new(RETRIABLE, "a server of the group is of an older version, which knows no invitations"))
+        }
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn unusable(error: tls::TlsError) -> Exception {
+    tracing::error!(%error, "the authority cannot be used");
+    Exception::io("the metadata server cannot use its authority; its messages (stderr) say why")
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn refused(error: JoinError) -> Exception {
+    match error {
+        JoinError::Unknown | JoinError::Expired | JoinError::Taken { .. } | JoinError::OtherNode { .. } => {
+            refusal::denied(error.to_string())
+        }
+        JoinError::NumberTaken { .. } | JoinError::TooMany => refusal::illegal(error.to_string()),
+        JoinError::Fault { .. } => Exception::io(error.to_string()),
+    }
+}
