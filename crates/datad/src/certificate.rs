@@ -2,6 +2,7 @@
 //! the one before.
 
 use crate::config::Config;
+use crate::disk_identity::node_of;
 use crate::error::StartError;
 use io::{Clock, SystemClock};
 use rpc::{CallError, Client, ClientOptions, NodeProof};
@@ -54,7 +55,7 @@ pub async fn joined(config: &Config) -> Option<NodeId> {
 pub async fn join(config: &Config, token: &JoinToken) -> Result<NodeId, JoinError> {
     let dir = config.node_certificates.clone().ok_or(JoinError::NoDirectory)?;
     let dirs = config.dirs()?;
-    let disks = io::task::blocking(move || crate::node_of(&dirs)).await?;
+    let disks = io::task::blocking(move || node_of(&dirs)).await?;
     let newcomer = io::task::blocking(move || Newcomer::open_or_make(&dir)).await?;
     let request = JoinRequest {
         number: token.number,

@@ -30,6 +30,7 @@ mod data_port;
 mod data_service;
 mod deleter;
 mod disk_balance;
+mod disk_identity;
 mod error;
 mod fetch;
 mod gauges;
@@ -60,6 +61,7 @@ mod write;
 
 pub use certificate::{JoinError, join, joined};
 pub use config::{Config, Durability, Limits};
+pub use disk_identity::node_of;
 pub use error::StartError;
 
 use io::{Clock, SystemClock};
@@ -147,16 +149,6 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     tracing::info!(node = %node.replicas.disks.node_id(), %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));
     Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, failed, tasks, metrics: Arc::new(metrics) })
-}
-
-/// Which node's these directories are; `None`: they are new. Waits for the disk.
-pub fn node_of(dirs: &[PathBuf]) -> Result<Option<NodeId>, StartError> {
-    for dir in dirs {
-        if let Some(identity) = container::VolumeIdentity::of(dir).map_err(disks::OpenError::from)? {
-            return Ok(Some(identity.node));
-        }
-    }
-    Ok(None)
 }
 
 /// Begins a session with a metadata server, of a number and with an address.

@@ -59,6 +59,8 @@ pub(crate) async fn join(
     must_have_level(core).await?;
     let take = Command::Take { number, hash: JoinToken::hash(&secret), now, by: Taken::new(node, &public_key) };
     core.change_joining(take).await.map_err(refusal::raft)?.map_err(refused)?;
+    let taken = core.rows_here(|rows| joining::invitation(rows, number))?.and_then(|row| row.taken);
+    assert!(taken.is_none_or(|taken| taken.node == node), "a certificate for {node} by an invitation of another one");
     let signed = sign(core, authority, peer, (node, public_key.to_vec())).await?;
     tracing::info!(%node, number = format!("{number:08x}"), %peer, "a datanode has joined by an invitation");
     Ok(signed)
@@ -98,6 +100,7 @@ pub(crate) async fn invite(
         io::random::fill(&mut number);
         let (number, now) = (u32::from_be_bytes(number), core.now());
         let expires = Millis(now.0 + request.lifetime_ms);
+        assert!(expires > now, "an invitation that has expired already");
         let (hash, made_by) = (JoinToken::hash(&secret), session.name.clone());
         let invitation = joining::Invitation { hash, expires, node, made_by, taken: None };
         match core.change_joining(Command::Invite { number, now, invitation }).await.map_err(refusal::raft)? {
@@ -190,6 +193,7 @@ async fn sign(
 ) -> Result<SignedResponse, Exception> {
     let revoked = core.rows_here(|rows| joining::revoked_before(rows, node))?;
     let now = revoked.map_or(core.now(), |before| before.max(core.now()));
+    assert!(revoked.is_none_or(|before| now >= before), "a certificate that is revoked already");
     let host = from.ip().to_canonical();
     let sign = move || authority.sign(NodeName::Datanode(node), &key, &[host], now, LIFETIME);
     let Signed { certificate, authorities } = io::task::blocking(sign).await.map_err(|error| match error {

@@ -12,6 +12,7 @@ use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
 use crate::follow;
 use crate::pem;
 use crate::verify::{ServerVerifier, Trust, certified, fingerprint};
+use ::io::{Clock, SystemClock};
 use rustls::client::WantsClientCert;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -24,6 +25,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -102,9 +104,21 @@ impl Credentials {
         !(issued_at..issued_at + RENEW_AFTER.as_millis() as u64).contains(&now.0)
     }
 
-    /// Looks at the files again and again, so that a new certificate is used without a restart.
+    /// Looks at the files again and again, so that a new certificate is used without a restart. Who makes those of
+    /// metadata servers hears of it in the log when it is time: nobody else can make them.
     pub async fn follow(self: Arc<Self>) {
-        follow::follow(self.name.to_string(), move || self.reload()).await;
+        let (name, told) = (self.name.to_string(), AtomicBool::new(false));
+        let reload = move || {
+            let has_changed = self.reload()?;
+            let is_due = self.name.is_member() && self.is_due(SystemClock::new().now());
+            if is_due && !told.swap(true, Ordering::Relaxed) {
+                let dir = self.dir.display();
+                tracing::warn!(%dir, "this server's certificate is due: see levada certificate member");
+            }
+            told.fetch_and(is_due, Ordering::Relaxed);
+            Ok(has_changed)
+        };
+        follow::follow(name, reload).await;
     }
 
     /// The end that was dialled. `None`: the other end has no certificate, and is to prove otherwise who it is. One
