@@ -70,7 +70,6 @@ use node::Node;
 use operations::Operations;
 use security::node_name::Expected;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tls::Credentials;

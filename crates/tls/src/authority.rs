@@ -5,7 +5,6 @@
 use crate::error::TlsError;
 use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
 use crate::pem;
-use crate::verify;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber, SignatureAlgorithm, date_time_ymd,
@@ -90,7 +89,7 @@ impl Authority {
     /// Its own certificate is the first in the text.
     fn of(path: &Path, issuer: Issuer<'static, KeyPair>, authorities: String) -> Result<Self, TlsError> {
         let own = &pem::certificates(path, &authorities)?[0];
-        Ok(Self { issuer, fingerprint: verify::fingerprint(own), authorities })
+        Ok(Self { issuer, fingerprint: pem::fingerprint(own), authorities })
     }
 
     /// SHA-256 of its certificate: by this a node knows it that has nothing else of the store.

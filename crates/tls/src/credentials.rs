@@ -11,7 +11,7 @@ use crate::error::TlsError;
 use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
 use crate::follow;
 use crate::pem;
-use crate::verify::{ServerVerifier, Trust, certified, fingerprint};
+use crate::verify::{ServerVerifier, Trust, certified};
 use ::io::{Clock, SystemClock};
 use rustls::client::WantsClientCert;
 use rustls::crypto::CryptoProvider;
@@ -95,7 +95,7 @@ impl Credentials {
 
     /// Whether what this authority signs is believed here.
     pub fn believes(&self, authority: &Authority) -> bool {
-        self.current().chain[1..].iter().any(|root| fingerprint(root) == authority.fingerprint())
+        self.current().chain[1..].iter().any(|root| pem::fingerprint(root) == authority.fingerprint())
     }
 
     /// Whether it is time for another certificate.

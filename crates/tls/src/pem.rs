@@ -1,9 +1,10 @@
-//! Keys and certificates as text. What is read is read by rustls; what is written has one form.
+//! Keys and certificates as text, and what tells one from another. What is read is read by rustls; what is written has one form.
 
 use crate::error::TlsError;
 use base64ct::{Base64, Encoding};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use sha2::{Digest, Sha256};
 use std::path::Path;
 
 /// RFC 7468.
@@ -26,6 +27,11 @@ pub(crate) fn certificates(path: &Path, text: &str) -> Result<Vec<CertificateDer
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     let all = all.map_err(|error| TlsError::content(path, error))?;
     if all.is_empty() { Err(TlsError::content(path, "no certificate is in it")) } else { Ok(all) }
+}
+
+/// By which a newcomer knows the authority of a store that it has nothing else of.
+pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
+    Sha256::digest(certificate).into()
 }
 
 #[cfg(test)]

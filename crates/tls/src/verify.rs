@@ -1,6 +1,7 @@
 //! Whose certificate it is, and whether that is whom this end expects.
 
 use crate::authority::SERIAL_RANDOM_LEN;
+use crate::pem::fingerprint;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
@@ -8,7 +9,6 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use security::node_name::{Certified, Expected, NodeName};
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use types::Millis;
 
@@ -35,11 +35,6 @@ pub(crate) fn issued_at(certificate: &CertificateDer<'_>) -> Option<Millis> {
 /// What a certificate says whose signature was verified.
 pub(crate) fn certified(certificate: &CertificateDer<'_>) -> Option<Certified> {
     Some(Certified { name: name_of(certificate)?, issued_at: issued_at(certificate)? })
-}
-
-/// By which a newcomer knows the authority of a store that it has nothing else of.
-pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
-    Sha256::digest(certificate).into()
 }
 
 /// Of the end that dials: it looks for a node, and not for the host that an address names.
