@@ -51,6 +51,7 @@ mod door;
 mod effects;
 mod environment;
 mod faults;
+mod filling;
 mod free_space;
 mod fsck;
 #[cfg(test)]
@@ -107,6 +108,7 @@ mod visit;
 
 pub use config::{Config, MemberAddr};
 pub use environment::{Environment, GroupLookUp};
+pub use filling::{FillError, fill, path as filled_path};
 pub use inspect::{Inspection, RowsNow};
 pub use raft::Fault;
 pub use route::{Route, RouteAnswer, RouteCall};

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""A metadata server with many files, beside the same with few: memory, start, and what a call costs.
+
+    cargo build --release -p levada
+    bench/meta/many.py [--files 100k,10M] [--reps 3] [--dir DIR]   # with the Python that has tests/requirements.txt
+
+Files are made by `levada bench fill`: one block of 8 MiB each, three replicas, a thousand in a directory. No datanode
+runs, so calls are those that need none. Servers start from a cold page cache where `--drop` can empty it.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "interop"))
+import paths  # noqa: E402
+from rawrpc import Connection, message  # noqa: E402
+from roles import free_port  # noqa: E402
+from store import address, die_with_parent  # noqa: E402
+
+UNITS = {"k": 1000, "M": 1_000_000}
+CALLS = 20_000
+UNDER_WAY = 16
+WHOLE_FILE = 1 << 62
+
+
+def number(text: str) -> int:
+    return int(text[:-1]) * UNITS[text[-1]] if text[-1] in UNITS else int(text)
+
+
+def path(file: int) -> str:
+    directory = file // 1000
+    return f"/many/{directory // 1000:04}/{directory % 1000:03}/file-{file:09}"
+
+
+def private(pid: int) -> int:
+    """Bytes that are this process' own and not a file's."""
+    rollup = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Anonymous:")) * 1024
+
+
+def cpu(pid: int) -> float:
+    threads = pathlib.Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+
+
+class Server:
+    """`levada meta` over a directory that was filled."""
+
+    def __init__(self, directory: pathlib.Path, files: int):
+        self.directory, self.files = directory, files
+        self.port = free_port()
+        self.config = directory / "meta.toml"
+        self.config.write_text(
+            f'http_addr = "127.0.0.1:0"\n[meta]\ndir = "{directory}/meta"\nrpc_addr = "127.0.0.1:{self.port}"\n'
+            f"lost_after_ms = {365 * 24 * 3600 * 1000}\n"
+        )
+
+    def fill(self):
+        begun = time.monotonic()
+        command = [paths.LEVADA, "bench", "fill", "--dir", self.directory / "meta", "--files", self.files]
+        subprocess.run(list(map(str, command)), check=True, stderr=subprocess.DEVNULL)
+        used = sum(file.stat().st_blocks * 512 for file in (self.directory / "meta").rglob("*") if file.is_file())
+        print(f"{self.files} files made in {time.monotonic() - begun:.0f} s, {used / 1e9:.2f} GB on disk", flush=True)
+
+    def start(self) -> float:
+        """Seconds from the start to the first answer."""
+        command = [str(paths.LEVADA), "meta", "--config", str(self.config), "--json"]
+        begun = time.monotonic()
+        log = open(self.directory / "meta.log", "ab")
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, preexec_fn=die_with_parent)
+        ready = json.loads(self.process.stdout.readline())
+        self.addr = address(f"hdfs://{ready['rpc']}")
+        with Connection(self.addr) as connection:
+            answer = connection.call(0, "getFileInfo", message((1, path(self.files - 1))))
+            assert answer.status == 0 and answer.body, answer.text
+        return time.monotonic() - begun
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+
+    def ask(self, calls) -> tuple[float, float]:
+        """Server CPU and wall time of a call, in microseconds; `calls` are methods and requests."""
+        with Connection(self.addr) as connection:
+            connection.socket.settimeout(60)
+            before, begun, waiting, count = cpu(self.process.pid), time.monotonic(), 0, 0
+            for method, request in calls:
+                connection.send(count, method, request)
+                count, waiting = count + 1, waiting + 1
+                if waiting == UNDER_WAY:
+                    assert connection.receive().status == 0
+                    waiting -= 1
+            for _ in range(waiting):
+                assert connection.receive().status == 0
+            return (cpu(self.process.pid) - before) * 1e6 / count, (time.monotonic() - begun) * 1e6 / count
+
+    def kinds(self, chance: random.Random) -> dict:
+        any_file = lambda: path(chance.randrange(self.files))
+        run = chance.randrange(1 << 40)
+        permission = (2, message((1, 0o755)))
+        mkdirs = lambda i: ("mkdirs", message((1, f"/made/{run}/{i % 100}/{i}"), permission, (3, 1)))
+        return {
+            "getFileInfo": (("getFileInfo", message((1, any_file()))) for _ in range(CALLS)),
+            "getBlockLocations": (("getBlockLocations", message((1, any_file()), (2, 0), (3, WHOLE_FILE))) for _ in range(CALLS)),
+            "getListing": (("getListing", message((1, os.path.dirname(any_file())), (2, b""), (3, 0))) for _ in range(CALLS // 100)),
+            "mkdirs": (mkdirs(i) for i in range(CALLS // 10)),
+        }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", default="100k,10M", help="how many, of each server")
+    parser.add_argument("--reps", type=int, default=3)
+    parser.add_argument("--dir", type=pathlib.Path, help="where the directories lie (a temporary one)")
+    parser.add_argument("--drop", action="store_true", help="empty the page cache before each start (root)")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=asked.dir, prefix="levada-many-") as directory:
+        servers = []
+        for text in asked.files.split(","):
+            home = pathlib.Path(directory) / text
+            home.mkdir()
+            servers.append(Server(home, number(text)))
+            servers[-1].fill()
+        for server in servers:
+            starts = []
+            for _ in range(asked.reps):
+                if asked.drop:
+                    os.sync()
+                    pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
+                starts.append(server.start())
+                server.stop()
+            print(f"{server.files} files: first answer after {statistics.median(starts):.2f} s [{min(starts):.2f}-{max(starts):.2f}]", flush=True)
+            server.start()
+        found = {}
+        chance = random.Random(7)
+        for rep in range(asked.reps + 1):
+            for server in servers if rep % 2 else servers[::-1]:
+                for kind, calls in server.kinds(chance).items():
+                    figures = server.ask(calls)
+                    if rep:  # the first round warms up
+                        found.setdefault((kind, server.files), []).append(figures)
+        for server in servers:
+            print(f"{server.files} files: {private(server.process.pid) / 1e6:.0f} MB of private memory after all calls", flush=True)
+            server.stop()
+        print("| call | files | server CPU µs | wall µs | CPU, least ÷ this |\n|---|---|---|---|---|")
+        for kind in ["getFileInfo", "getBlockLocations", "getListing", "mkdirs"]:
+            least = statistics.median(cpu for cpu, _ in found[kind, servers[0].files])
+            for server in servers:
+                spent, wall = zip(*found[kind, server.files])
+                middle = statistics.median(spent)
+                print(f"| {kind} | {server.files} | {middle:.1f} [{min(spent):.1f}-{max(spent):.1f}] | {statistics.median(wall):.1f} | {least / middle:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
