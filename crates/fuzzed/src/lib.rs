@@ -21,6 +21,7 @@ mod transfer;
 mod write;
 mod writer;
 
+use security::joining::JoinToken;
 use std::cell::RefCell;
 use std::fs::File;
 
@@ -71,6 +72,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "namespace_rows", run: namespace::fuzz::row, golden: &[] },
     Target { name: "block_rows", run: blocks::fuzz::row, golden: &[] },
     Target { name: "ring_rows", run: security::rings::row_of, golden: &[] },
+    Target { name: "joining", run: joining, golden: &[] },
     Target { name: "commands", run: store::commands, golden: &[] },
 ];
 
@@ -80,6 +82,16 @@ pub use seeds::{kept, seeds};
 pub fn run(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("a target of that name");
     (target.run)(bytes);
+}
+
+/// Rows of invitations, and tokens as people copy them. A token has one text.
+fn joining(bytes: &[u8]) {
+    security::joining::row_of(bytes);
+    if let Ok(text) = std::str::from_utf8(bytes)
+        && let Ok(token) = JoinToken::parse(text)
+    {
+        assert_eq!(token.text(), text);
+    }
 }
 
 fn replica_headers(bytes: &[u8]) {

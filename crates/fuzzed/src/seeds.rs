@@ -5,6 +5,7 @@ use crate::messages::own_kind;
 use container::{Durability, Identity, Volume};
 use kv::{Options, Store};
 use namespace::{Caller, Delete, Format, Mkdirs, Op, Request, RetryKey, SetTimes};
+use security::joining::JoinToken;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -80,6 +81,11 @@ fn written(name: &str) -> Vec<Vec<u8>> {
             rows.iter().flat_map(|(_, value)| (0..6).map(|kind| with(kind, value))).collect()
         }
         "ring_rows" => kept("security/src/rings/golden_rows.txt").into_iter().map(|(_, value)| value).collect(),
+        "joining" => {
+            let rows = kept("security/src/joining/golden_rows.txt").into_iter().map(|(_, value)| value);
+            let token = JoinToken { authority: [7; 32], number: 9, secret: [5; 16] };
+            rows.chain([token.text().into_bytes()]).collect()
+        }
         "kv_store" => vec![fs::read(store().path().join("data.mdb")).expect("the store's file")],
         "kv_chunks" => {
             let dir = store();
