@@ -15,20 +15,32 @@ import struct  # noqa: E402
 from apache import Apache  # noqa: E402
 from others import Native  # noqa: E402
 from rawrpc import Connection, message  # noqa: E402
-from store import Store, address  # noqa: E402
+from roles import Roles  # noqa: E402
+from store import address  # noqa: E402
 
 BLOCK_LEN = 1024
 TOKENS = {"dfs.block.access.token.enable": "true"}
 SMALL_BLOCKS = {"dfs.namenode.fs-limits.min-block-size": "512", "dfs.namenode.fs-limits.max-blocks-per-file": "100000"}
 
+
+
+class Levada(Roles):
+    """With blocks as short as those of the other side."""
+
+    def __init__(self, directory: pathlib.Path, **settings):
+        super().__init__(directory, block_len_min=512, **settings)
+        self.pids = {"meta": [self.processes["meta"].pid]}
+
+
 SERVERS = {
-    "levada": lambda d: Store(d, "--processes"),
-    "levada-tokens": lambda d: Store(d, "--processes", "--block-tokens"),
+    "levada": lambda d: Levada(d),
+    "levada-tokens": lambda d: Levada(d, block_tokens="true"),
     "hdfs": lambda d: Apache(d, names=SMALL_BLOCKS),
     "hdfs-tokens": lambda d: Apache(d, settings=TOKENS, names={**SMALL_BLOCKS, **TOKENS}),
 }
 # Answers that have not been read. A long one fills the sockets' buffers alone.
 UNDER_WAY = 8
+WHOLE_S = 5
 
 
 def cpu(pid: int) -> float:
@@ -75,8 +87,22 @@ def check(connection, path: str, blocks: int):
     tokens = {fields(fields(block)[5][0])[2][0] != b"" for block in located[2]}
     assert len(tokens) == 1
     nodes = [len(fields(block)[3]) for block in located[2]]
-    assert min(nodes) == 3, f"{nodes.count(3)} of {blocks} blocks have three locations"
-    return tokens.pop()
+    return tokens.pop(), nodes.count(3)
+
+
+def check_whole(name: str, connection, path: str, blocks: int):
+    """Apache HDFS lacks some replicas of blocks as short as these for hours; that makes its answers cheaper, and is told."""
+    until = time.monotonic() + WHOLE_S
+    while True:
+        has_tokens, whole = check(connection, path, blocks)
+        assert has_tokens == name.endswith("-tokens"), name
+        if whole == blocks:
+            return
+        if time.monotonic() > until:
+            break
+        time.sleep(1)
+    print(f"{name}: {whole} of {blocks} blocks have three locations", flush=True)
+    assert name.startswith("hdfs")
 
 
 def main():
@@ -94,7 +120,10 @@ def main():
         directory = pathlib.Path(directory)
         try:
             for name in names:
-                stores[name] = SERVERS[name](directory / name)
+                home = directory / name
+                if name.startswith("hdfs"):
+                    home.mkdir()
+                stores[name] = SERVERS[name](home)
                 native, local = Native(stores[name].fs, "root"), directory / "bytes"
                 for blocks in sizes:
                     local.write_bytes(bytes(BLOCK_LEN * blocks))
@@ -106,8 +135,7 @@ def main():
                 with Connection(address(store.fs)) as connection:
                     connection.socket.settimeout(60)
                     for blocks in sizes:
-                        has_tokens = check(connection, f"/of-{blocks}", blocks)
-                        assert has_tokens == name.endswith("-tokens"), name
+                        check_whole(name, connection, f"/of-{blocks}", blocks)
             for rep in range(asked.reps + 1):
                 for blocks in sizes:
                     count = max(3, min(5000, asked.located // blocks))
