@@ -4,10 +4,12 @@
 //! This is the one place where HDFS's words and ours meet. Start reading at [`frame`], which draws the wire.
 
 pub mod call_id;
+mod encoding;
 pub mod exception;
 pub mod fields;
 pub mod frame;
 pub mod listing;
+pub mod located;
 pub mod opening;
 pub mod protocol;
 mod words;

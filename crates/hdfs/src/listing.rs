@@ -3,6 +3,7 @@
 //! Promise: byte for byte what prost makes of the same [`GetListingResponseProto`](crate::proto::GetListingResponseProto),
 //! in one pass and without a copy of names: prost asks each message for its length once for every message around it.
 
+use crate::encoding::{HEAD_LEN, LEN, NUMBER, NUMBER_LEN_MAX, number_len, put_field, put_head, put_numbers, tag};
 use crate::proto::hdfs_file_status_proto::FileType;
 use crate::proto::{FsPermissionProto, HdfsFileStatusProto, LocatedBlocksProto};
 use bytes::Bytes;
@@ -22,19 +23,8 @@ pub struct PageWriter {
 const DIR_LIST: u64 = tag(1, LEN);
 const ENTRY: u64 = tag(1, LEN);
 const REMAINING: u64 = tag(2, NUMBER);
-/// A tag and the longest length.
-const HEAD_LEN: usize = 1 + NUMBER_LEN_MAX;
-const NUMBER_LEN_MAX: usize = 10;
 /// Space at first: a few entries.
 const START_LEN: usize = 1 << 10;
-
-/// Protobuf's wire types: a number, or a length and so many bytes.
-const NUMBER: u64 = 0;
-const LEN: u64 = 2;
-
-const fn tag(field: u64, wire_type: u64) -> u64 {
-    field << 3 | wire_type
-}
 
 /// An entry, as a server of ours fills [`HdfsFileStatusProto`].
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +42,8 @@ pub struct Entry<'a> {
     pub file_id: u64,
     pub child_count: i32,
     pub flags: u32,
-    pub locations: Option<&'a LocatedBlocksProto>,
+    /// As [`crate::located::Located::message`] has them.
+    pub locations: Option<&'a [u8]>,
 }
 
 /// HDFS's number of the policy that is none.
@@ -72,7 +63,9 @@ impl From<Entry<'_>> for HdfsFileStatusProto {
             symlink: None,
             block_replication: Some(entry.replication),
             blocksize: Some(entry.block_len),
-            locations: entry.locations.cloned(),
+            locations: entry
+                .locations
+                .map(|encoded| LocatedBlocksProto::decode(encoded).expect("a message that was encoded here is one")),
             file_id: Some(entry.file_id),
             children_num: Some(entry.child_count),
             storage_policy: Some(STORAGE_POLICY),
@@ -109,10 +102,7 @@ impl PageWriter {
     /// The answer: a page that so many entries follow.
     pub fn finish(mut self, remaining: u32) -> Bytes {
         put_numbers([REMAINING, remaining.into()], &mut self.bytes);
-        let mut head = Vec::with_capacity(HEAD_LEN);
-        put_numbers([DIR_LIST, (self.bytes.len() - HEAD_LEN) as u64], &mut head);
-        let start = HEAD_LEN - head.len();
-        self.bytes[start..HEAD_LEN].copy_from_slice(&head);
+        let start = put_head(DIR_LIST, &mut self.bytes);
         Bytes::from(self.bytes).slice(start..)
     }
 }
@@ -128,30 +118,10 @@ fn put_status(entry: &Entry<'_>, out: &mut Vec<u8>) {
     put_numbers([tag(7, NUMBER), entry.modified_ms, tag(8, NUMBER), entry.accessed_ms], out);
     put_numbers([tag(10, NUMBER), entry.replication.into(), tag(11, NUMBER), entry.block_len], out);
     if let Some(locations) = entry.locations {
-        put_field(tag(12, LEN), &locations.encode_to_vec(), out);
+        put_field(tag(12, LEN), locations, out);
     }
     put_numbers([tag(13, NUMBER), entry.file_id, tag(14, NUMBER), i64::from(entry.child_count) as u64], out);
     put_numbers([tag(16, NUMBER), STORAGE_POLICY.into(), tag(18, NUMBER), entry.flags.into()], out);
-}
-
-fn put_field(tag: u64, bytes: &[u8], out: &mut Vec<u8>) {
-    put_numbers([tag, bytes.len() as u64], out);
-    out.extend_from_slice(bytes);
-}
-
-/// Seven bits a byte, the lowest first; the top bit says that more follow.
-fn put_numbers<const N: usize>(numbers: [u64; N], out: &mut Vec<u8>) {
-    for mut number in numbers {
-        while number >= 0x80 {
-            out.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        out.push(number as u8);
-    }
-}
-
-fn number_len(number: u64) -> u64 {
-    u64::from((64 - (number | 1).leading_zeros()).div_ceil(7))
 }
 
 #[cfg(test)]
@@ -159,7 +129,7 @@ mod tests {
     use super::*;
     use crate::proto::{DirectoryListingProto, GetListingResponseProto};
 
-    fn entry<'a>(number: u32, name: &'a [u8], text: &'a str, locations: &'a LocatedBlocksProto) -> Entry<'a> {
+    fn entry<'a>(number: u32, name: &'a [u8], text: &'a str, locations: &'a [u8]) -> Entry<'a> {
         let shift = number % 64;
         let every = |n: u32| number.is_multiple_of(n);
         Entry {
@@ -183,6 +153,7 @@ mod tests {
     #[test]
     fn a_page_is_the_message_that_prost_makes() {
         let (text, locations) = ("ann".repeat(50), LocatedBlocksProto { file_length: 1 << 40, ..Default::default() });
+        let locations = locations.encode_to_vec();
         for (count, name_len, remaining) in [(0, 0, 0), (1, 0, 0), (3, 200, 1), (1000, 20, 127), (1000, 255, u32::MAX)]
         {
             let name = vec![b'a'; name_len];

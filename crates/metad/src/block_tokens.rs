@@ -13,6 +13,7 @@ use hdfs::proto::TokenProto;
 use io::time::sleep;
 use lead::{KeyRings, SignError};
 use namespace::BlockView;
+use prost::Message;
 use security::block_token::{Grant, Mode, Modes, SignedToken};
 use security::keys::Key;
 use security::rings::RingKind;
@@ -68,7 +69,8 @@ struct Current {
     file: FileId,
     home: ContainerId,
     made: Made,
-    identifier: Bytes,
+    /// A `TokenProto`.
+    encoded: Vec<u8>,
 }
 
 impl<'a> ReadTokens<'a> {
@@ -83,8 +85,8 @@ impl<'a> ReadTokens<'a> {
         Self { signer: None, current: None }
     }
 
-    /// The leader must not be locked by this thread.
-    pub(crate) fn token(&mut self, view: &BlockView) -> Result<TokenProto, Exception> {
+    /// A `TokenProto`, encoded. The leader must not be locked by this thread.
+    pub(crate) fn token(&mut self, view: &BlockView) -> Result<&[u8], Exception> {
         let (file, home) = (view.replica_file(), view.home);
         let current = match self.current.take() {
             Some(current) if current.file == file && current.home == home => current,
@@ -93,13 +95,11 @@ impl<'a> ReadTokens<'a> {
                     Some(Current { file: of, made, .. }) if of == file => made,
                     _ => self.make(file)?,
                 };
-                let identifier = made.identifier(home);
-                Current { file, home, made, identifier }
+                let encoded = proto(made.identifier(home), made.password()).encode_to_vec();
+                Current { file, home, made, encoded }
             }
         };
-        let token = proto(current.identifier.clone(), current.made.password());
-        self.current = Some(current);
-        Ok(token)
+        Ok(&self.current.insert(current).encoded)
     }
 
     fn make(&self, file: FileId) -> Result<Made, Exception> {

@@ -9,11 +9,12 @@ use crate::refusal;
 use blocks::Service;
 use hdfs::Exception;
 use hdfs::listing::Entry;
+use hdfs::located::{Block, Located, LocatedWriter, Place};
 use hdfs::proto::datanode_info_proto::AdminState;
 use hdfs::proto::hdfs_file_status_proto::FileType;
 use hdfs::proto::{
-    DatanodeIdProto, DatanodeInfoProto, ExtendedBlockProto, HdfsFileStatusProto, LocatedBlockProto, LocatedBlocksProto,
-    StorageTypeProto, TokenProto,
+    DatanodeIdProto, DatanodeInfoProto, ExtendedBlockProto, HdfsFileStatusProto, LocatedBlockProto, StorageTypeProto,
+    TokenProto,
 };
 use io::OsRandom;
 use lead::{Cluster, Member, kept_text};
@@ -36,12 +37,12 @@ pub(crate) fn mode(bits: u32) -> u16 {
 }
 
 /// `locations`: for listings and calls that ask for them; every file must have them then.
-pub(crate) fn status(status: &Status, locations: Option<LocatedBlocksProto>) -> HdfsFileStatusProto {
-    HdfsFileStatusProto { locations, ..entry(status.row(), None).into() }
+pub(crate) fn status(status: &Status, locations: Option<&Located>) -> HdfsFileStatusProto {
+    entry(status.row(), locations).into()
 }
 
 /// As [`status`], for a page.
-pub(crate) fn entry<'a>(status: StatusRow<'a>, locations: Option<&'a LocatedBlocksProto>) -> Entry<'a> {
+pub(crate) fn entry<'a>(status: StatusRow<'a>, locations: Option<&'a Located>) -> Entry<'a> {
     Entry {
         kind: match status.kind {
             Kind::File => FileType::IsFile,
@@ -59,20 +60,13 @@ pub(crate) fn entry<'a>(status: StatusRow<'a>, locations: Option<&'a LocatedBloc
         file_id: status.id.0,
         child_count: i32::try_from(status.child_count).unwrap_or(i32::MAX),
         flags: if status.acl { HAS_ACL } else { 0 },
-        locations,
+        locations: locations.map(Located::message),
     }
 }
 
 /// The block a client names.
 pub(crate) fn block_ref(block: &ExtendedBlockProto) -> BlockRef {
     BlockRef { block: block.block(), generation: block.generation(), len: block.num_bytes.unwrap_or(0) }
-}
-
-/// A node as answers name it.
-#[derive(Clone)]
-struct Place {
-    datanode: DatanodeInfoProto,
-    storage: String,
 }
 
 /// Blocks whose nodes are looked up while the cluster is locked once: some tenths of a millisecond.
@@ -124,21 +118,14 @@ impl<'a> Locator<'a> {
     }
 
     fn located(&self, view: &BlockView, token: TokenProto, members: Vec<&Member>) -> LocatedBlockProto {
-        self.placed(view, token, members.into_iter().map(|member| self.place(member)).collect())
-    }
-
-    fn place(&self, member: &Member) -> Place {
-        Place { datanode: self.datanode(member), storage: member.node.storage.clone() }
-    }
-
-    fn placed(&self, view: &BlockView, block_token: TokenProto, places: Vec<Place>) -> LocatedBlockProto {
-        let storage_types = vec![StorageTypeProto::Disk.into(); places.len()];
-        let (locs, storage_i_ds) = places.into_iter().map(|place| (place.datanode, place.storage)).unzip();
+        let storage_types = vec![StorageTypeProto::Disk.into(); members.len()];
+        let place = |member: &Member| (self.datanode(member), member.node.storage.clone());
+        let (locs, storage_i_ds) = members.into_iter().map(place).unzip();
         LocatedBlockProto {
             b: ExtendedBlockProto::of(self.pool, view.block, view.generation, view.len),
             offset: view.offset,
             corrupt: false,
-            block_token,
+            block_token: token,
             is_cached: Vec::new(),
             storage_types,
             storage_i_ds,
@@ -155,37 +142,36 @@ impl<'a> Locator<'a> {
         core: &Core,
         file: &FileBlocks,
         mut tokens: ReadTokens<'_>,
-    ) -> Result<LocatedBlocksProto, Exception> {
-        let mut places: BTreeMap<NodeId, Place> = BTreeMap::new();
-        let mut draw = |piece: &[BlockView]| -> Result<Vec<LocatedBlockProto>, Exception> {
-            let orders: Vec<Vec<NodeId>> = core.with_cluster(|cluster, random| {
-                let order = |view| {
+    ) -> Result<Located, Exception> {
+        let mut places = Places::default();
+        let mut order = |piece: &[BlockView]| -> Vec<Vec<usize>> {
+            core.with_cluster(|cluster, random| {
+                let mut order = |view| {
                     let members = self.readers(cluster, random, view).into_iter();
-                    let order = members.inspect(|member| {
-                        places.entry(member.node.id).or_insert_with(|| self.place(member));
-                    });
-                    order.map(|member| member.node.id).collect()
+                    members.map(|member| places.number(member, || self.place(member))).collect()
                 };
-                piece.iter().map(order).collect()
-            });
-            let placed = |(view, order): (&BlockView, Vec<NodeId>)| {
-                let token = tokens.token(view)?;
-                Ok(self.placed(view, token, order.iter().filter_map(|id| places.get(id).cloned()).collect()))
-            };
-            piece.iter().zip(orders).map(placed).collect()
+                piece.iter().map(&mut order).collect()
+            })
         };
-        let mut blocks = Vec::with_capacity(file.blocks.len());
+        let mut orders = Vec::with_capacity(file.blocks.len());
         for piece in file.blocks.chunks(DRAWN_COUNT) {
-            blocks.append(&mut draw(piece)?);
+            orders.append(&mut order(piece));
         }
-        let mut last = file.last.as_ref().map_or_else(|| Ok(Vec::new()), |last| draw(std::slice::from_ref(last)))?;
-        Ok(LocatedBlocksProto {
-            file_length: file.file_len,
-            blocks,
-            under_construction: file.under_construction,
-            last_block: last.pop(),
-            is_last_block_complete: file.last_complete(),
-        })
+        let last_order = file.last.as_ref().map(|last| order(std::slice::from_ref(last)).remove(0));
+        let mut writer = LocatedWriter::new(self.pool, file.file_len);
+        for (view, order) in file.blocks.iter().zip(&orders) {
+            writer.push(&told(view, tokens.token(view)?), order.iter().map(|number| &places.all[*number]));
+        }
+        let last = match (&file.last, &last_order) {
+            (Some(view), Some(order)) => Some((told(view, tokens.token(view)?), order)),
+            _ => None,
+        };
+        let last = last.as_ref().map(|(block, order)| (block, order.iter().map(|number| &places.all[*number])));
+        Ok(writer.finish(file.under_construction, last, file.last_complete()))
+    }
+
+    fn place(&self, member: &Member) -> Place {
+        Place::new(&self.datanode(member), &member.node.storage)
     }
 
     pub(crate) fn datanode(&self, member: &Member) -> DatanodeInfoProto {
@@ -221,6 +207,26 @@ impl<'a> Locator<'a> {
             software_version: None,
         }
     }
+}
+
+/// The nodes of an answer, each encoded once. They are few, or many blocks share them.
+#[derive(Default)]
+struct Places {
+    all: Vec<Place>,
+    numbers: BTreeMap<NodeId, usize>,
+}
+
+impl Places {
+    fn number(&mut self, member: &Member, place: impl FnOnce() -> Place) -> usize {
+        *self.numbers.entry(member.node.id).or_insert_with(|| {
+            self.all.push(place());
+            self.all.len() - 1
+        })
+    }
+}
+
+fn told<'t>(view: &BlockView, token: &'t [u8]) -> Block<'t> {
+    Block { block: view.block, generation: view.generation, len: view.len, offset: view.offset, token }
 }
 
 /// The node a client means: by its id, or by where it is dialled.
@@ -306,6 +312,8 @@ pub(crate) fn disk(disk: &DiskReport) -> wire::node::Disk {
 mod tests {
     use super::*;
     use crate::container_sealing::tests::{add_block, create, with_node};
+    use hdfs::proto::LocatedBlocksProto;
+    use prost::Message;
     use types::FsPath;
 
     /// Whoever needs the leader's memory gets it while a long file's blocks are located.
@@ -323,6 +331,7 @@ mod tests {
         let before = core.leader().release_count();
         let drawn = locator.located_blocks(&core, &file, ReadTokens::none()).unwrap();
         let released = core.leader().release_count() - before;
+        let drawn = LocatedBlocksProto::decode(drawn.message()).unwrap();
         assert_eq!(drawn.blocks.len(), COUNT);
         assert!(drawn.blocks.iter().all(|block| block.locs.len() == 1 && block.storage_i_ds == ["s"]));
         assert!(released as usize > COUNT / DRAWN_COUNT, "its lock was released {released} times");

@@ -10,6 +10,7 @@ use crate::refusal;
 use crate::to_hdfs::{self, Locator};
 use hdfs::Exception;
 use hdfs::exception::{FILE_NOT_FOUND, Kind};
+use hdfs::located::Located;
 use hdfs::proto::*;
 use namespace::read::{self};
 use namespace::{Access, FileBlocks, TouchAccessTime};
@@ -60,8 +61,9 @@ pub(super) async fn get_located_file_info(
         return encode(GetLocatedFileInfoResponseProto { fs: Some(to_hdfs::status(&status, None)) });
     }
     let file = located(core, session, &path, 0, u64::MAX).await?;
-    draw(core, session, file, move |locations| GetLocatedFileInfoResponseProto {
-        fs: Some(to_hdfs::status(&status, Some(locations))),
+    draw(core, session, file, move |located| {
+        let fs = Some(to_hdfs::status(&status, Some(&located)));
+        Encoded(GetLocatedFileInfoResponseProto { fs }.encode_to_vec().into())
     })
     .await
 }
@@ -77,7 +79,7 @@ pub(super) async fn get_block_locations(
     let path = must_find("getBlockLocations", &request.src)?;
     let file = located(core, session, &path, request.offset, request.length).await?;
     touch(core, &path, &file);
-    draw(core, session, file, |locations| GetBlockLocationsResponseProto { locations: Some(locations) }).await
+    draw(core, session, file, |located| Encoded(located.into_answer())).await
 }
 
 async fn status_of(core: &Core, session: &Session, path: &FsPath) -> Result<Option<namespace::Status>, Exception> {
@@ -98,17 +100,17 @@ async fn located(
 
 /// The answer with a file's blocks and their nodes. Of a long file that is tens of megabytes, so few are made at a
 /// time, and none on the runtime's threads.
-async fn draw<M: Message + Send + 'static>(
+async fn draw(
     core: &Arc<Core>,
     session: &Session,
     file: FileBlocks,
-    answer: impl FnOnce(LocatedBlocksProto) -> M + Send + 'static,
+    answer: impl FnOnce(Located) -> Encoded + Send + 'static,
 ) -> Result<Encoded, Exception> {
     block_tokens::ready(core).await;
     let (its_core, its_session, count) = (Arc::clone(core), session.clone(), file.blocks.len());
     let draw = move || {
         let (host, tokens) = (its_session.host(), ReadTokens::of(&its_core, &its_session));
-        encode(answer(Locator::new(&its_core, &host).located_blocks(&its_core, &file, tokens)?))
+        Ok(answer(Locator::new(&its_core, &host).located_blocks(&its_core, &file, tokens)?))
     };
     if count <= to_hdfs::DRAWN_COUNT { draw() } else { core.walk(session, draw).await }
 }
