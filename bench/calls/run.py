@@ -37,7 +37,7 @@ class Servers:
 
     def __init__(self, binary: pathlib.Path, directory: pathlib.Path):
         command = [binary, "up", "--dir", directory / "store", "--port-base", "0", "--processes", "--json"]
-        self.directory = directory
+        self.directory, self.binary = directory, binary.resolve()
         self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         ready = json.loads(self.process.stdout.readline())
         named = subprocess.run(["nm", str(binary)], check=True, capture_output=True, text=True).stdout.splitlines()
@@ -76,7 +76,8 @@ class Servers:
         counters = []
         for role, pids in self.pids.items():
             for pid in pids:
-                base = int(pathlib.Path(f"/proc/{pid}/maps").read_text().split("-", 1)[0], 16)
+                maps = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+                base = int(next(line for line in maps if line.endswith(str(self.binary))).split("-", 1)[0], 16)
                 events = [f"mem:0x{base + at:x}:x:u" for at in self.symbols.values()]
                 out = self.directory / f"{pid}.allocations"
                 command = ["perf", "stat", "-x", ",", "-o", str(out), *(word for event in events for word in ("-e", event)), "-p", str(pid)]
