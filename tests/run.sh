@@ -82,7 +82,7 @@ kerberos() {
   need "PATH=\$PATH:/usr/sbin command -v krb5kdc" krb5-kdc
   need "PATH=\$PATH:/usr/sbin command -v kadmin.local" krb5-admin-server
   need "command -v kvno" krb5-user
-  need "ls /usr/lib/*/faketime/libfaketime.so.1" faketime
+  need "command -v faketime && ls /usr/lib/*/faketime/libfaketime.so.1" faketime
   need "test -e /usr/include/gssapi/gssapi_ext.h" libkrb5-dev
 }
 
