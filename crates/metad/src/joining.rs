@@ -10,6 +10,7 @@ use crate::named_datanode;
 use crate::refusal;
 use hdfs::Exception;
 use hdfs::exception::RETRIABLE;
+use io::LogLimit;
 use rpc::{Call, Proof};
 use security::joining::{self, Command, JoinError, JoinToken, Taken};
 use security::node_name::{Certified, NodeName};
@@ -28,6 +29,8 @@ const NUMBER_COUNT_MAX: usize = 3;
 /// Clocks of members differ: what another one signed a moment ago may be from later. A guess, far above that.
 const CLOCKS_DIFFER_MAX_MS: u64 = 60_000;
 
+static TURNED_AWAY: LogLimit = LogLimit::new(Duration::from_secs(1));
+
 /// A newcomer's first certificate.
 pub(crate) async fn join(
     core: &Arc<Core>,
@@ -35,14 +38,16 @@ pub(crate) async fn join(
     request: JoinRequest,
 ) -> Result<SignedResponse, Exception> {
     let JoinRequest { number, secret, public_key, node } = request;
-    let authority = authority(core).await?;
-    let secret: [u8; 16] = secret[..].try_into().map_err(|_| refused(JoinError::Unknown))?;
+    // Nothing is done for who has no token but to look for its row.
+    let secret: [u8; 16] = secret[..].try_into().map_err(|_| turned_away(JoinError::Unknown, peer))?;
     let own = match &*node {
         "" => None,
         node => Some(NodeId::parse(node).ok_or_else(|| refusal::illegal("the id of the newcomer's disks is no UUID"))?),
     };
     let now = core.now();
-    let invitation = core.rows_here(|rows| joining::usable(rows, number, &secret, now))?.map_err(refused)?;
+    let usable = core.rows_here(|rows| joining::usable(rows, number, &secret, now))?;
+    let invitation = usable.map_err(|error| turned_away(error, peer))?;
+    let authority = authority(core).await?;
     let node = match (invitation.taken, invitation.node) {
         (Some(taken), _) => taken.node,
         (None, Some(meant)) => meant,
@@ -160,6 +165,14 @@ pub(crate) async fn revoke(
     core.change_joining(Command::Revoke { node, before }).await.map_err(refusal::raft)?.map_err(refused)?;
     tracing::info!(%node, "the certificates of a datanode are revoked");
     Ok(admin::RevokeResponse { id: node.to_string() })
+}
+
+/// Strangers can cause it as often as they like: the audit log has no line of it.
+fn turned_away(error: JoinError, peer: SocketAddr) -> Exception {
+    if let Some(passed_over) = TURNED_AWAY.due() {
+        tracing::warn!(%peer, %error, passed_over, "a join token is refused");
+    }
+    refused(error)
 }
 
 /// Refuses an id that is taken.

@@ -162,6 +162,8 @@ async fn leader(leadership: &Leadership, protocol: &Protocol) -> Result<Arc<Core
 fn is_recorded(leadership: &Leadership, method: &Method, answer: &Result<Bytes, Exception>) -> bool {
     let Some(log) = &leadership.audit else { return false };
     match answer {
+        // Who has proven nothing and has no token that counts would fill the log, and so have the rest of it forgotten.
+        Err(_) if method.who == Who::Newcomer => false,
         Err(error) if is_denied(error) => true,
         // The caller goes to the server that leads, which records it.
         Err(error) if error.class == STANDBY => false,

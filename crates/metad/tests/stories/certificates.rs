@@ -232,6 +232,20 @@ async fn a_token_that_does_not_count_is_refused() {
     assert!(message.contains("expired"), "{message}");
     let _: WithdrawResponse = store.administer(WITHDRAW, &WithdrawRequest { number: token.number }).await.unwrap();
     denied(store.join("withdrawn", &token, None).await);
+    // Strangers do not fill the audit log: of all this it has the one who had a token.
+    let joined = store.invite("", HOUR_MS).await;
+    store.join("joined", &joined, None).await.unwrap();
+    let log = store.0.dir.path().join("meta/audit/audit.log");
+    let lines = async || loop {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        let lines: Vec<String> = text.lines().filter(|line| line.contains("\"join\"")).map(str::to_owned).collect();
+        match lines.is_empty() {
+            true => tokio::time::sleep(std::time::Duration::from_millis(20)).await,
+            false => break lines,
+        }
+    };
+    let lines = tokio::time::timeout(std::time::Duration::from_secs(30), lines()).await.unwrap();
+    assert!(lines.len() == 1 && lines[0].contains(&format!("{:08x}", joined.number)), "{lines:?}");
     let long = InviteRequest { datanode: String::new(), lifetime_ms: 31 * 24 * HOUR_MS };
     let refused = store.administer::<InviteResponse>(INVITE, &long).await.unwrap_err();
     assert!(refused.to_string().contains("up to 30 days"), "{refused}");
