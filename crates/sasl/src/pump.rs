@@ -3,7 +3,7 @@
 use crate::opening;
 use crate::room::{Direction, Room};
 use io::{TaskGroup, task};
-use security::sasl::transfer::{Channel, PIECE_LEN_MAX, Receiving, Sending};
+use security::sasl::transfer::{Channel, Receiving, SEND_LEN, Sending};
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -189,8 +189,8 @@ async fn seal(
             sending.send(piece, &mut sealed).map_err(Error::other)?;
             send_all(to, &sealed).await?;
         }
-        if len == IDLE_LEN && plain.len() == IDLE_LEN && room.set(Direction::Sealing, 2 * READ_LEN) {
-            plain = vec![0; PIECE_LEN_MAX];
+        if len == IDLE_LEN && plain.len() == IDLE_LEN && room.set(Direction::Sealing, 2 * SEND_LEN) {
+            plain = vec![0; SEND_LEN];
         }
     }
 }

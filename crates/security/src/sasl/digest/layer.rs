@@ -13,11 +13,10 @@
 //! An empty message is nothing, in both directions, as JDK has it. Whoever gets an error closes the connection.
 
 use super::cipher::{BLOCK_LEN, Opening, Sealing};
+use super::mac::{Keyed, LANES};
 use super::proof::SessionKey;
 use super::protection::{Chosen, Qop};
 use crate::secret::same;
-use hmac::{Hmac, KeyInit, Mac};
-use md5::Md5;
 use std::fmt;
 
 const MAC_LEN: usize = 10;
@@ -89,22 +88,28 @@ impl fmt::Debug for Opener {
 }
 
 struct Direction {
-    keyed: Hmac<Md5>,
+    keyed: Keyed,
     /// `None`: all were used.
     next: Option<u32>,
 }
 
 impl Direction {
     fn new(key: [u8; 16]) -> Self {
-        Self { keyed: Hmac::new_from_slice(&key).expect("HMAC takes keys of any length"), next: Some(0) }
+        Self { keyed: Keyed::new(key), next: Some(0) }
     }
 
-    fn mac(&self, sequence: u32, message: &[u8]) -> [u8; MAC_LEN] {
-        let mut mac = self.keyed.clone();
-        mac.update(&sequence.to_be_bytes());
-        mac.update(message);
-        let whole: [u8; 16] = mac.finalize().into_bytes().into();
-        *whole.first_chunk().expect("16 bytes are more than 10")
+    /// Of messages that are numbered from `first`, at most [`LANES`].
+    fn macs(&self, first: u32, messages: &[&[u8]]) -> [[u8; MAC_LEN]; LANES] {
+        self.keyed.macs(first, messages).map(|whole| *whole.first_chunk().expect("16 bytes are more than 10"))
+    }
+
+    /// Takes as many numbers, and answers the first one.
+    fn take(&mut self, count: usize) -> Result<u32, LayerError> {
+        let first = self.next.ok_or(LayerError::Exhausted)?;
+        let others = u32::try_from(count.saturating_sub(1)).map_err(|_| LayerError::Exhausted)?;
+        let last = first.checked_add(others).ok_or(LayerError::Exhausted)?;
+        self.next = last.checked_add(1);
+        Ok(first)
     }
 }
 
@@ -170,24 +175,45 @@ impl Sealer {
             out.extend_from_slice(message);
             return Ok(());
         }
-        let sequence = self.sending.next.ok_or(LayerError::Exhausted)?;
-        let start = out.len();
+        self.wrap_each(&[message], out, |_, _| ())
+    }
+
+    /// Appends the sealed forms of messages, none of them empty, each behind what `before` appends, which is told how
+    /// long it is. Several at once cost less than one after the other.
+    pub(in crate::sasl) fn wrap_each(
+        &mut self,
+        messages: &[&[u8]],
+        out: &mut Vec<u8>,
+        mut before: impl FnMut(&mut Vec<u8>, usize),
+    ) -> Result<(), LayerError> {
+        for group in messages.chunks(LANES) {
+            let first = self.sending.take(group.len())?;
+            let macs = self.sending.macs(first, group);
+            for (sequence, (message, mac)) in (first..=u32::MAX).zip(group.iter().zip(macs)) {
+                let sealed_len = message.len() + self.padding(message.len()) + MAC_LEN + TAIL_LEN;
+                before(out, sealed_len);
+                self.append(sequence, message, &mac, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn padding(&self, message_len: usize) -> usize {
+        let is_padded = self.cipher.as_ref().is_some_and(|sealing| sealing.block_len() > 1);
+        if is_padded { BLOCK_LEN - (message_len + MAC_LEN) % BLOCK_LEN } else { 0 }
+    }
+
+    fn append(&mut self, sequence: u32, message: &[u8], mac: &[u8; MAC_LEN], out: &mut Vec<u8>) {
+        let (start, padding) = (out.len(), self.padding(message.len()));
         out.reserve(message.len() + OVERHEAD_MAX);
         out.extend_from_slice(message);
-        if let Some(sealing) = &self.cipher
-            && sealing.block_len() > 1
-        {
-            let padding = BLOCK_LEN - (message.len() + MAC_LEN) % BLOCK_LEN;
-            out.resize(out.len() + padding, padding as u8);
-        }
-        out.extend_from_slice(&self.sending.mac(sequence, message));
+        out.resize(out.len() + padding, padding as u8);
+        out.extend_from_slice(mac);
         if let Some(sealing) = &mut self.cipher {
             sealing.apply(&mut out[start..]);
         }
         out.extend_from_slice(&TYPE);
         out.extend_from_slice(&sequence.to_be_bytes());
-        self.sending.next = sequence.checked_add(1);
-        Ok(())
     }
 }
 
@@ -198,24 +224,11 @@ impl Opener {
             out.extend_from_slice(sealed);
             return Ok(());
         }
-        let malformed = LayerError::Length { len: sealed.len() };
-        let (body, tail) = sealed.split_last_chunk::<TAIL_LEN>().ok_or(malformed)?;
-        let block_len = self.cipher.as_ref().map_or(1, Opening::block_len);
-        if body.len() <= MAC_LEN || body.len() % block_len != 0 {
-            return Err(malformed);
-        }
-        let [t0, t1, s0, s1, s2, s3] = *tail;
-        if [t0, t1] != TYPE {
-            return Err(LayerError::Type);
-        }
-        let have = u32::from_be_bytes([s0, s1, s2, s3]);
         let want = self.receiving.next.ok_or(LayerError::Exhausted)?;
-        if have != want {
-            return Err(LayerError::Sequence { have, want });
-        }
+        let body = self.body(sealed, want)?;
         let start = out.len();
         out.extend_from_slice(body);
-        match self.opened(want, &mut out[start..], block_len) {
+        match self.opened(want, &mut out[start..]) {
             Some(message_len) => {
                 out.truncate(start + message_len);
                 self.receiving.next = want.checked_add(1);
@@ -228,17 +241,64 @@ impl Opener {
         }
     }
 
+    /// As [`Opener::unwrap`] for each. Several at once cost less than one after the other.
+    pub(in crate::sasl) fn unwrap_each(&mut self, sealed: &[&[u8]], out: &mut Vec<u8>) -> Result<(), LayerError> {
+        // What is encrypted is one stream, and an empty piece has no number.
+        if self.qop != Qop::Integrity || sealed.iter().any(|sealed| sealed.is_empty()) {
+            return sealed.iter().try_for_each(|sealed| self.unwrap(sealed, out));
+        }
+        for group in sealed.chunks(LANES) {
+            let first = self.receiving.take(group.len())?;
+            let mut messages = [&[][..]; LANES];
+            let mut is_changed = false;
+            for ((message, sealed), want) in messages.iter_mut().zip(group).zip(first..=u32::MAX) {
+                let body = self.body(sealed, want)?;
+                *message = &body[..body.len() - MAC_LEN];
+            }
+            let messages = &messages[..group.len()];
+            for ((mac, message), sealed) in self.receiving.macs(first, messages).iter().zip(messages).zip(group) {
+                is_changed |= !same(mac, &sealed[message.len()..message.len() + MAC_LEN]);
+            }
+            if is_changed {
+                return Err(LayerError::Changed);
+            }
+            messages.iter().for_each(|message| out.extend_from_slice(message));
+        }
+        Ok(())
+    }
+
+    fn block_len(&self) -> usize {
+        self.cipher.as_ref().map_or(1, Opening::block_len)
+    }
+
+    /// What a sealed message has before its tail, if it can be the one that comes next.
+    fn body<'a>(&self, sealed: &'a [u8], want: u32) -> Result<&'a [u8], LayerError> {
+        let malformed = LayerError::Length { len: sealed.len() };
+        let (body, tail) = sealed.split_last_chunk::<TAIL_LEN>().ok_or(malformed)?;
+        if body.len() <= MAC_LEN || body.len() % self.block_len() != 0 {
+            return Err(malformed);
+        }
+        let [t0, t1, s0, s1, s2, s3] = *tail;
+        if [t0, t1] != TYPE {
+            return Err(LayerError::Type);
+        }
+        let have = u32::from_be_bytes([s0, s1, s2, s3]);
+        if have != want { Err(LayerError::Sequence { have, want }) } else { Ok(body) }
+    }
+
     /// Decrypts in place, and answers how long the message is; `None` if it was changed, in whatever part.
-    fn opened(&mut self, sequence: u32, body: &mut [u8], block_len: usize) -> Option<usize> {
+    fn opened(&mut self, sequence: u32, body: &mut [u8]) -> Option<usize> {
         if let Some(opening) = &mut self.cipher {
             opening.apply(body);
         }
+        let block_len = self.block_len();
         let (padded, mac) = body.split_last_chunk::<MAC_LEN>()?;
         let padding = if block_len > 1 { usize::from(*padded.last()?) } else { 0 };
         // A MAC is compared in any case, so that wrong padding takes as long as a wrong MAC.
         let is_padded = padding <= block_len && padding < padded.len() && (padding > 0 || block_len == 1);
         let message_len = padded.len() - if is_padded { padding } else { 0 };
-        let is_same = same(&self.receiving.mac(sequence, &padded[..message_len]), mac);
+        let [have, ..] = self.receiving.macs(sequence, &[&padded[..message_len]]);
+        let is_same = same(&have, mac);
         let is_even = padded[message_len..].iter().all(|byte| usize::from(*byte) == padding);
         (is_padded && is_same && is_even).then_some(message_len)
     }
@@ -322,6 +382,46 @@ mod tests {
         assert_eq!(unwrapped(&mut server, &other), Err(LayerError::Type));
         assert_eq!(unwrapped(&mut server, b""), Ok(Vec::new()));
         assert_eq!(unwrapped(&mut server, &sealed), Ok(b"x".to_vec()), "nothing was opened yet");
+    }
+
+    /// Sealed side by side, opened one after the other and side by side; changed anywhere, nothing of it is taken.
+    #[test]
+    fn several_at_once_are_what_they_are_alone() {
+        for (qop, cipher) in all().into_iter().skip(1) {
+            let (mut client, mut server) = ends(qop, cipher);
+            let (mut alone, _) = ends(qop, cipher);
+            let text: Vec<u8> = (0..40 * 41).map(|i| i as u8).collect();
+            let messages: Vec<&[u8]> = (1..=40).map(|len| &text[len * len..][..len]).collect();
+            let (mut together, mut one_by_one) = (Vec::new(), Vec::new());
+            let mut lens = Vec::new();
+            client.sealer.wrap_each(&messages, &mut together, |_, len| lens.push(len)).unwrap();
+            messages.iter().for_each(|message| alone.wrap(message, &mut one_by_one).unwrap());
+            assert!(together == one_by_one, "{qop:?} {cipher:?}");
+            let mut rest = &together[..];
+            let sealed: Vec<&[u8]> = lens.iter().map(|len| rest.split_off(..*len).unwrap()).collect();
+            let mut opened = b"before".to_vec();
+            server.opener.unwrap_each(&sealed, &mut opened).unwrap();
+            assert_eq!(&opened[6..], messages.concat());
+            for at in [0, 20, 39] {
+                let (_, mut server) = ends(qop, cipher);
+                let mut changed = sealed[at].to_vec();
+                changed[0] ^= 1;
+                let mut sealed = sealed.clone();
+                sealed[at] = &changed;
+                let refused = server.opener.unwrap_each(&sealed, &mut Vec::new());
+                assert_eq!(refused, Err(LayerError::Changed), "{qop:?} {cipher:?} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn several_at_once_stop_at_the_last_number() {
+        let (mut client, _) = ends(Qop::Integrity, None);
+        client.sealer.sending.next = Some(u32::MAX - 1);
+        let refused = client.sealer.wrap_each(&[b"a", b"b", b"c"], &mut Vec::new(), |_, _| ());
+        assert_eq!(refused, Err(LayerError::Exhausted));
+        client.sealer.wrap_each(&[b"a", b"b"], &mut Vec::new(), |_, _| ()).unwrap();
+        assert_eq!(client.wrap(b"c", &mut Vec::new()), Err(LayerError::Exhausted));
     }
 
     proptest! {

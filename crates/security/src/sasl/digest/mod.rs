@@ -23,6 +23,7 @@ mod error;
 #[cfg(test)]
 mod golden;
 mod layer;
+mod mac;
 mod proof;
 mod protection;
 mod server;
@@ -31,6 +32,7 @@ mod service;
 pub use client::{Client, Responded};
 pub use error::DigestError;
 pub use layer::{Layer, LayerError, OVERHEAD_MAX, Opener, Sealer};
+pub(in crate::sasl) use mac::LANES;
 pub use protection::{Cipher, Protection, Qop};
 pub use server::{Accepted, Challenge, Response};
 pub use service::{CHALLENGE_LEN_MAX, NONCE_LEN, RESPONSE_LEN_MAX, Service};

@@ -9,14 +9,17 @@
 //! ```
 
 use super::aes::Stream;
-use crate::sasl::digest::{Layer, LayerError, OVERHEAD_MAX, Opener, Sealer};
+use crate::sasl::digest::{LANES, Layer, LayerError, Opener, Sealer};
 use types::limits::PACKET_LEN_MAX;
 
 /// Longest sealed piece taken. Stock clients, Java's and hdfs-native, seal each write whole, so a packet is one piece,
 /// however long their settings make it (`dfs.client-write-packet-size`); Java with whatever it had buffered before.
 pub const FRAME_LEN_MAX: usize = PACKET_LEN_MAX as usize + (64 << 10);
-/// Longest piece sealed at once, which is RFC 2831's default.
-pub const PIECE_LEN_MAX: usize = (64 << 10) - OVERHEAD_MAX;
+/// Longest piece sealed: short, as several at once cost less than one, and not shorter, as stock clients read each by
+/// itself.
+const PIECE_LEN_MAX: usize = 8 << 10;
+/// So many bytes fill all lanes.
+pub const SEND_LEN: usize = LANES * PIECE_LEN_MAX;
 const LENGTH_LEN: usize = 4;
 /// What a connection holds without need, and by how much memory for a piece grows at first: a whole piece of JDK's.
 const HELD_LEN_MAX: usize = 64 << 10;
@@ -83,12 +86,11 @@ impl Sending {
                 stream.apply(&mut out[start..]);
             }
             Self::Sealed(sealer) => {
-                for piece in bytes.chunks(PIECE_LEN_MAX) {
-                    let start = out.len();
-                    out.extend_from_slice(&[0; LENGTH_LEN]);
-                    sealer.wrap(piece, out)?;
-                    let len = (out.len() - start - LENGTH_LEN) as u32;
-                    out[start..start + LENGTH_LEN].copy_from_slice(&len.to_be_bytes());
+                for bytes in bytes.chunks(SEND_LEN) {
+                    let mut pieces = Pieces::default();
+                    bytes.chunks(PIECE_LEN_MAX).for_each(|piece| pieces.push(piece));
+                    sealer
+                        .wrap_each(pieces.get(), out, |out, len| out.extend_from_slice(&(len as u32).to_be_bytes()))?;
                 }
             }
         }
@@ -132,26 +134,31 @@ impl Receiving {
             }
             Self::Sealed { opener, pending } => {
                 while !bytes.is_empty() {
-                    // Straight from what came, where a piece is whole.
-                    if pending.is_empty()
-                        && let Some(len) = frame_len(bytes)?
-                        && let Some(sealed) = bytes.get(LENGTH_LEN..LENGTH_LEN + len)
-                    {
-                        opener.unwrap(sealed, out)?;
-                        bytes = &bytes[LENGTH_LEN + len..];
-                        continue;
+                    let is_begun = !pending.is_empty();
+                    if is_begun {
+                        bytes = fill(pending, bytes)?;
                     }
-                    let wanted = frame_len(pending)?.map_or(LENGTH_LEN, |len| LENGTH_LEN + len);
-                    let taken = bytes.len().min(wanted - pending.len());
-                    make_room(pending, taken, wanted);
-                    pending.extend_from_slice(&bytes[..taken]);
-                    bytes = &bytes[taken..];
-                    if let Some(len) = frame_len(pending)?
-                        && pending.len() == LENGTH_LEN + len
+                    let mut pieces = Pieces::default();
+                    if is_begun {
+                        match whole(pending)? {
+                            Some((sealed, _)) => pieces.push(sealed),
+                            None => return Ok(()),
+                        }
+                    }
+                    // Straight from what came, where they are whole.
+                    while !pieces.is_full()
+                        && let Some((sealed, behind)) = whole(bytes)?
                     {
-                        opener.unwrap(&pending[LENGTH_LEN..], out)?;
+                        pieces.push(sealed);
+                        bytes = behind;
+                    }
+                    opener.unwrap_each(pieces.get(), out)?;
+                    if is_begun {
                         pending.clear();
                         pending.shrink_to(HELD_LEN_MAX);
+                    }
+                    if pending.is_empty() && whole(bytes)?.is_none() {
+                        bytes = fill(pending, bytes)?;
                     }
                 }
             }
@@ -199,6 +206,48 @@ impl Receiving {
             Self::Sealed { pending, .. } => pending.capacity(),
             Self::Plain | Self::Aes(_) => 0,
         }
+    }
+}
+
+/// Pieces that are sealed or opened side by side.
+#[derive(Default)]
+struct Pieces<'a> {
+    pieces: [&'a [u8]; LANES],
+    count: usize,
+}
+
+impl<'a> Pieces<'a> {
+    fn is_full(&self) -> bool {
+        self.count == LANES
+    }
+
+    fn push(&mut self, piece: &'a [u8]) {
+        self.pieces[self.count] = piece;
+        self.count += 1;
+    }
+
+    fn get(&self) -> &[&'a [u8]] {
+        &self.pieces[..self.count]
+    }
+}
+
+/// The piece at the start of `bytes`, and what is behind it; `None`: more bytes must come.
+fn whole(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, ChannelError> {
+    let Some(len) = frame_len(bytes)? else { return Ok(None) };
+    Ok(bytes[LENGTH_LEN..].split_at_checked(len))
+}
+
+/// Takes from `bytes` what the piece that has begun lacks, or its length, and answers the rest.
+fn fill<'a>(pending: &mut Vec<u8>, mut bytes: &'a [u8]) -> Result<&'a [u8], ChannelError> {
+    loop {
+        let wanted = frame_len(pending)?.map_or(LENGTH_LEN, |len| LENGTH_LEN + len);
+        let taken = bytes.len().min(wanted - pending.len());
+        if taken == 0 {
+            return Ok(bytes);
+        }
+        make_room(pending, taken, wanted);
+        pending.extend_from_slice(&bytes[..taken]);
+        bytes = &bytes[taken..];
     }
 }
 
@@ -280,7 +329,7 @@ mod tests {
         let bytes = vec![7; 200_000];
         let (mut sent, mut received) = (Vec::new(), Vec::new());
         sending.send(&bytes, &mut sent).unwrap();
-        assert_eq!(sent.len(), bytes.len() + 4 * (4 + 16));
+        assert_eq!(sent.len(), bytes.len() + bytes.len().div_ceil(PIECE_LEN_MAX) * (4 + 16));
         receiving.receive(&sent, &mut received).unwrap();
         assert!(received == bytes && !sending.is_plain() && !sending.send_in_place(&mut sent));
     }

@@ -25,7 +25,7 @@ mod server;
 mod tests;
 
 pub use aes::{KeyBits, Stream};
-pub use channel::{Channel, ChannelError, FRAME_LEN_MAX, PIECE_LEN_MAX, Receiving, Sending};
+pub use channel::{Channel, ChannelError, FRAME_LEN_MAX, Receiving, SEND_LEN, Sending};
 pub use client::Client;
 pub use message::{HandshakeError, MAGIC};
 pub use progress::Progress;
