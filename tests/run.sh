@@ -114,14 +114,20 @@ rust() {
   cargo test -q --workspace --exclude levada-sim --no-fail-fast
 }
 
+# Packages that are built with the simulation: what two builds share is compiled once if they are one.
+beside=()
+
 sim() {
+  local sim=(--profile sim -p levada-sim "${beside[@]}")
+  say "cargo build --profile sim"
+  cargo build -q "${sim[@]}"
   say "kept seeds and deliberate faults"
-  cargo test -q --profile sim -p levada-sim --no-fail-fast
+  cargo test -q "${sim[@]}" --lib --test deliberate --test groups --test replay --no-fail-fast
   say "simulated clusters"
-  cargo run -q --profile sim -p levada-sim -- --seeds "${1:-0..2000}"
+  target/sim/levada-sim --seeds "${1:-0..2000}"
   say "simulated groups of metadata servers" # half a minute of one core
-  cargo run -q --profile sim -p levada-sim -- --groups --seeds 0..400
-  cargo run -q --profile sim -p levada-sim -- --groups --rolling --seeds 0..200
+  target/sim/levada-sim --groups --seeds 0..400
+  target/sim/levada-sim --groups --rolling --seeds 0..200
 }
 
 # What the simulation alone passes, crate by crate. Tests count for nothing here, nor is their code counted.
@@ -173,8 +179,9 @@ quick() {
 case $part in
   all)
     rust
+    beside=(-p levada)
     sim
-    interop
+    LEVADA_BIN=$root/target/sim/levada interop
     ;;
   quick) quick ;;
   rust) rust ;;

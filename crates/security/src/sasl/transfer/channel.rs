@@ -231,8 +231,11 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// The piece at the start of `bytes`, and what is behind it; `None`: more bytes must come.
-fn whole(bytes: &[u8]) -> Result<Option<(&[u8], &[u8])>, ChannelError> {
+/// A piece, and what is behind it.
+type Split<'a> = (&'a [u8], &'a [u8]);
+
+/// The piece at the start of `bytes`; `None`: more bytes must come.
+fn whole(bytes: &[u8]) -> Result<Option<Split<'_>>, ChannelError> {
     let Some(len) = frame_len(bytes)? else { return Ok(None) };
     Ok(bytes[LENGTH_LEN..].split_at_checked(len))
 }
