@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.levada, pytest.mark.timeout(900)]
 
 WRITERS = 3
 STEPS = 28
-CUTS = int(os.environ.get("LEVADA_TEST_CUTS", 40))
+CUTS = int(os.environ.get("LEVADA_TEST_CUTS", 24))
 
 
 class Story:

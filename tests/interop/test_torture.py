@@ -1,6 +1,6 @@
 """Roles die at random under writers who remember what was acknowledged; what was acknowledged holds, and nothing else stays.
 
-    LEVADA_ROUNDS=500 ... test_torture.py      # kills of each run, there are two; 100 when it does not say
+    LEVADA_ROUNDS=500 ... test_torture.py      # kills of each run, there are two; 50 when it does not say
 """
 
 import os
@@ -16,7 +16,7 @@ from replicas import is_free
 from roles import Roles
 from store import SUPERUSER, eventually
 
-ROUNDS = int(os.environ.get("LEVADA_ROUNDS", "100"))
+ROUNDS = int(os.environ.get("LEVADA_ROUNDS", "50"))
 
 pytestmark = [pytest.mark.levada, pytest.mark.timeout(300 + 6 * ROUNDS)]
 
