@@ -10,6 +10,7 @@
 //!   [`routing`]   which node of a stream sends to which
 //!   [`token`]     what of ours rides in a block token
 //!   [`small`]     a whole small block in one request, and its answer
+//!   [`ranges`]    many ranges of blocks in one request, and the parts that answer it
 //!   [`client`]    our client → metad: blocks on lease, a small file put in one call
 //!   [`node`]      datanode ↔ metad: registration, heartbeats, catalogue, recovery
 //!   [`admin`]     what people ask of a store
@@ -38,6 +39,7 @@ pub mod packet;
 #[allow(clippy::all)]
 mod proto;
 pub mod raft;
+pub mod ranges;
 pub mod routing;
 pub mod small;
 pub mod token;

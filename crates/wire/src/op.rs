@@ -25,6 +25,8 @@ pub enum Op {
     RequestShortCircuitFds,
     /// Ours: a whole small block in one request, see [`crate::small`].
     WriteSmall,
+    /// Ours: many ranges of many blocks, see [`crate::ranges`].
+    ReadRanges,
     Other(u8),
 }
 
@@ -56,6 +58,7 @@ impl Op {
             Self::TransferBlock => 86,
             Self::RequestShortCircuitFds => 87,
             Self::WriteSmall => 200,
+            Self::ReadRanges => 201,
             Self::Other(number) => number,
         }
     }
@@ -68,6 +71,7 @@ impl Op {
             86 => Self::TransferBlock,
             87 => Self::RequestShortCircuitFds,
             200 => Self::WriteSmall,
+            201 => Self::ReadRanges,
             other => Self::Other(other),
         }
     }

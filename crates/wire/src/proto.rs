@@ -1319,6 +1319,47 @@ pub struct MemberMessage {
     #[prost(bytes = "bytes", tag = "1")]
     pub bytes: ::prost::bytes::Bytes,
 }
+/// Asks for them.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadRanges {
+    /// The block pool, as in every operation.
+    #[prost(string, tag = "1")]
+    pub pool: ::prost::alloc::string::String,
+    /// Who asks, for logs.
+    #[prost(string, tag = "2")]
+    pub client: ::prost::alloc::string::String,
+    /// Each once, however many blocks it is for.
+    #[prost(message, repeated, tag = "3")]
+    pub tokens: ::prost::alloc::vec::Vec<RangesToken>,
+    #[prost(message, repeated, tag = "4")]
+    pub blocks: ::prost::alloc::vec::Vec<RangesBlock>,
+    /// Those of all blocks, one block behind the other.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub ranges: ::prost::bytes::Bytes,
+}
+/// A block token: what it says, and what proves it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct RangesToken {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub identifier: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub password: ::prost::bytes::Bytes,
+}
+/// A block of which something is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RangesBlock {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+    /// Its place among the tokens.
+    #[prost(uint32, tag = "3")]
+    pub token: u32,
+    /// How many of the ranges are this block's.
+    #[prost(uint32, tag = "4")]
+    pub range_count: u32,
+}
 /// The header of a small write.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]

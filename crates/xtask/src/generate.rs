@@ -32,7 +32,13 @@ const TARGETS: &[Target] = &[
         package: "levada",
         output: "crates/wire/src/proto.rs",
         by_hand: &[(".levada.ReplicaState", "::types::ReplicaState"), (".levada.Fitness", "::types::Fitness")],
-        secret: &[".levada.TokenKey", ".levada.BlockToken", ".levada.LeasedBlock", ".levada.SmallWrite"],
+        secret: &[
+            ".levada.TokenKey",
+            ".levada.BlockToken",
+            ".levada.LeasedBlock",
+            ".levada.SmallWrite",
+            ".levada.RangesToken",
+        ],
     },
 ];
 
