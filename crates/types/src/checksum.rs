@@ -28,6 +28,12 @@ impl ChecksumKind {
         }
     }
 
+    /// The checksum of what `head` covers, followed by `len` bytes that `piece` covers. For pieces of one length
+    /// [`Appender`] is a hundred times as fast.
+    pub fn append(self, head: u32, piece: u32, len: u64) -> u32 {
+        multiply(self.polynomial(), head, power_of_x(self.polynomial(), len)) ^ piece
+    }
+
     /// The reflected polynomial.
     fn polynomial(self) -> u32 {
         match self {
@@ -137,7 +143,7 @@ pub fn composite(spec: ChecksumSpec, data_len: u64, sums: &[u8]) -> u32 {
         total = appender.append(total, sum);
     }
     match sums.next() {
-        Some(sum) if rest > 0 => Appender::new(spec.kind, rest).append(total, sum),
+        Some(sum) if rest > 0 => spec.kind.append(total, sum, rest),
         _ => total,
     }
 }

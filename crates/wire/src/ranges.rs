@@ -14,7 +14,7 @@
 //! answer to the one before has come: answers come in the order of requests.
 
 pub use crate::proto::{RangesBlock, RangesToken, ReadRanges};
-use crate::{Op, OpHeader, WireError, delimited};
+use crate::{Op, OpHeader, Status, WireError, delimited};
 use std::fmt;
 use types::ChecksumKind;
 use types::limits::{BLOCK_LEN_MAX, OP_MESSAGE_LEN_MAX};
@@ -165,7 +165,7 @@ impl ReadRanges {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartHead {
     Bytes { range: u32, len: u32, kind: ChecksumKind, sum: u32 },
-    Refused { range: u32, text_len: u32, status: i32 },
+    Refused { range: u32, text_len: u32, status: Status },
     End,
 }
 
@@ -178,7 +178,7 @@ impl PartHead {
     pub fn encode(self) -> [u8; Self::LEN] {
         let (kind, range, len, sum) = match self {
             Self::Bytes { range, len, kind, sum } => (kind as u8, range, len, sum),
-            Self::Refused { range, text_len, status } => (REFUSED, range, text_len, status as u32),
+            Self::Refused { range, text_len, status } => (REFUSED, range, text_len, status.0.into()),
             Self::End => (END, 0, 0, 0),
         };
         let mut bytes = [kind; Self::LEN];
@@ -197,11 +197,14 @@ impl PartHead {
             len => Err(WireError::TooLong { what, len: len.into(), max: max.into() }),
         };
         match kind {
-            REFUSED => within("text of a refused range", TEXT_LEN_MAX).map(|()| Self::Refused {
-                range,
-                text_len: len,
-                status: sum as i32,
-            }),
+            REFUSED => {
+                within("text of a refused range", TEXT_LEN_MAX)?;
+                let status = u8::try_from(sum).map(Status).map_err(|_| WireError::Message {
+                    what: "refused range",
+                    reason: format!("status {sum}, which is not known"),
+                })?;
+                Ok(Self::Refused { range, text_len: len, status })
+            }
             END if (range, len, sum) == (0, 0, 0) => Ok(Self::End),
             _ => {
                 within("part of a range", PART_LEN_MAX)?;
@@ -247,7 +250,7 @@ mod tests {
         assert_eq!(request(&[&asked]).encode_op(), golden);
         let head = PartHead::Bytes { range: 3, len: 64, kind: ChecksumKind::Crc32c, sum: 0x0102_0304 };
         assert_eq!(head.encode(), [2, 0, 0, 0, 3, 0, 0, 0, 64, 1, 2, 3, 4]);
-        let refused = PartHead::Refused { range: 1, text_len: 5, status: 12 };
+        let refused = PartHead::Refused { range: 1, text_len: 5, status: Status(12) };
         assert_eq!(refused.encode(), [16, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 12]);
         assert_eq!(PartHead::End.encode(), [17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     }

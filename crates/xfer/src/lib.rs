@@ -3,7 +3,9 @@
 //! ```text
 //!             reads            writes                    small writes
 //! client   read::Receiver writer::Block, Stream          small::…
+//!          ranges::Receiver
 //! datanode read::Sender   write::Relay (each node)       small::…
+//!          ranges::Plan
 //!                 ╲            │                ╱
 //!                  drivers: sockets, threads, tasks, the simulation's network
 //! ```
@@ -16,6 +18,7 @@ pub mod answer;
 pub mod fault;
 pub mod front;
 pub mod memory;
+pub mod ranges;
 pub mod read;
 pub mod request;
 pub mod small;

@@ -13,6 +13,7 @@
 
 mod incoming;
 mod late;
+pub(crate) mod patience;
 mod plan;
 mod range;
 mod receiver;

@@ -10,10 +10,10 @@
 //!
 //! Promise: data is copied once, by the kernel, but for chunks that the caller has no room for as a whole, and for
 //! bytes that came along with the answer. The machine holds one chunk, the checksums of one packet and what came ahead,
-//! which the longest packet bounds. Of the time that the node is waited for, none that is as long as `stall` brings
-//! less than [`PROGRESS_PER_S`] wants.
+//! which the longest packet bounds. The node is waited for as long as a [`Patience`] lasts.
 
 use super::incoming::{Given, Incoming};
+use super::patience::Patience;
 use super::range::{Extent, Range, Room};
 use crate::answer::Awaiting;
 use crate::fault::Fault;
@@ -27,23 +27,12 @@ use wire::Op;
 /// Bytes asked of the kernel with an answer: the answer, the first packet's head, and the data of a small read.
 const ANSWER_AHEAD_LEN: usize = 8 << 10;
 
-/// A node that brings less is as good as one that brings nothing: it could hold a reader for days. An eighth of a slow
-/// link of 1 Mbit/s.
-const PROGRESS_PER_S: u128 = 16 << 10;
-/// No more than that is wanted within `stall`, however long it is: a disk may be busy for a while.
-const PROGRESS_LEN_MAX: usize = 64 << 10;
-
 #[derive(Debug)]
 pub struct Receiver {
     front: Front,
     range: Range,
     extent: Extent,
-    /// How long the node may bring nothing, or too little, while it is waited for.
-    stall: Duration,
-    waits_since: Option<Duration>,
-    /// Since the node last brought enough: how long it was waited for, and the bytes that came.
-    waited: Duration,
-    came_len: usize,
+    patience: Patience,
     state: State,
 }
 
@@ -77,8 +66,7 @@ impl Receiver {
     /// The request was sent. `front`: what came on the connection behind the operation before.
     pub fn new(range: Range, extent: Extent, stall: Duration, front: Front) -> Self {
         assert!(range.from <= range.end, "a range from {} to {}", range.from, range.end);
-        let (waits_since, waited, came_len) = (None, Duration::ZERO, 0);
-        Self { front, range, extent, stall, waits_since, waited, came_len, state: State::Answer(Awaiting::default()) }
+        Self { front, range, extent, patience: Patience::new(stall), state: State::Answer(Awaiting::default()) }
     }
 
     /// Awaits the answer: what covers the packets. `None`: bytes must come first.
@@ -104,7 +92,8 @@ impl Receiver {
             return Err(Fault::Protocol(format!("it begins at {start}, asked for {}", self.range.from)));
         }
         self.state = State::Packets(Incoming::new(spec, self.range, self.extent, start));
-        self.on_progress();
+        // Every byte is held against what is awaited, so what came is a part of the range, but for heads and checksums.
+        self.patience.on_progress();
         Ok(Some(spec))
     }
 
@@ -136,13 +125,7 @@ impl Receiver {
         if len == 0 {
             return Err(Fault::closed());
         }
-        if let Some(since) = self.waits_since.take() {
-            self.waited += now.saturating_sub(since);
-        }
-        self.came_len += len;
-        if self.came_len >= self.progress_len() {
-            self.on_progress();
-        }
+        self.patience.on_received(now, len);
         let direct_len = match &mut self.state {
             State::Answer(_) => 0,
             State::Packets(incoming) => incoming.on_received(len),
@@ -151,28 +134,17 @@ impl Receiver {
         Ok(())
     }
 
-    /// Every byte is held against what is awaited, so what came is a part of the range, but for heads and checksums.
-    fn on_progress(&mut self) {
-        (self.waited, self.came_len) = (Duration::ZERO, 0);
-    }
-
-    /// Bytes that `stall` is to bring. The rest of a range may be less: then all of it.
-    fn progress_len(&self) -> usize {
-        let len = self.stall.as_millis() * PROGRESS_PER_S / 1000;
-        usize::try_from(len).map_or(PROGRESS_LEN_MAX, |len| len.min(PROGRESS_LEN_MAX))
-    }
-
     /// The connection has nothing now. From then on the node is waited for, until something comes.
     pub fn on_blocked(&mut self, now: Duration) {
-        self.waits_since.get_or_insert(now);
+        self.patience.on_blocked(now);
     }
 
     pub fn poll_timeout(&self) -> Option<Duration> {
-        self.waits_since.map(|since| since.saturating_add(self.stall.saturating_sub(self.waited)))
+        self.patience.poll_timeout()
     }
 
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Fault> {
-        if self.poll_timeout().is_some_and(|limit| now >= limit) { Err(Fault::Silent) } else { Ok(()) }
+        self.patience.handle_timeout(now)
     }
 
     /// Next byte for the caller.
