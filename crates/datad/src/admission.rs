@@ -17,6 +17,7 @@ use security::block_token::Mode;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{BlockId, FileId, Generation, excerpt};
+use wire::ranges::ReadRanges;
 use wire::{BlockScope, Status, node};
 use xfer::answer::Refusal;
 use xfer::memory::Held;
@@ -156,6 +157,21 @@ impl Admission {
             self.operations.token_refused(&refused);
             not_admitted(&refused)
         })
+    }
+
+    /// The block at `place` of a request for ranges, if it may be read.
+    pub(crate) fn ranges(&self, request: &ReadRanges, place: usize) -> Result<Named, Refusal> {
+        let of = &request.blocks[place];
+        let id = proto::ExtendedBlockProto {
+            pool_id: request.pool.clone(),
+            block_id: of.block,
+            generation_stamp: of.generation,
+            num_bytes: None,
+        };
+        self.replica(&id)?;
+        let (block, token) = (BlockId(of.block), &request.tokens[of.token as usize]);
+        let grant = self.token(Ask { block, mode: Mode::Read, makes: false }, &token.identifier, &token.password)?;
+        Ok(Named { block, generation: Generation(of.generation), grant })
     }
 
     /// What a small write asks for, if it may be done.

@@ -9,7 +9,7 @@ use crate::handshake::Admitted;
 use crate::read_buffer::ReadError;
 use crate::small::SmallWrites;
 use crate::write::Writes;
-use crate::{handshake, read, small, transfer, write};
+use crate::{handshake, ranges, read, small, transfer, write};
 use hdfs::proto;
 use io::{ConnectionLimit, ConnectionPermit, RequestGuard};
 use std::io::Result;
@@ -102,6 +102,11 @@ async fn run(
                 let (op, _memory) = op(service, &mut connection, limit).await?;
                 let Some(_under_way) = begin(service, permit) else { return busy(service, &connection).await };
                 read::serve(service, &mut connection, op).await?
+            }
+            Op::ReadRanges => {
+                let (op, _memory) = op(service, &mut connection, limit).await?;
+                let Some(_under_way) = begin(service, permit) else { return busy(service, &connection).await };
+                ranges::serve(service, &connection, op).await?
             }
             Op::WriteBlock => {
                 let (op, memory) = op(service, &mut connection, limit).await?;

@@ -48,6 +48,7 @@ mod node_lock;
 mod operations;
 mod outward;
 mod owner_recorder;
+mod ranges;
 mod rate_limit;
 mod read;
 mod read_buffer;

@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(crate) enum Operation {
     /// A client, or a node that copies, reads (op 81).
     Read,
+    /// A client reads many ranges of many blocks (op 201).
+    ReadRanges,
     /// This node is one of a chain (op 80).
     Write,
     /// A client has this node take a copy (op 80, from a node that transfers).
@@ -23,8 +25,9 @@ pub(crate) enum Operation {
     Repair,
 }
 
-const ALL: [(Operation, &str); 7] = [
+const ALL: [(Operation, &str); 8] = [
     (Operation::Read, "read"),
+    (Operation::ReadRanges, "read_ranges"),
     (Operation::Write, "write"),
     (Operation::CopyIn, "copy_in"),
     (Operation::Transfer, "transfer"),

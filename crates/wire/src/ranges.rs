@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! reader ──[blocks, ranges]──▶ node       one flight up: a range takes 3 to 5 bytes
-//!        ◀─[part][part][part]…[end]─      in the order of the node's disks, each part behind its head
+//!        ◀─[answer][part][part]…[end]─    in the order of the node's disks, each part behind its head
 //! ```
 //!
 //! Bytes come as they were asked for and no more: a part begins and ends where its range does, or where a piece of a

@@ -11,6 +11,7 @@ mod sender;
 
 pub(crate) use sender::{Source, receive_word, send_packets, stored, sums};
 
+use crate::admission::Named;
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::operations::Operation;
@@ -68,32 +69,47 @@ async fn open(service: &DataService, op: &proto::OpReadBlockProto) -> Result<(Re
     let (block, generation) = (named.block(), named.generation());
     let (offset, len, with_sums) = (op.offset, op.len, op.send_checksums.unwrap_or(true));
     let wanted = Wanted { generation, offset, len, with_sums };
+    let opened = once_it_serves(service, named, move |reader| {
+        Ok(match Plan::new(stored(&reader), wanted) {
+            Ok(plan) => Ok({
+                let sums = sums(&reader, plan.sums_window(plan.start))?;
+                (reader, plan, sums)
+            }),
+            Err(unserved) => Err(unserved),
+        })
+    });
+    opened.await?.map_err(|unserved| match unserved {
+        Unserved::Short { len: have, .. } => {
+            Refusal::error(format!("Offset {offset} and length {len} don't match {block} of {have} bytes"))
+        }
+        Unserved::Stale { .. } => Refusal::error(format!("{block}: {unserved}")),
+    })
+}
+
+/// Opens a replica and does what may wait for its disk. If it is not what is asked for and is being written, it is
+/// looked at again for a while.
+pub(crate) async fn once_it_serves<T: Send + 'static>(
+    service: &DataService,
+    named: Named,
+    serve: impl Fn(Reader) -> Result<Result<T, Unserved>, Refusal> + Clone + Send + 'static,
+) -> Result<Result<T, Unserved>, Refusal> {
+    let (block, generation) = (named.block(), named.generation());
     let began = service.now();
     loop {
-        let admission = Arc::clone(&service.admission);
-        let opened = service.replicas.disks.for_block(block, move |disks| -> Result<_, Refusal> {
+        let (admission, serve) = (Arc::clone(&service.admission), serve.clone());
+        let served = service.replicas.disks.for_block(block, move |disks| -> Result<_, Refusal> {
             let reader = disks.read(block, generation)?;
             admission.must_cover(&named, reader.identity().file)?;
-            match Plan::new(stored(&reader), wanted) {
-                Ok(plan) => Ok(Ok({
-                    let sums = sums(&reader, plan.sums_window(plan.start))?;
-                    (reader, plan, sums)
-                })),
-                Err(unserved) => Ok(Err(unserved)),
-            }
+            serve(reader)
         });
-        let unserved = match opened.await?? {
-            Ok(opened) => return Ok(opened),
+        let unserved = match served.await?? {
+            Ok(served) => return Ok(Ok(served)),
             Err(unserved) => unserved,
         };
         let now = service.now();
-        match (unserved.look_again(began, now), unserved) {
-            (Some(at), _) => tokio::time::sleep(at.saturating_sub(now)).await,
-            (None, Unserved::Short { len: have, .. }) => {
-                let message = format!("Offset {offset} and length {len} don't match {block} of {have} bytes");
-                return Err(Refusal::error(message));
-            }
-            (None, Unserved::Stale { .. }) => return Err(Refusal::error(format!("{block}: {unserved}"))),
+        match unserved.look_again(began, now) {
+            Some(at) => tokio::time::sleep(at.saturating_sub(now)).await,
+            None => return Ok(Err(unserved)),
         }
     }
 }

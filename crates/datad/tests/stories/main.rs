@@ -7,6 +7,7 @@ mod contents;
 mod disks;
 mod metad;
 mod random;
+mod ranges;
 mod reads;
 mod sick_disks;
 mod silence;

@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use types::{BlockId, ContainerId, FileId, InodeId, Millis};
 use wire::node::{BEGIN_RECOVERY, BeginRecoveryRequest, BeginRecoveryResponse, BlockToken, FINISH_RECOVERY};
 use wire::node::{FinishRecoveryRequest, FinishRecoveryResponse, REPLICA_PROTOCOL, TokenKey, TokenRules};
+use wire::ranges::{Asked, PartHead, RangesBlock, RangesToken, ReadRanges, put_ranges};
 use wire::small::{SmallAnswer, SmallWrite};
 use wire::{BlockScope, Op, Status};
 use xfer::small::{Caller, OutgoingRequest};
@@ -77,6 +78,7 @@ fn token(ring: &KeyRing, file: FileId, modes: &[Mode], block: Option<u64>) -> To
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Read,
+    ReadRanges,
     Checksum,
     Create,
     Append,
@@ -86,8 +88,9 @@ enum Operation {
     Recover,
 }
 
-const ALL: [Operation; 8] = [
+const ALL: [Operation; 9] = [
     Operation::Read,
+    Operation::ReadRanges,
     Operation::Checksum,
     Operation::Create,
     Operation::Append,
@@ -100,7 +103,7 @@ const ALL: [Operation; 8] = [
 impl Operation {
     fn mode(self) -> Mode {
         match self {
-            Self::Read | Self::Checksum => Mode::Read,
+            Self::Read | Self::ReadRanges | Self::Checksum => Mode::Read,
             Self::Transfer => Mode::Copy,
             Self::Create | Self::Append | Self::CopyIn | Self::Small | Self::Recover => Mode::Write,
         }
@@ -165,6 +168,25 @@ impl World {
             Operation::Read => {
                 let op = proto::OpReadBlockProto { header, offset: 0, len: 4, ..Default::default() };
                 connection.send_op(Op::ReadBlock, &op);
+            }
+            Operation::ReadRanges => {
+                let TokenProto { identifier, password, .. } = token.clone();
+                let mut op = ReadRanges { pool: POOL.into(), ..ReadRanges::default() };
+                op.tokens.push(RangesToken { identifier, password });
+                op.blocks.push(RangesBlock { block, generation: GENERATION, token: 0, range_count: 1 });
+                let mut ranges = Vec::new();
+                put_ranges(&[Asked { from: 0, len: 4 }], &mut ranges);
+                connection.send_op(Op::ReadRanges, &ReadRanges { ranges: ranges.into(), ..op });
+                assert_eq!(connection.answer().status, 0, "each block is answered by itself");
+                let mut head = [0; PartHead::LEN];
+                connection.receive(&mut head);
+                return match PartHead::decode(head).unwrap() {
+                    PartHead::Refused { status, .. } => status.0.into(),
+                    part => {
+                        assert!(matches!(part, PartHead::Bytes { range: 0, len: 4, .. }), "{part:?}");
+                        0
+                    }
+                };
             }
             Operation::Checksum => {
                 let op = proto::OpBlockChecksumProto { header: base, ..Default::default() };

@@ -3,7 +3,7 @@
 //! ```text
 //! reader                                                    datanode
 //!          request ─────────────────────────────────────▶   Plan: reads in the order of the disk, each for some parts
-//! Receiver ◀── head · bytes │ head · bytes │ … │ end ────     Batch: some of them at a time, made by a thread that may wait
+//! Receiver ◀── answer │ head · bytes │ … │ end ──────────     Batch: some of them at a time, made by a thread that may wait
 //! ```
 //!
 //! Short ranges are copied out of one read of what lies near each other; pieces of long ones go from the file to the

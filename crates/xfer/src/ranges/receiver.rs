@@ -8,6 +8,7 @@
 //! Promise: [`Event::Whole`] is said of a range once all its bytes are there and each part of it has been held against
 //! its checksum. Long parts are copied once, by the kernel; the machine holds [`AHEAD_LEN`] bytes that came ahead.
 
+use crate::answer::Awaiting;
 use crate::fault::Fault;
 use crate::front::Front;
 use crate::read::Room;
@@ -46,6 +47,8 @@ pub struct Receiver {
     front: Front,
     ranges: Vec<Progress>,
     patience: Patience,
+    /// Until the node has said that it serves the request.
+    awaiting: Option<Awaiting>,
     state: State,
 }
 
@@ -78,11 +81,22 @@ impl Receiver {
     /// `front`: what came on the connection behind the operation before.
     pub fn new(lens: impl IntoIterator<Item = u32>, stall: Duration, front: Front) -> Self {
         let ranges = lens.into_iter().map(|len| Progress { len, came_len: 0 }).collect();
-        Self { front, ranges, patience: Patience::new(stall), state: State::Head }
+        Self { front, ranges, patience: Patience::new(stall), awaiting: Some(Awaiting::default()), state: State::Head }
     }
 
     /// Goes on with what is here.
     pub fn poll(&mut self, dests: &mut impl Dests) -> Result<Event, Fault> {
+        if let Some(awaiting) = &mut self.awaiting {
+            let (consumed, answer) = awaiting.on_bytes(self.front.bytes())?;
+            self.front.consume(consumed);
+            if awaiting.heard_count() > 0 {
+                // Else a node could have a reader wait for ever.
+                return Err(Fault::Protocol("a keepalive, which no read is answered with".to_owned()));
+            }
+            let Some(answer) = answer else { return Ok(Event::Nothing) };
+            answer?;
+            self.awaiting = None;
+        }
         loop {
             match self.state {
                 State::Head => {

@@ -1,6 +1,7 @@
 //! Both ends against each other, with a replica in memory.
 
 use super::*;
+use crate::answer::{self, success};
 use crate::ranges::{Batch, Plan, Source, Unread, refusal};
 use crate::read::Stored;
 use proptest::prelude::*;
@@ -84,8 +85,10 @@ impl Dests for Places {
     }
 }
 
-/// Gives a receiver what came, in cuts of such lengths.
-fn received(asked: &[Vec<Asked>], mut sent: &[u8], cuts: &[usize]) -> Result<(Places, Vec<Event>, Receiver), Fault> {
+/// Gives a receiver the answer and what came behind it, in cuts of such lengths.
+fn received(asked: &[Vec<Asked>], parts: &[u8], cuts: &[usize]) -> Result<(Places, Vec<Event>, Receiver), Fault> {
+    let all = [&answer::encode(success()), parts].concat();
+    let mut sent = &all[..];
     let lens: Vec<u32> = asked.iter().flatten().map(|range| range.len).collect();
     let mut places = Places(lens.iter().map(|len| vec![0; *len as usize]).collect());
     let mut receiver = Receiver::new(lens, STALL, Front::default());

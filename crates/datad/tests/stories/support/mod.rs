@@ -322,6 +322,15 @@ impl Connection {
         }
     }
 
+    /// Bytes that are no message.
+    pub(crate) fn receive(&mut self, bytes: &mut [u8]) {
+        while self.came.len() < bytes.len() {
+            assert!(self.fill(), "the connection ended");
+        }
+        let rest = self.came.split_off(bytes.len());
+        bytes.copy_from_slice(&std::mem::replace(&mut self.came, rest));
+    }
+
     pub(crate) fn answer(&mut self) -> proto::BlockOpResponseProto {
         self.message().expect("an answer")
     }

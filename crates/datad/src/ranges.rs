@@ -1,0 +1,199 @@
+//! Reading many ranges of many blocks by one request (op 201).
+//!
+//! ```text
+//! blocks in the order of their disks ──▶ open ──▶ batches ──▶ answer │ parts │ parts │ … │ end
+//!                                                └─ each made within its disk's quota of threads
+//! ```
+//!
+//! Promise: a request waits for one disk at a time and holds nothing of another meanwhile, so two of them never wait
+//! for each other. A block that is refused leaves the others alone. The memory of one batch and of what was asked for is
+//! all that a request takes.
+
+use crate::admission::Named;
+use crate::connection::Connection;
+use crate::data_service::DataService;
+use crate::operations::Operation;
+use crate::read::{once_it_serves, stored};
+use container::{Reader, ReplicaError};
+use std::io::{Error, ErrorKind, Result};
+use std::ops::Range;
+use std::time::Duration;
+use types::BlockId;
+use wire::ranges::{Asked, PartHead, ReadRanges};
+use wire::{Status, WireError};
+use xfer::answer::{self, Refusal, success};
+use xfer::memory::Held;
+use xfer::ranges::{BATCH_LEN_MAX, Batch, Made, Piece, Plan, Source, Unread, refusal};
+
+/// What a range takes while its request is served: what was asked for, and its part in the plan.
+const RANGE_LEN: u64 = (size_of::<Asked>() + 2 * size_of::<[u64; 3]>()) as u64;
+/// What a batch takes: its bytes, and those it is made of. Beside them, the chunks at both ends of a range.
+const BATCH_LEN: u64 = 2 * BATCH_LEN_MAX;
+
+/// Serves one request. `Ok(true)`: the connection may carry another operation.
+pub(crate) async fn serve(
+    service: &DataService,
+    connection: &Connection,
+    request: ReadRanges,
+) -> Result<std::result::Result<bool, Refusal>> {
+    let counted = service.operations.begin(Operation::ReadRanges, || service.now());
+    let asked = match request.asked() {
+        Ok(asked) => asked,
+        Err(error) => {
+            counted.refused();
+            return Ok(Err(not_understood(&error)));
+        }
+    };
+    let count: usize = asked.iter().map(Vec::len).sum();
+    let needed_len = BATCH_LEN + count as u64 * RANGE_LEN;
+    let Some(mut memory) = service.budget.take_for_read(needed_len) else {
+        counted.refused();
+        return Ok(Err(no_memory()));
+    };
+    tracing::debug!(count, blocks = asked.len(), client = rpc::log_text(&request.client), "a read of ranges begins");
+    let firsts: Vec<u32> =
+        asked.iter().scan(0, |first, ranges| Some(std::mem::replace(first, *first + ranges.len() as u32))).collect();
+    let mut order: Vec<usize> = (0..asked.len()).filter(|place| !asked[*place].is_empty()).collect();
+    order.sort_by_key(|place| {
+        let block = BlockId(request.blocks[*place].block);
+        (service.replicas.disks.asked_at(block), block)
+    });
+    send_within(service, connection.send_all(&answer::encode(success()), true)).await?;
+    let mut plan = Plan::default();
+    for place in order {
+        let of_block = OfBlock { service, connection, first: firsts[place], asked: &asked[place] };
+        let reader = match of_block.open(service.admission.ranges(&request, place)).await {
+            Ok(reader) if memory.grow_to(needed_len + 2 * u64::from(reader.checksum().chunk_len)) => reader,
+            Ok(_) => {
+                of_block.refuse(&no_memory()).await?;
+                continue;
+            }
+            Err(refused) => {
+                of_block.refuse(&refused).await?;
+                continue;
+            }
+        };
+        of_block.serve(&reader, &mut plan).await?;
+    }
+    send_within(service, connection.send_all(&PartHead::End.encode(), false)).await?;
+    counted.done();
+    Ok(Ok(true))
+}
+
+fn no_memory() -> Refusal {
+    Refusal::error("no memory left for another read; try another node")
+}
+
+fn not_understood(error: &WireError) -> Refusal {
+    Refusal { status: Status::ERROR_INVALID, ..Refusal::error(error.to_string()) }
+}
+
+/// One block of a request.
+struct OfBlock<'a> {
+    service: &'a DataService,
+    connection: &'a Connection,
+    /// The number of its first range.
+    first: u32,
+    asked: &'a [Asked],
+}
+
+impl OfBlock<'_> {
+    async fn refuse(&self, refused: &Refusal) -> Result<()> {
+        tracing::debug!(why = rpc::log_text(&refused.message), "ranges of a block were refused");
+        let bytes = refusal(self.first, refused.status, &refused.message);
+        send_within(self.service, self.connection.send_all(&bytes, true)).await
+    }
+
+    async fn serve(&self, reader: &Reader, plan: &mut Plan) -> Result<()> {
+        let block = reader.identity().block;
+        if let Err(short) = plan.add(stored(reader), self.first, self.asked) {
+            return self.refuse(&Refusal::error(format!("{block}: {short}"))).await;
+        }
+        while let Some(batch) = plan.next_batch() {
+            let quota = self.service.replicas.disks.quota_of(block);
+            let mut source = Stored(reader.clone());
+            let making = quota.run(move || {
+                let made = batch.make(&mut source);
+                (batch, made)
+            });
+            let (batch, made) = match making.await {
+                Ok(made) => made,
+                Err(hung) => return self.refuse(&Refusal::error(hung.to_string())).await,
+            };
+            match made {
+                Ok(made) => self.send(reader, made).await?,
+                Err(unread) => {
+                    let bytes = self.unread(block, plan, &batch, unread);
+                    send_within(self.service, self.connection.send_all(&bytes, true)).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The replica, once it has all that is asked for.
+    async fn open(&self, named: std::result::Result<Named, Refusal>) -> std::result::Result<Reader, Refusal> {
+        let named = named?;
+        let asked: Vec<Asked> = self.asked.to_vec();
+        let opened = once_it_serves(self.service, named, move |reader| {
+            let is_there = Plan::default().add(stored(&reader), 0, &asked).map(|_| ());
+            Ok(is_there.map(|()| reader))
+        });
+        opened.await?.map_err(|unserved| Refusal::error(format!("{}: {unserved}", named.block())))
+    }
+
+    fn unread(&self, block: BlockId, plan: &mut Plan, batch: &Batch, unread: Unread<ReplicaError>) -> Vec<u8> {
+        match unread {
+            Unread::Unsound { offset } => {
+                if let Some(passed_over) = self.service.log_limits.found_unsound.due() {
+                    tracing::warn!(%block, offset, passed_over, "bytes that were to be read do not match their checksum");
+                }
+                plan.refuse(batch, Status::ERROR_CHECKSUM, &format!("{block}: checksum error at {offset}"))
+            }
+            Unread::Source(error) => {
+                let refused = Refusal::from(error);
+                plan.refuse(batch, refused.status, &refused.message)
+            }
+        }
+    }
+
+    async fn send(&self, reader: &Reader, made: Made) -> Result<()> {
+        let (service, connection) = (self.service, self.connection);
+        let quota = service.replicas.disks.quota_of(reader.identity().block);
+        for Piece { bytes, file } in made {
+            let len = file.end - file.start;
+            let sending = async {
+                connection.send_all(&bytes, true).await?;
+                connection.sendfile_all(reader.data(), quota, reader.data_offset() + file.start, len).await
+            };
+            send_within(service, sending).await?;
+            let sent_len = bytes.len() as u64 + len;
+            reader.count_sent(sent_len);
+            service.operations.bytes(Operation::ReadRanges).inc_by(sent_len);
+        }
+        Ok(())
+    }
+}
+
+/// To a reader that takes it in time.
+async fn send_within(service: &DataService, sending: impl Future<Output = Result<()>>) -> Result<()> {
+    let limit = Duration::from_millis(service.limits.reader_stalled_ms);
+    tokio::time::timeout(limit, sending).await.map_err(|_| Error::from(ErrorKind::TimedOut))?
+}
+
+/// A replica as a source of batches.
+struct Stored(Reader);
+
+impl Source for Stored {
+    type Error = ReplicaError;
+
+    fn data(&mut self, range: Range<u64>, into: &mut Vec<u8>) -> std::result::Result<(), ReplicaError> {
+        let start = into.len();
+        into.resize(start + (range.end - range.start) as usize, 0);
+        self.0.read_at(range.start, &mut into[start..])
+    }
+
+    fn sums(&mut self, range: Range<u64>, into: &mut Vec<u8>) -> std::result::Result<(), ReplicaError> {
+        self.0.sums(range.start, range.end - range.start, into)
+    }
+}
