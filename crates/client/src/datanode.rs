@@ -11,7 +11,8 @@ use std::time::Duration;
 use xfer::answer::{Answered, Awaiting};
 use xfer::fault::Fault;
 use xfer::front::Front;
-use xfer::read::{Extent, Range, Receiver};
+use xfer::ranges::{self, Dests};
+use xfer::read::{Extent, Range, Receiver, Room};
 
 /// Bytes asked of the kernel with an answer.
 const FRONT_LEN: usize = 8 << 10;
@@ -95,13 +96,22 @@ impl Connection {
         Receiver::new(range, Extent::Exact, self.timeout, std::mem::take(&mut self.front))
     }
 
-    /// The reader is done: what it did not take is for the next operation.
-    pub(crate) fn received(&mut self, receiver: Receiver) {
-        self.front = receiver.into_front();
+    /// As [`Self::receiver`], of ranges of such lengths.
+    pub(crate) fn ranges_receiver(&mut self, lens: impl IntoIterator<Item = u32>) -> ranges::Receiver {
+        ranges::Receiver::new(lens, self.timeout, std::mem::take(&mut self.front))
+    }
+
+    /// What came behind an answer is for the next operation.
+    pub(crate) fn put_back(&mut self, front: Front) {
+        self.front = front;
     }
 
     /// One read of the socket, straight to where the machine has the bytes go.
-    pub(crate) async fn bring(&mut self, receiver: &mut Receiver, dest: &mut [u8]) -> Result<(), Fault> {
+    pub(crate) async fn bring<D: ?Sized>(
+        &mut self,
+        receiver: &mut impl Receives<D>,
+        dest: &mut D,
+    ) -> Result<(), Fault> {
         self.let_others().await;
         loop {
             let room = receiver.room(dest);
@@ -135,6 +145,44 @@ impl Connection {
         self.front.is_empty() && self.socket.try_read(&mut byte).is_err_and(nothing)
     }
 }
+
+/// A machine that takes what comes, and says into which parts of `D` it goes.
+pub(crate) trait Receives<D: ?Sized> {
+    fn room<'a>(&'a mut self, dest: &'a mut D) -> Room<'a>;
+    fn on_received(&mut self, now: Duration, len: usize) -> Result<(), Fault>;
+    fn on_blocked(&mut self, now: Duration);
+    fn poll_timeout(&self) -> Option<Duration>;
+    fn handle_timeout(&mut self, now: Duration) -> Result<(), Fault>;
+}
+
+macro_rules! receives {
+    ($machine:ty, $dest:ty $(, $bound:ident: $trait:path)?) => {
+        impl$(<$bound: $trait>)? Receives<$dest> for $machine {
+            fn room<'a>(&'a mut self, dest: &'a mut $dest) -> Room<'a> {
+                <$machine>::room(self, dest)
+            }
+
+            fn on_received(&mut self, now: Duration, len: usize) -> Result<(), Fault> {
+                <$machine>::on_received(self, now, len)
+            }
+
+            fn on_blocked(&mut self, now: Duration) {
+                <$machine>::on_blocked(self, now);
+            }
+
+            fn poll_timeout(&self) -> Option<Duration> {
+                <$machine>::poll_timeout(self)
+            }
+
+            fn handle_timeout(&mut self, now: Duration) -> Result<(), Fault> {
+                <$machine>::handle_timeout(self, now)
+            }
+        }
+    };
+}
+
+receives!(Receiver, [u8]);
+receives!(ranges::Receiver, D, D: Dests);
 
 /// One read of the socket: `dest` first, then `ahead`. `None`: there is nothing now; 0: it ended.
 ///

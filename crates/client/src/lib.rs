@@ -69,7 +69,7 @@ pub use error::{Error, ErrorKind, Refusal, Result, reason_of};
 pub use listing::Listing;
 pub use meter::{Meter, Role};
 pub use options::{Options, Routing};
-pub use read::Reader;
+pub use read::{RangeRead, Reader};
 pub use status::{BlockLocation, FsStats, Kind, ServerDefaults, Status, Summary};
 pub use store::Store;
 pub use ticket::ticket_user;

@@ -22,9 +22,12 @@ impl Abilities {
     pub const SMALL_FILES: Self = Self(1 << 2);
     /// `leaseBlocks` for an open file, and `addLeased`.
     pub const LEASED_BLOCKS: Self = Self(1 << 3);
+    /// Datanodes serve many ranges by one request (operation 201).
+    pub const RANGES: Self = Self(1 << 4);
 
     /// What a metadata server of this program states.
-    pub const OF_METADATA_SERVER: Self = Self(Self::STREAMS.0 | Self::SMALL_FILES.0 | Self::LEASED_BLOCKS.0);
+    pub const OF_METADATA_SERVER: Self =
+        Self(Self::STREAMS.0 | Self::SMALL_FILES.0 | Self::LEASED_BLOCKS.0 | Self::RANGES.0);
     /// What either end of a stream states.
     pub const OF_STREAM: Self = Self::KEEPALIVES;
 
@@ -56,6 +59,7 @@ mod tests {
             ("STREAMS", Abilities::STREAMS, 2),
             ("SMALL_FILES", Abilities::SMALL_FILES, 4),
             ("LEASED_BLOCKS", Abilities::LEASED_BLOCKS, 8),
+            ("RANGES", Abilities::RANGES, 16),
         ];
         for (bit, (name, ability, number)) in named.into_iter().enumerate() {
             assert_eq!(ability.bits(), number, "{name}");

@@ -9,6 +9,26 @@ use std::time::Duration;
 use xfer::fault::Fault;
 use xfer::read::{Given, Range, Receiver};
 
+/// Begins an operation on a block's node: on a connection that is there, or on a new one.
+pub(super) async fn on_a_connection<T>(
+    client: &Client,
+    block: &Located,
+    node: &Node,
+    stall: Duration,
+    begin: impl AsyncFn(Connection) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    // An idle connection may have been closed by the other side just now; that is no fault of the replica.
+    if let Some(connection) = client.store().take_idle(node) {
+        match begin(connection).await {
+            Err(Fault::Broken(_)) => {}
+            done => return done,
+        }
+    }
+    let dialling = client.dial(node, block.secret());
+    let connecting = tokio::time::timeout(stall, Connection::connect(node, client.options(), dialling)).await;
+    begin(connecting.map_err(|_| Fault::Silent)??).await
+}
+
 #[derive(Debug)]
 pub(super) struct BlockReader {
     pub(super) block: Arc<Located>,
@@ -40,34 +60,17 @@ impl BlockReader {
         range: Range,
         stall: Duration,
     ) -> Result<Self, Fault> {
-        // An idle connection may have been closed by the other side just now; that is no fault of the replica.
-        if let Some(connection) = client.store().take_idle(node) {
-            match Self::start(client, connection, block, node, range, stall).await {
-                Err(Fault::Broken(_)) => {}
-                done => return done,
+        let request = block.read_request(&client.session.holder, range)?;
+        let start = async |mut connection: Connection| {
+            connection.allow(stall);
+            connection.send(&request).await?;
+            let mut receiver = connection.receiver(range);
+            while receiver.poll_answer()?.is_none() {
+                connection.bring(&mut receiver, &mut [][..]).await?;
             }
-        }
-        let dialling = client.dial(node, block.secret());
-        let connecting = tokio::time::timeout(stall, Connection::connect(node, client.options(), dialling)).await;
-        let connection = connecting.map_err(|_| Fault::Silent)??;
-        Self::start(client, connection, block, node, range, stall).await
-    }
-
-    async fn start(
-        client: &Client,
-        mut connection: Connection,
-        block: &Arc<Located>,
-        node: &Node,
-        range: Range,
-        stall: Duration,
-    ) -> Result<Self, Fault> {
-        connection.allow(stall);
-        connection.send(&block.read_request(&client.session.holder, range)?).await?;
-        let mut receiver = connection.receiver(range);
-        while receiver.poll_answer()?.is_none() {
-            connection.bring(&mut receiver, &mut []).await?;
-        }
-        Ok(Self { block: Arc::clone(block), node: node.clone(), connection, receiver })
+            Ok(Self { block: Arc::clone(block), node: node.clone(), connection, receiver })
+        };
+        on_a_connection(client, block, node, stall, start).await
     }
 
     pub(super) fn file_position(&self) -> u64 {
@@ -108,7 +111,7 @@ impl BlockReader {
     /// the connection and nothing else.
     pub(super) async fn finish(mut self, client: &Client) {
         if self.conclude().await.is_ok() {
-            self.connection.received(self.receiver);
+            self.connection.put_back(self.receiver.into_front());
             self.connection.allow(client.options().timeout);
             client.store().put_idle(self.connection);
         }
@@ -118,7 +121,7 @@ impl BlockReader {
         loop {
             match self.receiver.poll_end()? {
                 Some(verdict) => return self.connection.send(&verdict).await,
-                None => self.connection.bring(&mut self.receiver, &mut []).await?,
+                None => self.connection.bring(&mut self.receiver, &mut [][..]).await?,
             }
         }
     }

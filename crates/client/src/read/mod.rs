@@ -12,6 +12,7 @@
 
 mod block;
 mod file;
+mod ranges;
 mod source;
 
 use crate::client::Client;
@@ -19,6 +20,7 @@ use crate::error::Result;
 use crate::status::Status;
 use block::BlockReader;
 use file::File;
+pub use ranges::RangeRead;
 use source::Source;
 
 /// A file open for reading. [`Reader::read`] goes on where it ended; [`Reader::read_at`] may be called by many at once.
@@ -90,6 +92,13 @@ impl Reader {
         let wanted = self.wanted(offset, dest.len());
         self.client().run(self.source.read_exact_at(offset, &mut dest[..wanted])).await?;
         Ok(wanted)
+    }
+
+    /// Fills all of `reads`, which may lie anywhere in the file and overlap. What one datanode has of them comes by one
+    /// request, in whatever order is best for its disks: far away the whole costs one round trip beside the opening.
+    /// An error if one reaches beyond the end of the file; then, or if the future is dropped, some may be filled.
+    pub async fn read_ranges(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
+        self.client().run(self.source.read_ranges(reads)).await
     }
 
     fn client(&self) -> &Client {

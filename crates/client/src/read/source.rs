@@ -160,7 +160,7 @@ impl Source {
         (len, None)
     }
 
-    fn choose<'b>(&self, block: &'b Located, tried: &HashSet<Arc<str>>) -> Option<Choice<'b>> {
+    pub(super) fn choose<'b>(&self, block: &'b Located, tried: &HashSet<Arc<str>>) -> Option<Choice<'b>> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         let choose = |slow: &_, now: Duration| Selection { tried, failed: &failed, slow, now }.choose(&block.nodes);
         self.file.client.store().with_slow(choose)
@@ -214,7 +214,7 @@ impl Source {
     }
 
     /// All replicas of a block failed: waits a little, asks anew where they are, and goes round again.
-    async fn next_round(&self, block: &Located, attempt: &mut Attempt) -> Result<()> {
+    pub(super) async fn next_round(&self, block: &Located, attempt: &mut Attempt) -> Result<()> {
         let told = attempt.told();
         let failed = || Error::NoReplica { block: block.identity.block.0, tried: told };
         tokio::time::sleep(attempt.next_round().ok_or_else(failed)?).await;

@@ -36,6 +36,8 @@ pub enum Event {
     Nothing,
     /// All bytes of this range are in their place.
     Whole(u32),
+    /// Bytes of this range, from there on, do not match their checksum. The others go on.
+    Corrupt { range: u32, offset: u64 },
     /// Neither this one nor what has not come of its block's others will come.
     Refused { range: u32, status: Status, message: String },
     /// The answer has ended. Its connection can carry another operation.
@@ -56,6 +58,8 @@ pub struct Receiver {
 struct Progress {
     len: u32,
     came_len: u32,
+    /// Something that came of it did not match.
+    is_corrupt: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,22 +84,14 @@ impl Receiver {
     /// The request was sent, for ranges of such lengths, in the order of their numbers. Empty ones are there already.
     /// `front`: what came on the connection behind the operation before.
     pub fn new(lens: impl IntoIterator<Item = u32>, stall: Duration, front: Front) -> Self {
-        let ranges = lens.into_iter().map(|len| Progress { len, came_len: 0 }).collect();
+        let ranges = lens.into_iter().map(|len| Progress { len, came_len: 0, is_corrupt: false }).collect();
         Self { front, ranges, patience: Patience::new(stall), awaiting: Some(Awaiting::default()), state: State::Head }
     }
 
     /// Goes on with what is here.
     pub fn poll(&mut self, dests: &mut impl Dests) -> Result<Event, Fault> {
-        if let Some(awaiting) = &mut self.awaiting {
-            let (consumed, answer) = awaiting.on_bytes(self.front.bytes())?;
-            self.front.consume(consumed);
-            if awaiting.heard_count() > 0 {
-                // Else a node could have a reader wait for ever.
-                return Err(Fault::Protocol("a keepalive, which no read is answered with".to_owned()));
-            }
-            let Some(answer) = answer else { return Ok(Event::Nothing) };
-            answer?;
-            self.awaiting = None;
+        if !self.is_answered()? {
+            return Ok(Event::Nothing);
         }
         loop {
             match self.state {
@@ -107,9 +103,8 @@ impl Receiver {
                     self.front.consume(PartHead::LEN);
                 }
                 State::Bytes(part) => {
-                    let Some(whole) = self.go_on(part, dests)? else { return Ok(Event::Nothing) };
-                    if whole {
-                        return Ok(Event::Whole(part.range));
+                    if let Some(event) = self.go_on(part, dests) {
+                        return Ok(event);
                     }
                 }
                 State::Text { range, len, status } => {
@@ -122,6 +117,21 @@ impl Receiver {
                 State::Ended => return Ok(Event::End),
             }
         }
+    }
+
+    /// Whether the node has said that it serves the request. No part is looked at before that.
+    pub fn is_answered(&mut self) -> Result<bool, Fault> {
+        let Some(awaiting) = &mut self.awaiting else { return Ok(true) };
+        let (consumed, answer) = awaiting.on_bytes(self.front.bytes())?;
+        self.front.consume(consumed);
+        if awaiting.heard_count() > 0 {
+            // Else a node could have a reader wait for ever.
+            return Err(Fault::Protocol("a keepalive, which no read is answered with".to_owned()));
+        }
+        let Some(answer) = answer else { return Ok(false) };
+        answer?;
+        self.awaiting = None;
+        Ok(true)
     }
 
     fn begin(&self, head: PartHead) -> Result<State, Fault> {
@@ -142,8 +152,8 @@ impl Receiver {
         }
     }
 
-    /// Takes what is here of a part. `None`: more must come. Else whether its range is whole with it.
-    fn go_on(&mut self, mut part: Part, dests: &mut impl Dests) -> Result<Option<bool>, Fault> {
+    /// Takes what is here of a part. `None`: it is in its place, and more of its range is to come.
+    fn go_on(&mut self, mut part: Part, dests: &mut impl Dests) -> Option<Event> {
         let progress = &mut self.ranges[part.range as usize];
         let dest = &mut dests.dest(part.range)[progress.came_len as usize..][..part.len];
         let here = self.front.bytes().len().min(part.len - part.came_len);
@@ -152,14 +162,18 @@ impl Receiver {
         part.came_len += here;
         self.state = State::Bytes(part);
         if part.came_len < part.len {
-            return Ok(None);
+            return Some(Event::Nothing);
         }
-        if part.kind.of(dest) != part.sum {
-            return Err(Fault::Corrupt { offset: progress.came_len.into() });
-        }
+        let is_first_fault = !progress.is_corrupt && part.kind.of(dest) != part.sum;
+        let offset = progress.came_len.into();
+        progress.is_corrupt |= is_first_fault;
         progress.came_len += part.len as u32;
         self.state = State::Head;
-        Ok(Some(progress.came_len == progress.len))
+        match progress {
+            _ if is_first_fault => Some(Event::Corrupt { range: part.range, offset }),
+            Progress { len, came_len, is_corrupt: false } if len == came_len => Some(Event::Whole(part.range)),
+            _ => None,
+        }
     }
 
     /// Where the bytes go that must come first.
@@ -208,7 +222,10 @@ impl Receiver {
 
     /// The ranges that are not whole.
     pub fn missing(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..).zip(&self.ranges).filter(|(_, range)| range.came_len < range.len).map(|(number, _)| number)
+        (0..)
+            .zip(&self.ranges)
+            .filter(|(_, range)| range.came_len < range.len || range.is_corrupt)
+            .map(|(number, _)| number)
     }
 
     /// What came behind the end, for the next operation.

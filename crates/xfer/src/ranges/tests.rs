@@ -181,13 +181,19 @@ fn what_rotted_is_refused_or_found_by_the_reader() {
         let mut replicas = [Replica::new(200_000, ChecksumKind::Crc32c, 512)];
         replicas[0].data[at] ^= 1;
         let (sent, _) = served(&mut replicas, &wanted);
-        match received(&wanted, &sent, &[4096]) {
-            Ok((_, events, receiver)) => {
-                assert!(is_refused && matches!(events.last(), Some(Event::Refused { status: Status(4), .. })), "{at}");
-                assert!(receiver.missing().count() > 0);
-            }
-            Err(fault) => assert!(!is_refused && matches!(fault, Fault::Corrupt { .. }), "{at}: {fault}"),
-        }
+        let (_, events, receiver) = received(&wanted, &sent, &[4096]).unwrap();
+        let is_it = |event: &Event| match event {
+            Event::Refused { status: Status(4), .. } => is_refused,
+            Event::Corrupt { range: 1, offset: 0 } => !is_refused,
+            _ => false,
+        };
+        assert_eq!(events.iter().filter(|event| is_it(event)).count(), 1, "{at}: {events:?}");
+        assert_eq!(
+            events.contains(&Event::Whole(0)),
+            !is_refused,
+            "the other range is whole, unless its block is refused"
+        );
+        assert!(receiver.missing().count() > 0);
     }
 }
 

@@ -6,14 +6,18 @@ use prost::Message;
 use rpc::{Call, Exception, Service};
 use std::collections::VecDeque;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use types::ChecksumSpec;
+use types::{ChecksumSpec, Generation, ReplicaState};
 use wire::packet::{PacketFrame, Parsed};
+use wire::ranges::{PartHead, ReadRanges};
 use wire::small::{SmallAnswer, SmallWrite};
 use wire::{Op, OpHeader, PacketHeader, PipelineAck, Status, delimited};
+use xfer::ranges::{Plan, Source};
+use xfer::read::Stored;
 
 /// What a node does with one op, instead of what it should.
 #[derive(Clone, Debug)]
@@ -54,6 +58,7 @@ pub(crate) struct Node {
     pub(crate) ended: AtomicUsize,
     pub(crate) heartbeats: AtomicUsize,
     pub(crate) syncs: AtomicUsize,
+    pub(crate) range_requests: AtomicUsize,
     /// Stages of the writes so far.
     pub(crate) stages: Mutex<Vec<i32>>,
 }
@@ -87,6 +92,7 @@ impl Node {
             ended: AtomicUsize::new(0),
             heartbeats: AtomicUsize::new(0),
             syncs: AtomicUsize::new(0),
+            range_requests: AtomicUsize::new(0),
             stages: Mutex::default(),
         });
         let serving = Arc::clone(&node);
@@ -143,6 +149,10 @@ impl Node {
                 let request = wire.message().await?;
                 self.read(wire, request, trick).await
             }
+            Op::ReadRanges => {
+                let request = wire.message().await?;
+                self.read_ranges(wire, request, trick).await
+            }
             Op::WriteBlock => {
                 let request = wire.message().await?;
                 self.write(wire, request, trick).await
@@ -197,6 +207,48 @@ impl Node {
         let status: ClientReadStatusProto = wire.message().await?;
         assert_eq!(status.status, i32::from(Status::CHECKSUM_OK.0));
         Ok(())
+    }
+
+    async fn read_ranges(&self, wire: &mut Wire<'_>, request: ReadRanges, trick: Trick) -> io::Result<()> {
+        self.range_requests.fetch_add(1, Ordering::Relaxed);
+        if let Some(ended) = refused(wire, &trick).await {
+            return ended;
+        }
+        let (mut plan, mut first, mut held) = (Plan::default(), 0, Vec::new());
+        for (block, asked) in request.blocks.iter().zip(request.asked().unwrap()) {
+            let mut block =
+                Held { data: self.book.state().blocks[&block.block].0.clone(), spec: self.spec, sums: Vec::new() };
+            block.spec.compute(&block.data, &mut block.sums);
+            if let Trick::Corrupt(at) = trick
+                && held.is_empty()
+            {
+                block.data[at] ^= 1;
+            }
+            let (len, checksum) = (block.data.len() as u64, block.spec);
+            let stored = Stored { generation: Generation(1001), len, checksum, state: ReplicaState::Finalized };
+            plan.add(stored, first, &asked).unwrap();
+            first += asked.len() as u32;
+            held.push(block);
+        }
+        let mut out = Vec::new();
+        answer(BlockOpResponseProto::default(), &mut out);
+        let answer_len = out.len();
+        while let Some(batch) = plan.next_batch() {
+            let block = &mut held[batch.block()];
+            match batch.make(block) {
+                Ok(made) => made.iter().for_each(|piece| {
+                    out.extend_from_slice(&piece.bytes);
+                    out.extend_from_slice(&block.data[piece.file.start as usize..piece.file.end as usize]);
+                }),
+                Err(_) => out.extend(plan.refuse(&batch, Status::ERROR_CHECKSUM, "scripted")),
+            }
+        }
+        out.extend_from_slice(&PartHead::End.encode());
+        if let Trick::CutAfter(len) = trick {
+            wire.send(&out[..answer_len + len]).await?;
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        wire.send(&out).await
     }
 
     async fn write(&self, wire: &mut Wire<'_>, request: OpWriteBlockProto, trick: Trick) -> io::Result<()> {
@@ -291,6 +343,28 @@ impl Node {
         let known = data.len().min(stored.len() - at);
         assert_eq!(stored[at..at + known], data[..known], "bytes that came again are the same");
         stored.extend_from_slice(&data[known..]);
+    }
+}
+
+/// A block, as a source of ranges.
+struct Held {
+    data: Vec<u8>,
+    spec: ChecksumSpec,
+    sums: Vec<u8>,
+}
+
+impl Source for Held {
+    type Error = std::convert::Infallible;
+
+    fn data(&mut self, range: Range<u64>, into: &mut Vec<u8>) -> Result<(), Self::Error> {
+        into.extend_from_slice(&self.data[range.start as usize..range.end as usize]);
+        Ok(())
+    }
+
+    fn sums(&mut self, range: Range<u64>, into: &mut Vec<u8>) -> Result<(), Self::Error> {
+        let [from, to] = [range.start, range.end].map(|end| self.spec.sums_len(end) as usize);
+        into.extend_from_slice(&self.sums[from..to]);
+        Ok(())
     }
 }
 

@@ -1,0 +1,259 @@
+//! Many ranges of a file at once: what each datanode has of them comes by one request (op 201).
+//!
+//! ```text
+//! ranges ──▶ pieces, none over the end of a block ──▶ a node for each block ──▶ a request a node, all at a time
+//!                ▲                                                                 │
+//!                └──── what did not come, of other replicas, or with new tokens ◀──┘
+//! ```
+//!
+//! A store that cannot do this is read the old way, several ranges at a time.
+
+use super::block::on_a_connection;
+use super::source::Source;
+use crate::choice::Choice;
+use crate::datanode::Connection;
+use crate::error::{Error, Result};
+use crate::located::{Located, Node};
+use crate::retry::Attempt;
+use futures_util::future::join_all;
+use std::collections::HashMap;
+use std::sync::Arc;
+use types::BlockId;
+use wire::ranges::{Asked, RangesBlock, RangesToken, ReadRanges, put_ranges};
+use wire::{Abilities, Status as WireStatus};
+use xfer::fault::Fault;
+use xfer::ranges::{Dests, Event};
+
+/// Bytes of a file, and where they go.
+#[derive(Debug)]
+pub struct RangeRead<'a> {
+    /// First byte, from the beginning of the file.
+    pub offset: u64,
+    pub dest: &'a mut [u8],
+}
+
+/// What fails comes again as a whole: so a long range is several pieces. A guess.
+const PIECE_LEN_MAX: u64 = 16 << 20;
+/// Pieces of one request. A guess: 80 kB upwards.
+const REQUEST_COUNT_MAX: usize = 16 << 10;
+/// Ranges that are read at a time, each by a request of its own, where there is nothing better. A guess.
+const SINGLE_COUNT_MAX: usize = 16;
+
+/// Bytes of one block.
+struct Piece<'a> {
+    block: Arc<Located>,
+    /// From the block's beginning.
+    from: u64,
+    dest: &'a mut [u8],
+}
+
+/// What a node is asked for, and what became of it.
+struct Asking<'a> {
+    node: Node,
+    pieces: Vec<Piece<'a>>,
+    faults: Vec<(Arc<Located>, Fault)>,
+}
+
+impl Source {
+    pub(super) async fn read_ranges(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
+        let end = |read: &RangeRead<'_>| read.offset.checked_add(read.dest.len() as u64);
+        if let Some(read) = reads.iter().find(|read| end(read).is_none_or(|end| end > self.file.len)) {
+            let (offset, len, file_len) = (read.offset, read.dest.len(), self.file.len);
+            return Err(Error::Invalid(format!("{len} bytes at {offset}, in a file of {file_len}")));
+        }
+        if !self.file.client.defaults().await?.abilities.has(Abilities::RANGES) {
+            return self.read_each(reads).await;
+        }
+        let mut pieces = Vec::with_capacity(reads.len());
+        for read in reads {
+            self.cut(read, &mut pieces).await?;
+        }
+        let mut attempts = HashMap::new();
+        while !pieces.is_empty() {
+            let mut left = Vec::new();
+            for asking in
+                join_all(self.shared_out(pieces, &mut attempts).await?.into_iter().map(|asking| self.ask(asking))).await
+            {
+                for (block, fault) in &asking.faults {
+                    let attempt = attempts.get_mut(&block.identity.block).expect("it was asked for");
+                    self.on_fault(block, &asking.node, attempt, fault.clone()).await?;
+                }
+                left.extend(asking.pieces);
+            }
+            // Where its blocks are may have changed, and their tokens.
+            for piece in &mut left {
+                piece.block = self.file.block_at(piece.block.offset + piece.from).await?;
+            }
+            pieces = left;
+        }
+        Ok(())
+    }
+
+    /// Some at a time, and the others as those are done.
+    async fn read_each(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
+        for some in reads.chunks_mut(SINGLE_COUNT_MAX) {
+            let reading = some.iter_mut().map(|read| self.read_exact_at(read.offset, read.dest));
+            join_all(reading).await.into_iter().collect::<Result<()>>()?;
+        }
+        Ok(())
+    }
+
+    /// Cuts a range where blocks end.
+    async fn cut<'a>(&self, read: &'a mut RangeRead<'_>, pieces: &mut Vec<Piece<'a>>) -> Result<()> {
+        let (mut at, mut dest) = (read.offset, &mut *read.dest);
+        while !dest.is_empty() {
+            let block = self.file.block_at(at).await?;
+            let from = at - block.offset;
+            let len = (dest.len() as u64).min(block.len - from).min(PIECE_LEN_MAX);
+            let (own, rest) = std::mem::take(&mut dest).split_at_mut(len as usize);
+            pieces.push(Piece { block, from, dest: own });
+            (at, dest) = (at + len, rest);
+        }
+        Ok(())
+    }
+
+    /// What each node is asked for. A block goes to one of its nodes.
+    async fn shared_out<'a>(
+        &self,
+        mut pieces: Vec<Piece<'a>>,
+        attempts: &mut HashMap<BlockId, Attempt>,
+    ) -> Result<Vec<Asking<'a>>> {
+        pieces.sort_by_key(|piece| (piece.block.offset, piece.from));
+        let mut askings: Vec<Asking<'a>> = Vec::new();
+        let mut chosen: Option<(BlockId, Node)> = None;
+        for piece in pieces {
+            let block = piece.block.identity.block;
+            let node = match &chosen {
+                Some((last, node)) if *last == block => node.clone(),
+                _ => {
+                    let attempt = attempts.entry(block).or_insert_with(|| self.attempt());
+                    self.node_for(&piece.block, attempt).await?
+                }
+            };
+            chosen = Some((block, node.clone()));
+            let has_room =
+                |asking: &&mut Asking<'_>| asking.node.addr == node.addr && asking.pieces.len() < REQUEST_COUNT_MAX;
+            match askings.iter_mut().find(has_room) {
+                Some(asking) => asking.pieces.push(piece),
+                None => askings.push(Asking { node, pieces: vec![piece], faults: Vec::new() }),
+            }
+        }
+        Ok(askings)
+    }
+
+    async fn node_for(&self, block: &Arc<Located>, attempt: &mut Attempt) -> Result<Node> {
+        let mut block = Arc::clone(block);
+        loop {
+            if let Some(Choice { node, .. }) = self.choose(&block, attempt.tried()) {
+                return Ok(node.clone());
+            }
+            self.next_round(&block, attempt).await?;
+            block = self.file.block_at(block.offset).await?;
+        }
+    }
+
+    /// Asks one node. What did not come stays among the pieces.
+    async fn ask<'a>(&self, mut asking: Asking<'a>) -> Asking<'a> {
+        let client = &self.file.client;
+        let Some(first) = asking.pieces.first().map(|piece| Arc::clone(&piece.block)) else { return asking };
+        let (request, asked) = self.request(&asking.pieces);
+        let stall = client.options().timeout;
+        let lens = || asked.iter().map(|range| range.len);
+        let begin = async |mut connection: Connection| {
+            connection.allow(stall);
+            connection.send(&request).await?;
+            let mut receiver = connection.ranges_receiver(lens());
+            // The answer alone: an idle connection that was closed says so here.
+            while !receiver.is_answered()? {
+                connection.bring(&mut receiver, &mut Places(&mut [])).await?;
+            }
+            Ok((connection, receiver))
+        };
+        let fail = |mut asking: Asking<'a>, fault: Fault| {
+            let mut blocks: Vec<_> = asking.pieces.iter().map(|piece| Arc::clone(&piece.block)).collect();
+            blocks.dedup_by_key(|block| block.offset);
+            asking.faults.extend(blocks.into_iter().map(|block| (block, fault.clone())));
+            asking
+        };
+        let (mut connection, mut receiver) = match on_a_connection(client, &first, &asking.node, stall, begin).await {
+            Ok(begun) => begun,
+            Err(fault) => return fail(asking, fault),
+        };
+        let mut whole = vec![false; asking.pieces.len()];
+        let ended = loop {
+            let mut places = Places(&mut asking.pieces);
+            match receiver.poll(&mut places) {
+                Ok(Event::Nothing) => {
+                    if let Err(fault) = connection.bring(&mut receiver, &mut places).await {
+                        break Err(fault);
+                    }
+                }
+                Ok(Event::Whole(range)) => whole[range as usize] = true,
+                Ok(Event::Corrupt { range, offset }) => {
+                    let Piece { block, from, .. } = &asking.pieces[range as usize];
+                    asking.faults.push((Arc::clone(block), Fault::Corrupt { offset: from + offset }));
+                }
+                Ok(Event::Refused { range, status, message }) => {
+                    let Piece { block, from, .. } = &asking.pieces[range as usize];
+                    let fault = match status {
+                        WireStatus::ERROR_CHECKSUM => Fault::Corrupt { offset: *from },
+                        _ => Fault::Refused { status, message },
+                    };
+                    asking.faults.push((Arc::clone(block), fault));
+                }
+                Ok(Event::End) => break Ok(()),
+                Err(fault) => break Err(fault),
+            }
+        };
+        let mut whole = whole.into_iter();
+        asking.pieces.retain(|_| !whole.next().unwrap_or(false));
+        match ended {
+            Ok(()) => {
+                connection.put_back(receiver.into_front());
+                connection.allow(client.options().timeout);
+                client.store().put_idle(connection);
+                let is_told =
+                    |piece: &Piece<'_>| asking.faults.iter().any(|(block, _)| block.offset == piece.block.offset);
+                match asking.pieces.iter().all(is_told) {
+                    true => asking,
+                    false => fail(asking, Fault::Protocol("its answer ended before all was there".to_owned())),
+                }
+            }
+            Err(fault) => fail(asking, fault),
+        }
+    }
+
+    /// For pieces that are sorted by block.
+    fn request(&self, pieces: &[Piece<'_>]) -> (Vec<u8>, Vec<Asked>) {
+        let mut request = ReadRanges { client: self.file.client.session.holder.clone(), ..ReadRanges::default() };
+        let (mut ranges, mut all) = (Vec::new(), Vec::with_capacity(pieces.len()));
+        for of_block in pieces.chunk_by(|one, next| one.block.offset == next.block.offset) {
+            let Located { identity, token, .. } = &*of_block[0].block;
+            request.pool.clone_from(&identity.pool);
+            let own = RangesToken { identifier: token.identifier.clone(), password: token.password.clone() };
+            if request.tokens.last() != Some(&own) {
+                request.tokens.push(own);
+            }
+            let asked: Vec<_> =
+                of_block.iter().map(|piece| Asked { from: piece.from, len: piece.dest.len() as u32 }).collect();
+            put_ranges(&asked, &mut ranges);
+            request.blocks.push(RangesBlock {
+                block: identity.block.0,
+                generation: identity.generation.0,
+                token: request.tokens.len() as u32 - 1,
+                range_count: asked.len() as u32,
+            });
+            all.extend(asked);
+        }
+        request.ranges = ranges.into();
+        (request.encode_op(), all)
+    }
+}
+
+struct Places<'p, 'a>(&'p mut [Piece<'a>]);
+
+impl Dests for Places<'_, '_> {
+    fn dest(&mut self, range: u32) -> &mut [u8] {
+        self.0[range as usize].dest
+    }
+}

@@ -1,0 +1,100 @@
+//! Many ranges of a file at once, among datanodes that lie, hang up and come back.
+
+use crate::support::{Store, Trick, bytes};
+use client::{Error, RangeRead};
+use std::sync::atomic::Ordering;
+use wire::Abilities;
+
+/// A store with a file `/f` of three blocks, on each of the nodes.
+async fn stored(node_count: usize, abilities: Option<u64>) -> (Store, Vec<u8>) {
+    let store = Store::new(node_count).await;
+    store.book.state().abilities = abilities;
+    let data = bytes(1_500_000);
+    store.book.add_file("/f", &[&data[..700_000], &data[700_000..700_100], &data[700_100..]]);
+    (store, data)
+}
+
+/// Short ones, one over all blocks, an empty one, and one that overlaps another.
+fn places() -> Vec<(usize, usize)> {
+    let mut places: Vec<_> = (0..100).map(|i| (1_499_000 - i * 14_000, 436)).collect();
+    places.extend([(600_000, 300_000), (5, 0), (699_990, 30), (0, 1), (1_499_999, 1)]);
+    places
+}
+
+async fn reads_right(store: &Store, data: &[u8]) {
+    let reader = store.client.open("/f").await.unwrap();
+    let mut buffers: Vec<Vec<u8>> = places().iter().map(|(_, len)| vec![0; *len]).collect();
+    let mut reads: Vec<_> = places()
+        .iter()
+        .zip(&mut buffers)
+        .map(|((offset, _), dest)| RangeRead { offset: *offset as u64, dest })
+        .collect();
+    reader.read_ranges(&mut reads).await.unwrap();
+    for ((offset, len), got) in places().into_iter().zip(&buffers) {
+        assert!(got[..] == data[offset..offset + len], "{len} bytes at {offset}");
+    }
+}
+
+fn requests(store: &Store) -> usize {
+    store.nodes.iter().map(|node| node.range_requests.load(Ordering::Relaxed)).sum()
+}
+
+const RANGES: Option<u64> = Some(Abilities::RANGES.bits());
+
+#[tokio::test]
+async fn all_that_a_node_has_comes_by_one_request() {
+    let (store, data) = stored(3, RANGES).await;
+    reads_right(&store, &data).await;
+    assert_eq!(requests(&store), 1);
+    reads_right(&store, &data).await;
+    assert_eq!(
+        (requests(&store), store.nodes[0].connections.load(Ordering::Relaxed)),
+        (2, 1),
+        "the connection is kept"
+    );
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_do_it_is_read_the_old_way() {
+    let (store, data) = stored(2, Some(Abilities::STREAMS.bits())).await;
+    reads_right(&store, &data).await;
+    assert_eq!(requests(&store), 0);
+}
+
+#[tokio::test]
+async fn what_one_node_does_not_bring_comes_from_another() {
+    let refuse = Trick::Refuse { first_bad_link: String::new() };
+    for trick in [Trick::HangUp, refuse, Trick::CutAfter(0), Trick::CutAfter(200_000)] {
+        let (store, data) = stored(2, RANGES).await;
+        store.nodes[0].script([trick.clone()]);
+        reads_right(&store, &data).await;
+        let of_each = [0, 1].map(|node: usize| store.nodes[node].range_requests.load(Ordering::Relaxed));
+        assert_eq!(of_each, [1, 1], "{trick:?}");
+        assert_eq!(store.book.state().reported, [], "{trick:?}");
+    }
+}
+
+/// The node finds what rotted where a range begins or ends, the reader the rest. Only that block is reported.
+#[tokio::test]
+async fn a_damaged_replica_is_reported_and_read_elsewhere() {
+    // In the middle of the long range, and at the end of a short one.
+    for at in [650_000, 113_100] {
+        let (store, data) = stored(2, RANGES).await;
+        store.nodes[0].script([Trick::Corrupt(at)]);
+        reads_right(&store, &data).await;
+        let reported: Vec<u64> = store.book.state().reported.iter().map(|(block, _)| *block).collect();
+        assert_eq!(reported, [1], "{at}");
+    }
+}
+
+#[tokio::test]
+async fn when_nobody_has_it_that_is_said() {
+    let (store, _) = stored(1, RANGES).await;
+    store.nodes[0].script(vec![Trick::HangUp; 20]);
+    let reader = store.client.open("/f").await.unwrap();
+    let mut dest = [0; 10];
+    let failed = reader.read_ranges(&mut [RangeRead { offset: 5, dest: &mut dest }]).await;
+    assert!(matches!(failed, Err(Error::NoReplica { block: 1, .. })), "{failed:?}");
+    let beyond = reader.read_ranges(&mut [RangeRead { offset: 1_499_991, dest: &mut dest }]).await;
+    assert!(matches!(beyond, Err(Error::Invalid(_))), "{beyond:?}");
+}
