@@ -13,6 +13,7 @@
 
 mod auth;
 mod messages;
+mod ranges;
 mod reads;
 mod seeds;
 mod small;
@@ -50,6 +51,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "own_messages", run: messages::own_messages, golden: &[] },
     Target { name: "operations", run: transfer::operations, golden: &[WIRE] },
     Target { name: "small_writes", run: small::small_writes, golden: &[] },
+    Target { name: "ranges_asked", run: ranges::asked, golden: &[] },
+    Target { name: "ranges_received", run: ranges::received_any, golden: &[] },
     Target { name: "packets", run: transfer::packets, golden: &[WIRE] },
     Target { name: "write_streams", run: write::write_streams, golden: &[WIRE] },
     Target { name: "reads_received", run: reads::received, golden: &[] },

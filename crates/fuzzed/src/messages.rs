@@ -183,6 +183,7 @@ const OWN: &[(&str, Reader)] = readers![
     wire::admin::placement::UnderReplicatedResponse,
     wire::small::SmallWrite,
     wire::small::SmallAnswer,
+    wire::ranges::ReadRanges,
     wire::meter::MeterRequest,
     wire::meter::MeterResponse,
 ];

@@ -150,6 +150,7 @@ fn written(name: &str) -> Vec<Vec<u8>> {
             let answers = [&[2, 0x08, 12][..], &[2, 0x08, 0], &acks].concat();
             answered.into_iter().chain([with(2 | 8, &with(8, &answers))]).collect()
         }
+        "ranges_asked" | "ranges_received" => crate::ranges::seeds(name),
         name => crate::auth::seeds(name),
     }
 }
