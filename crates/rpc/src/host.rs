@@ -35,7 +35,7 @@ pub(crate) struct Host<S> {
     pub(crate) steps: Steps,
     /// Callers who did not prove who they are.
     pub(crate) strangers: LogLimit,
-    /// Handshakes of TLS under way.
+    /// Places for handshakes of TLS that are worked on.
     pub(crate) handshakes: Semaphore,
 }
 

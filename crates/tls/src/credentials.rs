@@ -10,6 +10,7 @@ use crate::authority::{Authority, LIFETIME};
 use crate::error::TlsError;
 use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
 use crate::follow;
+use crate::opening::{Hello, Socket};
 use crate::pem;
 use crate::verify::{ServerVerifier, Trust, certified};
 use ::io::{Clock, SystemClock};
@@ -29,14 +30,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
+use tokio_rustls::{TlsConnector, TlsStream};
 use types::Millis;
 
 /// Early enough that a store that is left alone for weeks goes on.
 const RENEW_AFTER: Duration = Duration::from_secs(LIFETIME.as_secs() / 2);
 
 /// A connection behind its handshake.
-pub type Stream = TlsStream<TcpStream>;
+pub type Stream = TlsStream<Socket>;
 
 /// See the module. Handshakes go by the files as they were when they were read last.
 pub struct Credentials {
@@ -123,9 +124,10 @@ impl Credentials {
 
     /// The end that was dialled. `None`: the other end has no certificate, and is to prove otherwise who it is. One
     /// with a certificate that does not count is refused.
-    pub async fn accept(&self, socket: TcpStream) -> io::Result<(Stream, Option<Certified>)> {
+    pub async fn accept(&self, hello: Hello) -> io::Result<(Stream, Option<Certified>)> {
         let server = Arc::clone(&self.current().server);
-        let stream = TlsAcceptor::from(server).accept(socket).await?;
+        let mut stream = hello.0.into_stream(server).await?;
+        stream.get_mut().0.opened();
         let name = match stream.get_ref().1.peer_certificates() {
             Some([certificate, ..]) => Some(certified(certificate).ok_or_else(no_node)?),
             _ => None,
@@ -156,8 +158,11 @@ async fn dial(mut config: ClientConfig, socket: TcpStream, expected: Expected) -
     config.enable_sni = false;
     // The certificate says who it is; the address says nothing.
     let address = ServerName::IpAddress(IpAddr::V4(Ipv4Addr::UNSPECIFIED).into());
-    let stream = TlsConnector::from(Arc::new(config)).connect(address, socket).await;
-    Ok(stream.map_err(|error| io::Error::new(error.kind(), format!("{expected} is expected: {error}")))?.into())
+    let stream = TlsConnector::from(Arc::new(config)).connect(address, Socket::new(socket)).await;
+    let mut stream =
+        stream.map_err(|error| io::Error::new(error.kind(), format!("{expected} is expected: {error}")))?;
+    stream.get_mut().0.opened();
+    Ok(stream.into())
 }
 
 fn no_node() -> io::Error {

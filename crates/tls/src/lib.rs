@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Authority  ca.crt, ca.key ──signs──▶ node.crt ──┐
-//!                                      node.key ──┼─▶ Credentials ─▶ accept, connect ─▶ Stream, and whose it is
+//!                                      node.key ──┼─▶ Credentials ─▶ accept a Hello, connect ─▶ Stream, and whose it is
 //! ca.crt: whom this node believes ────────────────┘        ▲ reload
 //! Newcomer   node.key ──asks──▶ Signed ──▶ node.crt, ca.crt: for who has a token in place of a certificate
 //! a certificate and a key ─▶ Site ─▶ accept: for clients of HTTP, who know a server by its address
@@ -19,6 +19,7 @@ mod error;
 mod files;
 mod follow;
 mod newcomer;
+mod opening;
 mod pem;
 mod site;
 mod verify;
@@ -27,4 +28,5 @@ pub use authority::{Authority, LIFETIME, Signed};
 pub use credentials::{Credentials, Stream, introduce};
 pub use error::TlsError;
 pub use newcomer::Newcomer;
+pub use opening::{Hello, Socket};
 pub use site::{Site, SiteStream};

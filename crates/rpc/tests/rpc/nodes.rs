@@ -227,6 +227,61 @@ async fn who_stops_in_a_handshake_is_cut_off() {
     assert_eq!(ask(&client, "echo", "next").await.unwrap(), "next");
 }
 
+/// The first bytes of a node that calls.
+async fn hello_of(credentials: &Arc<Credentials>) -> Vec<u8> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = client_of(listener.local_addr().unwrap(), credentials, Expected::AnyMember);
+    let _calling = ::io::task::spawn_owned("call", async move { ask(&client, "echo", "").await });
+    let (mut socket, _) = listener.accept().await.unwrap();
+    let mut hello = vec![0; 4096];
+    let len = timeout(SOON, socket.read(&mut hello)).await.unwrap().unwrap();
+    hello.truncate(len);
+    hello
+}
+
+/// However many connections stop in their handshake, and wherever, a member connects within the time that it has before
+/// an election.
+#[tokio::test]
+async fn who_stops_in_a_handshake_delays_nobody() {
+    let store = Store::new();
+    let (server, _service) = server_of(&store.node(MEMBER)).await;
+    let (addr, datanode) = (server.local_addr(), store.node(DATANODE));
+    let hello = hello_of(&datanode).await;
+    for sent in [&hello[..1], &hello[..hello.len() - 1], &hello] {
+        let mut stopped = Vec::new();
+        for _ in 0..200 {
+            let mut socket = TcpStream::connect(addr).await.unwrap();
+            socket.write_all(sent).await.unwrap();
+            stopped.push(socket);
+        }
+        tokio::time::sleep(A_WHILE).await;
+        let options = ClientOptions { connect_time_max: Duration::from_secs(1), ..ClientOptions::default() };
+        let options = options.with_node(Some(&datanode), Expected::AnyMember);
+        let client = Client::with_options(addr.to_string(), "alice".to_owned(), PROTOCOL, options);
+        assert_eq!(ask(&client, "echo", "through").await.unwrap(), "through", "{} bytes of a hello", sent.len());
+    }
+}
+
+/// Before it is known who calls, a connection takes little memory.
+#[tokio::test]
+async fn a_long_handshake_is_cut_off() {
+    let store = Store::new();
+    let (server, _service) = server_of(&store.node(MEMBER)).await;
+    let mut socket = TcpStream::connect(server.local_addr()).await.unwrap();
+    // A ClientHello of 65,000 bytes, in several records, but for its last byte.
+    let mut hello = vec![1, 0, 0xfd, 0xe8];
+    hello.resize(65_003, 0);
+    for piece in hello.chunks(15_000) {
+        let [high, low] = (piece.len() as u16).to_be_bytes();
+        if socket.write_all(&[&[0x16, 3, 1, high, low], piece].concat()).await.is_err() {
+            break;
+        }
+    }
+    // Long before the time for all of it is over.
+    let end = timeout(Duration::from_secs(5), socket.read(&mut [0; 8])).await.expect("cut off");
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+}
+
 /// What the client's context and exchange say does not count beside a certificate, and plain RPC goes on as it was.
 #[tokio::test]
 async fn plain_rpc_on_the_same_port_is_as_before() {
