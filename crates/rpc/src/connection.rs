@@ -23,12 +23,13 @@ use security::node_name::Certified;
 use security::sasl::rpc::Refused;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// Room for reading at a time. Most requests are a few hundred bytes; many come at once.
 const READ_LEN: usize = 8 << 10;
@@ -44,6 +45,12 @@ const ANSWERS_BESIDE_CALLS_MAX: usize = 8;
 /// Longest frame around a sealed piece: the 64 KB that the exchange told the client, and what is around them.
 /// hdfs-native seals a whole request, whatever was told: a longer one is refused.
 const SEALED_FRAME_LEN_MAX: u32 = (64 << 10) + (4 << 10);
+
+/// Longest frame of a newcomer, who has proven nothing: a public key, the proof of an invitation, and names. A guess,
+/// above ten times that.
+const NEWCOMER_LEN_MAX: u32 = 4 << 10;
+/// Calls of a newcomer under way: it asks for one thing.
+const NEWCOMER_CALLS_MAX: usize = 1;
 
 /// Serves one connection to its end.
 pub(crate) async fn serve<S: Service>(
@@ -77,7 +84,7 @@ pub(crate) async fn serve<S: Service>(
     let ended = {
         let (mut inward, mut outward) = stream.split();
         let patience = Patience::new(host.options.answer_time_max, &host.options, &host.answers);
-        let calls_max = host.options.calls_per_connection_max;
+        let (calls_max, frame_len_max) = (host.options.calls_per_connection_max, host.options.frame_len_max);
         // Every call holds a permit until its answer is written, so this channel is never full of answers.
         let (sender, mut answers) = mpsc::channel(calls_max + ANSWERS_BESIDE_CALLS_MAX);
         let reader = Reader {
@@ -87,6 +94,8 @@ pub(crate) async fn serve<S: Service>(
             is_tls,
             connection_permit: connection_permit.clone(),
             host: host.clone(),
+            frame_len_max,
+            calls_max,
             permits: Arc::new(Semaphore::new(calls_max)),
             answers: Budget::new(host.options.answers_len_per_connection_max),
             sender,
@@ -143,6 +152,9 @@ struct Reader<S> {
     is_tls: bool,
     connection_permit: Arc<ConnectionPermit>,
     host: Arc<Host<S>>,
+    frame_len_max: u32,
+    calls_max: usize,
+    /// As many as `calls_max`, but for those that calls under way have.
     permits: Arc<Semaphore>,
     /// For the answers of this connection.
     answers: Arc<Budget>,
@@ -152,10 +164,28 @@ struct Reader<S> {
 impl<S: Service> Reader<S> {
     /// Reads until the client hangs up, or until it is refused and the last answer is on its way.
     async fn run<R: AsyncRead + Unpin>(mut self, socket: &mut Inward<R>) -> io::Result<()> {
-        let introduction = timeout(self.host.options.opening_time_max, self.introduce(socket));
-        let Some(mut session) = introduction.await.map_err(|_elapsed| io::ErrorKind::TimedOut)?? else {
-            return Ok(());
+        let mut opening_time = pin!(sleep(self.host.options.opening_time_max));
+        let introduced = tokio::select! {
+            introduced = self.introduce(socket) => introduced?,
+            () = &mut opening_time => return Err(io::ErrorKind::TimedOut.into()),
         };
+        let Some(session) = introduced else { return Ok(()) };
+        if session.only.is_none() {
+            return self.take_calls(socket, session).await;
+        }
+        // Who has proven nothing is given no more time for its calls.
+        tokio::select! {
+            ended = self.take_calls(socket, session) => ended,
+            () = opening_time => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+
+    /// Reads from the context on.
+    async fn take_calls<R: AsyncRead + Unpin>(
+        mut self,
+        socket: &mut Inward<R>,
+        mut session: Introduced,
+    ) -> io::Result<()> {
         let is_urgent = self.is_urgent(&session.on_frames);
         if is_urgent
             && let Some(user) = session.on_frames.user()
@@ -221,6 +251,9 @@ impl<S: Service> Reader<S> {
                 if let (true, Some(protocol)) = (self.is_tls, self.host.options.introduction_protocol) {
                     let on_frames = Session::new(auth);
                     let introduced = Introduced { on_frames, exchange: None, only: Some((protocol, exception)) };
+                    self.frame_len_max = self.frame_len_max.min(NEWCOMER_LEN_MAX);
+                    self.calls_max = self.calls_max.min(NEWCOMER_CALLS_MAX);
+                    self.permits = Arc::new(Semaphore::new(self.calls_max));
                     return self.until_known(socket, introduced).await;
                 }
                 self.note_stranger(&Refused::from(exception.clone()));
@@ -333,7 +366,7 @@ impl<S: Service> Reader<S> {
         socket: &mut Inward<R>,
         session: &Session,
     ) -> io::Result<Option<Result<Incoming, Refusal>>> {
-        let mut len_max = self.host.options.frame_len_max;
+        let mut len_max = self.frame_len_max;
         if !session.is_known() {
             len_max = len_max.min(NAMELESS_LEN_MAX);
         }
@@ -391,9 +424,8 @@ impl<S: Service> Reader<S> {
 
     /// Whether a client that has been silent for the idle time is kept: as in Hadoop, while there is room for others.
     fn may_stay(&self) -> bool {
-        let options = &self.host.options;
-        let calls_under_way = options.calls_per_connection_max - 1 - self.permits.available_permits();
-        calls_under_way > 0 || self.host.connection_limit.count() <= options.idle_connections_max
+        let calls_under_way = self.calls_max - 1 - self.permits.available_permits();
+        calls_under_way > 0 || self.host.connection_limit.count() <= self.host.options.idle_connections_max
     }
 
     /// Starts a call as soon as there is room for the answer it is expected to have, and for the request.

@@ -54,7 +54,8 @@ pub struct ServerOptions {
     /// `None`: no TLS.
     pub credentials: Option<Arc<Credentials>>,
     /// Over TLS, who has no certificate and proves nothing may call this protocol, and nothing else: by it a node comes
-    /// to a certificate. Its calls say who may.
+    /// to a certificate. Its calls say who may. They are short, one is under way at a time, and all of them have
+    /// `opening_time_max`.
     pub introduction_protocol: Option<&'static str>,
 }
 

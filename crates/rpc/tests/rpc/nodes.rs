@@ -1,6 +1,6 @@
 //! Nodes of a store that prove by certificates which ones they are, and those who cannot.
 
-use crate::support::{A_WHILE, PROTOCOL, SOON, TestService, client, server_with};
+use crate::support::{A_WHILE, PROTOCOL, SOON, TestService, client, context_for, server_with};
 use hdfs::opening::{Auth, Opening};
 use io::{Clock, SystemClock};
 use rpc::{Authentication, CallError, Client, ClientOptions, NodeProof, Server, ServerOptions};
@@ -97,23 +97,31 @@ async fn a_node_calls_in_the_name_of_its_certificate() {
     assert_eq!(service.unauthenticated_count.load(Ordering::SeqCst), 0);
 }
 
+/// Whose newcomers have so long for all that they do.
+async fn server_for_newcomers(store: &Store, opening_time_max: Duration) -> (Server, Arc<TestService>, [u8; 32]) {
+    let credentials = Some(store.node(MEMBER));
+    let offers = Offers { token: Some(Protection::of(&[Qop::Auth])), ..Offers::default() };
+    let authentication = Authentication { offers, acceptor: None };
+    let introduction_protocol = Some(PROTOCOL);
+    let limits = ServerOptions { opening_time_max, ..ServerOptions::default() };
+    let (server, service) =
+        server_with(ServerOptions { authentication, credentials, introduction_protocol, ..limits }).await;
+    let authority = Authority::open(&store.dir.path().join("ca")).unwrap().fingerprint();
+    (server, service, authority)
+}
+
+fn newcomer(server: &Server, authority: [u8; 32], protocol: &'static str) -> Client {
+    let options = ClientOptions { node: Some(NodeProof::Newcomer { authority }), ..ClientOptions::default() };
+    Client::with_options(server.local_addr().to_string(), "root".to_owned(), protocol, options)
+}
+
 /// It calls the one protocol by which it comes to a certificate, and nothing else, in whatever name it says.
 #[tokio::test]
 async fn a_newcomer_may_ask_for_a_certificate_and_nothing_else() {
     const OTHER: &str = "org.levada.OtherProtocol";
     let store = Store::new();
-    let credentials = Some(store.node(MEMBER));
-    let offers = Offers { token: Some(Protection::of(&[Qop::Auth])), ..Offers::default() };
-    let authentication = Authentication { offers, acceptor: None };
-    let introduction_protocol = Some(PROTOCOL);
-    let options = ServerOptions { authentication, credentials, introduction_protocol, ..ServerOptions::default() };
-    let (server, service) = server_with(options).await;
-    let addr = server.local_addr().to_string();
-    let authority = Authority::open(&store.dir.path().join("ca")).unwrap().fingerprint();
-    let newcomer = |authority, protocol| {
-        let options = ClientOptions { node: Some(NodeProof::Newcomer { authority }), ..ClientOptions::default() };
-        Client::with_options(addr.clone(), "root".to_owned(), protocol, options)
-    };
+    let (server, service, authority) = server_for_newcomers(&store, SOON).await;
+    let newcomer = |authority, protocol| newcomer(&server, authority, protocol);
     assert_eq!(ask(&newcomer(authority, PROTOCOL), "echo", "please").await.unwrap(), "please");
     let told = "SIMPLE authentication is not enabled";
     let error = ask(&newcomer(authority, OTHER), "echo", "all").await.unwrap_err();
@@ -128,6 +136,47 @@ async fn a_newcomer_may_ask_for_a_certificate_and_nothing_else() {
     let error = ask(&newcomer(wrong, PROTOCOL), "echo", "secret").await.unwrap_err();
     assert!(matches!(error, CallError::Connect(_)), "{error:?}");
     assert_eq!(service.started_count.load(Ordering::SeqCst), 1);
+}
+
+/// It has proven nothing, so its calls are short, and one is under way at a time.
+#[tokio::test]
+async fn a_newcomer_takes_little_memory() {
+    let store = Store::new();
+    let (server, service, authority) = server_for_newcomers(&store, SOON).await;
+    let error = ask(&newcomer(&server, authority, PROTOCOL), "echo", &"x".repeat(8 << 10)).await.unwrap_err();
+    assert!(error.to_string().contains("4096"), "{error}");
+    assert_eq!(service.started_count.load(Ordering::SeqCst), 0);
+    let client = newcomer(&server, authority, PROTOCOL);
+    let calls = ["first", "second"].map(|text| {
+        let client = client.clone();
+        ::io::task::spawn("call", async move { ask(&client, "wait", text).await })
+    });
+    service.started(1).await;
+    tokio::time::sleep(A_WHILE).await;
+    assert_eq!(service.started_count.load(Ordering::SeqCst), 1, "the second call waits for the first");
+    service.gate.add_permits(2);
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+}
+
+/// Also for a call that is under way, and whether it is silent or not.
+#[tokio::test]
+async fn a_newcomer_has_little_time() {
+    let store = Store::new();
+    let (server, service, authority) = server_for_newcomers(&store, Duration::from_secs(1)).await;
+    let socket = TcpStream::connect(server.local_addr()).await.unwrap();
+    let mut silent = tls::introduce(socket, authority).await.unwrap();
+    silent.write_all(&Opening::encode(Auth::Simple)).await.unwrap();
+    silent.write_all(&context_for("root", PROTOCOL)).await.unwrap();
+    silent.flush().await.unwrap();
+    let client = newcomer(&server, authority, PROTOCOL);
+    let refused = ask(&client, "wait", "").await.unwrap_err();
+    assert!(matches!(refused, CallError::Broken(_)), "{refused:?}");
+    service.started(1).await;
+    // Long before a silent client of another kind is closed.
+    let end = timeout(Duration::from_secs(10), silent.read(&mut [0; 8])).await.expect("cut off");
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
 }
 
 /// On the same port: it is asked for its proof as before.
