@@ -12,11 +12,16 @@
 //! `raft::Raft::overhear`.
 //! Once it leads and holds files, a message from an address that it does not know does not end it.
 //!
-//! Promise: a server that belongs to a group accepts messages from its members' machines alone.
+//! Where members have certificates, those say which member it is, and the same three sources whether there is such a
+//! one. A certificate counts for months, and so outlives a membership.
+//!
+//! Promise: a server that belongs to a group accepts messages from its members' machines alone, or, where members have
+//! certificates, from its members alone.
 //!
 //! A server that was started to join, and is not among the members yet, accepts messages from the servers that its
 //! configuration names. If that names none, it accepts them from anywhere, since it cannot know which server will add
-//! it. What a stranger leaves there keeps the server from being added (`raft::RaftError::NotNew`).
+//! it. What a stranger leaves there keeps the server from being added (`raft::RaftError::NotNew`). With certificates it
+//! accepts them from whoever shows one of a member.
 //!
 //! An accepted sender is checked again when the members have changed. So a connection made while the server waited ends
 //! with the wait.
@@ -31,8 +36,9 @@ use hdfs::exception::ACCESS_CONTROL;
 use io::Clock;
 use raft::Raft;
 use rpc::{Origins, Proof};
+use security::node_name::{Certified, NodeName};
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::admin::ADMIN_PROTOCOL;
@@ -62,10 +68,16 @@ pub(crate) struct Admission {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Addresses of members as others know them, and until when that counts.
-    said: BTreeSet<String>,
+    /// Members as others know them, and until when that counts.
+    said: Said,
     said_until: Duration,
     asked: Option<Duration>,
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    ids: BTreeSet<u64>,
+    addrs: BTreeSet<String>,
 }
 
 impl std::fmt::Debug for Admission {
@@ -108,40 +120,37 @@ impl Admission {
         Ok(())
     }
 
+    /// As [`Admission::admit`], for a caller whose certificate says that it is a member, and who calls as the superuser
+    /// that members are. Nobody who is looked at alone is that.
+    pub(crate) async fn admit_superuser(self: &Arc<Self>, peer: SocketAddr, proof: &Proof) -> Result<(), Exception> {
+        self.admit(peer, proof).await?;
+        if self.is_stranger(peer) { Err(denied(self.why_no_member(proof, peer))) } else { Ok(()) }
+    }
+
     /// Answers whether it is a stranger's connection that is looked at alone.
     async fn check(self: &Arc<Self>, peer: SocketAddr, proof: &Proof) -> Result<bool, Exception> {
-        if !self.config.is_group() {
-            return Err(denied("this metadata server is alone, and takes no messages of others".to_owned()));
-        }
-        if matches!(proof, Proof::Node(_)) {
-            return Ok(false);
-        }
         let members = self.raft.group().members;
         let is_member = members.iter().any(|member| member.id == self.config.id);
-        let names_servers = !self.config.members.is_empty() || !self.config.members_from.is_empty();
-        if self.config.join && !is_member && !names_servers {
-            return Ok(false);
-        }
-        let known = self.known();
-        let now = self.clock.monotonic();
-        let mut servers = known.clone();
-        {
-            let state = self.state();
-            if now < state.said_until {
-                servers.extend(state.said.iter().cloned());
+        let is_waiting = self.config.join && !is_member;
+        let is_known = match proof {
+            Proof::Node(Certified { name: NodeName::Datanode(id), .. }) => {
+                return Err(denied(format!("datanode {id} is no metadata server")));
             }
-        }
-        servers.extend(self.config.members_from.iter().cloned());
-        let ip = peer.ip().to_canonical();
-        if self.origins.include(&servers, ip).await {
+            Proof::Node(Certified { name: NodeName::Member(id), .. }) => is_waiting || self.knows(*id),
+            Proof::Nothing | Proof::Token(_) | Proof::Kerberos { .. } => {
+                let names_servers = !self.config.members.is_empty() || !self.config.members_from.is_empty();
+                (is_waiting && !names_servers) || self.knows_origin(peer.ip().to_canonical()).await
+            }
+        };
+        if is_known {
             return Ok(false);
         }
-        let why = format!(
-            "{ip} is the address of no metadata server of this group as server {} knows it. If it is one, correct its address in \
-             [[meta.members]], or name the address that it calls from in members_from, and start server {0} again",
-            self.config.id
-        );
+        let why = self.why_no_member(proof, peer);
+        if !self.config.is_group() {
+            return Err(denied(why));
+        }
         let is_sole = self.config.members.len() == 1 && members.len() <= 1;
+        let now = self.clock.monotonic();
         let is_due = {
             let mut state = self.state();
             let is_due = state.asked.is_none_or(|asked| now >= asked + ASK_PAUSE);
@@ -152,12 +161,57 @@ impl Admission {
         };
         if is_due {
             tracing::warn!(%peer, "messages of a member are refused: {why}");
-            let admission = Arc::clone(self);
+            let (admission, known) = (Arc::clone(self), self.known());
             // The caller asks again, and is let in then if the others know it: this server may have been away while it
             // joined.
             io::task::spawn("members", async move { admission.ask_others(known).await });
         }
         if is_sole { Ok(true) } else { Err(denied(why)) }
+    }
+
+    /// Whether there is such a member: the log says so, the configuration, or another member. A server that was away while
+    /// a member was added has nothing of that in its log, and the group may need the vote of this server.
+    fn knows(&self, id: u64) -> bool {
+        let is_listed = || self.config.members.iter().any(|member| member.id == id);
+        let is_written = || self.raft.group().members.iter().any(|member| member.id == id);
+        let is_said = || {
+            let state = self.state();
+            self.clock.monotonic() < state.said_until && state.said.ids.contains(&id)
+        };
+        id == self.config.id || is_written() || is_listed() || is_said()
+    }
+
+    /// Whether a member is at this address. None is where this server is alone.
+    async fn knows_origin(&self, ip: IpAddr) -> bool {
+        if !self.config.is_group() {
+            return false;
+        }
+        let mut servers = self.known();
+        {
+            let state = self.state();
+            if self.clock.monotonic() < state.said_until {
+                servers.extend(state.said.addrs.iter().cloned());
+            }
+        }
+        servers.extend(self.config.members_from.iter().cloned());
+        self.origins.include(&servers, ip).await
+    }
+
+    fn why_no_member(&self, proof: &Proof, peer: SocketAddr) -> String {
+        let own = self.config.id;
+        match proof {
+            Proof::Node(Certified { name: NodeName::Member(id), .. }) => format!(
+                "the certificate is of metadata server {id}, which is no member of this group as server {own} knows it. If \
+                 it is to be one, add it to the group"
+            ),
+            _ if !self.config.is_group() => "this metadata server is alone, and takes no messages of others".to_owned(),
+            _ => format!(
+                "{} is the address of no metadata server of this group as server {own} knows it. If it is one, correct its \
+                 address in [[meta.members]], or name the address that it calls from in members_from, and start server \
+                 {own} again",
+                peer.ip().to_canonical()
+            ),
+        }
     }
 
     /// Where the members are, as this server's configuration and its log say.
@@ -169,7 +223,7 @@ impl Admission {
 
     /// Learns from the members that are known who the others are.
     async fn ask_others(&self, known: BTreeSet<String>) {
-        let mut said = BTreeSet::new();
+        let mut said = Said::default();
         for addr in known {
             let call = MemberCall {
                 addr: &addr,
@@ -181,9 +235,10 @@ impl Admission {
             };
             let answer = self.calls.call_member::<_, ListMembersResponse>(call, &ListMembersRequest {}).await;
             let members = answer.map(|answer| answer.members).unwrap_or_default();
-            said.extend(members.into_iter().map(|member| member.addr).filter(|addr| !addr.is_empty()));
+            said.ids.extend(members.iter().map(|member| member.id));
+            said.addrs.extend(members.into_iter().map(|member| member.addr).filter(|addr| !addr.is_empty()));
         }
-        if said.len() <= SAID_COUNT_MAX {
+        if said.addrs.len() <= SAID_COUNT_MAX && said.ids.len() <= SAID_COUNT_MAX {
             let mut state = self.state();
             (state.said, state.said_until) = (said, self.clock.monotonic() + SAID_KEPT);
         }

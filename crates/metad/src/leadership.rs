@@ -173,6 +173,14 @@ impl Leadership {
 
     /// The caller of a call.
     pub(crate) async fn session(&self, call: &Call) -> Result<Session, Exception> {
+        if let Proof::Node(Certified { name: NodeName::Member(_), .. }) = call.user.proof {
+            self.admission.admit_superuser(call.peer, &call.user.proof).await?;
+        }
+        self.session_to_admit(call).await
+    }
+
+    /// The same, of a call that [`Admission`] looks at next: it also decides of those that are looked at alone.
+    pub(crate) async fn session_to_admit(&self, call: &Call) -> Result<Session, Exception> {
         self.must_count(&call.user.proof)?;
         self.users.session(&self.connections, call, self.clock.monotonic()).await
     }

@@ -122,7 +122,10 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
         Who::Newcomer => false,
     };
     if is_asked {
-        let session = leadership.session(call).await?;
+        let session = match method.who {
+            Who::Member => leadership.session_to_admit(call).await?,
+            _ => leadership.session(call).await?,
+        };
         match method.who {
             Who::Anyone | Who::User | Who::Newcomer => {}
             Who::Node => session.must_be_a_datanode(&leadership.users)?,

@@ -35,7 +35,7 @@ const REFUSED: [u8; 2] = [4, 9];
 const HOUR_MS: u64 = 3_600_000;
 
 /// Makes a certificate, of an authority in `ca`.
-fn equip(dir: &Path, ca: &str, name: NodeName) -> PathBuf {
+pub(crate) fn equip(dir: &Path, ca: &str, name: NodeName) -> PathBuf {
     let (ca, to) = (dir.join(ca), dir.join(format!("{ca} {}", name.to_string().replace('/', "_"))));
     let now = Millis(io::Clock::now(&io::SystemClock::new()).0);
     Authority::open_or_make(&ca, now).unwrap().equip(&to, name, &[], now).unwrap();
@@ -360,12 +360,8 @@ fn message_of(sender: u64) -> Bytes {
 /// From anywhere, in its own name; an address proves nothing.
 #[tokio::test]
 async fn messages_of_raft_come_from_the_member_that_they_name() {
-    let members = |config: &mut Config| {
-        config.members = [(1, "127.0.0.1:1"), (2, "192.0.2.2:8020"), (3, "192.0.2.3:8020")]
-            .map(|(id, addr)| MemberAddr { id, addr: addr.into() })
-            .into();
-    };
-    let world = World::with(members).await;
+    let members = [(1, "127.0.0.1:1"), (2, "192.0.2.2:8020"), (3, "192.0.2.3:8020")];
+    let world = World::with(|config| config.members = listed(&members)).await;
     denied(world.tell(world.options(), message_of(2)).await);
     denied(world.tell(world.server("ca", NodeName::Datanode(FIRST)), message_of(2)).await);
     let said = async |sender| world.tell(world.server("ca", OTHER), message_of(sender)).await.unwrap().bytes;
@@ -377,6 +373,36 @@ async fn messages_of_raft_come_from_the_member_that_they_name() {
     let asked = world.ask((ADMIN_PROTOCOL, LIST_MEMBERS), world.server("ca", OTHER), &ListMembersRequest {}).await;
     let ListMembersResponse { members, .. } = asked.unwrap();
     assert!(members.len() <= 3);
+}
+
+fn listed(members: &[(u64, &str)]) -> Vec<MemberAddr> {
+    members.iter().map(|(id, addr)| MemberAddr { id: *id, addr: (*addr).into() }).collect()
+}
+
+/// A certificate counts for months. Who was removed, or never was added, has one and is no member: it sends no entries,
+/// and is no superuser.
+#[tokio::test]
+async fn a_certificate_makes_no_member() {
+    let all = [(1, "127.0.0.1:1"), (2, "192.0.2.2:8020"), (3, "192.0.2.3:8020")];
+    for members in [&all[..], &all[..1], &[]] {
+        let world = World::with(|config| config.members = listed(members)).await;
+        let removed = || world.server("ca", NodeName::Member(9));
+        denied(world.tell(removed(), message_of(9)).await);
+        let list = |options| world.ask((ADMIN_PROTOCOL, LIST_MEMBERS), options, &ListMembersRequest {});
+        let message = denied::<ListMembersResponse>(list(removed()).await);
+        assert!(message.contains("metadata server 9") && message.contains("no member"), "{message}");
+        // The server itself may call itself.
+        list(world.server("ca", OWN)).await.unwrap();
+    }
+}
+
+/// It cannot know who adds it, and has nothing to lose.
+#[tokio::test]
+async fn one_that_is_to_join_looks_at_messages_of_any_member() {
+    let world = World::with(|config| config.join = true).await;
+    let answer = world.tell(world.server("ca", OTHER), message_of(2)).await.unwrap().bytes;
+    assert!(String::from_utf8_lossy(&answer).contains("other data"), "it is looked at: {answer:?}");
+    denied(world.tell(world.server("ca", NodeName::Datanode(FIRST)), message_of(2)).await);
 }
 
 #[tokio::test]

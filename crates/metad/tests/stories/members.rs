@@ -1,17 +1,24 @@
 //! From where a metadata server takes the messages of other members.
 
+use crate::certificates::equip;
 use crate::support::Datanode;
 use bytes::Bytes;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, ILLEGAL_ARGUMENT, STANDBY};
 use hdfs::proto::*;
 use metad::{Config, MemberAddr, Metad, StartError};
 use prost::Message;
-use rpc::{CallError, Client};
+use rpc::{CallError, Client, ClientOptions};
+use security::node_name::{Expected, NodeName};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+use tls::Credentials;
 use types::encoding::encode;
 use wire::admin::ADMIN_PROTOCOL;
-use wire::admin::meta::{ADD_MEMBER, AddMemberRequest, AddMemberResponse};
+use wire::admin::meta::{
+    ADD_MEMBER, AddMemberRequest, AddMemberResponse, LIST_MEMBERS, ListMembersRequest, ListMembersResponse, MemberRole,
+    REMOVE_MEMBER, RemoveMemberRequest, RemoveMemberResponse,
+};
 use wire::raft::{MemberMessage, RAFT_PROTOCOL, TELL};
 
 /// What a server that is set up by `set_up` answers to a message from this machine.
@@ -83,8 +90,14 @@ fn free_port() -> u16 {
 
 /// Three servers on one machine, known by a name, found a group; `more` wait to be added.
 async fn group(dir: &Path, more: usize) -> (Vec<Metad>, Vec<String>) {
+    group_with(dir, more, |_| {}).await
+}
+
+/// The same, each set up by `set`.
+async fn group_with(dir: &Path, more: usize, set: impl Fn(&mut Config)) -> (Vec<Metad>, Vec<String>) {
     for attempt in 0..5 {
-        match group_at(&dir.join(attempt.to_string()), (0..3 + more).map(|_| free_port()).collect()).await {
+        let ports = (0..3 + more).map(|_| free_port()).collect();
+        match group_at(&dir.join(attempt.to_string()), ports, &set).await {
             Ok(group) => return group,
             // Whoever asks for any port may get one that was free a moment ago.
             Err(StartError::Listen { .. }) => {}
@@ -94,7 +107,11 @@ async fn group(dir: &Path, more: usize) -> (Vec<Metad>, Vec<String>) {
     panic!("no ports stayed free");
 }
 
-async fn group_at(dir: &Path, ports: Vec<u16>) -> Result<(Vec<Metad>, Vec<String>), StartError> {
+async fn group_at(
+    dir: &Path,
+    ports: Vec<u16>,
+    set: impl Fn(&mut Config),
+) -> Result<(Vec<Metad>, Vec<String>), StartError> {
     let addrs: Vec<String> = ports.iter().map(|port| format!("localhost:{port}")).collect();
     let listed: Vec<&str> = addrs[..3].iter().map(String::as_str).collect();
     let mut servers = Vec::new();
@@ -106,6 +123,7 @@ async fn group_at(dir: &Path, ports: Vec<u16>) -> Result<(Vec<Metad>, Vec<String
         } else {
             config.members = members(&listed)
         }
+        set(&mut config);
         servers.push(metad::start(config).await?);
     }
     Ok((servers, addrs))
@@ -116,8 +134,18 @@ async fn group_at(dir: &Path, ports: Vec<u16>) -> Result<(Vec<Metad>, Vec<String
 async fn a_group_behind_names_takes_in_another() {
     let dir = tempfile::tempdir().unwrap();
     let (servers, addrs) = group(dir.path(), 1).await;
-    let clients: Vec<Client> =
-        addrs.iter().map(|addr| Client::new(addr.clone(), host::user::current(), ADMIN_PROTOCOL)).collect();
+    add_fourth(&addrs).await;
+    for server in servers {
+        server.shutdown().await;
+    }
+}
+
+fn administrators(addrs: &[String]) -> Vec<Client> {
+    addrs.iter().map(|addr| Client::new(addr.clone(), host::user::current(), ADMIN_PROTOCOL)).collect()
+}
+
+async fn add_fourth(addrs: &[String]) {
+    let clients = administrators(addrs);
     let joined = async {
         loop {
             for client in &clients[..3] {
@@ -131,6 +159,33 @@ async fn a_group_behind_names_takes_in_another() {
         }
     };
     tokio::time::timeout(Duration::from_secs(60), joined).await.expect("a leader takes it in");
+}
+
+/// A group that is founded, and takes in another server, by certificates. When that one is removed, it is no member any
+/// more: its certificate counts for months, and makes no superuser of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_removed_shows_its_certificate_in_vain() {
+    let dir = tempfile::tempdir().unwrap();
+    let member = |id| equip(dir.path(), "ca", NodeName::Member(id));
+    let certify = |config: &mut Config| config.security.node_certificates = Some(member(config.id));
+    let (servers, addrs) = group_with(dir.path(), 1, certify).await;
+    add_fourth(&addrs).await;
+    let credentials = Arc::new(Credentials::open(&member(4)).unwrap());
+    let shown = ClientOptions::default().with_node(Some(&credentials), Expected::AnyMember);
+    let fourth: Vec<Client> = addrs[..3]
+        .iter()
+        .map(|addr| Client::with_options(addr.clone(), "x".into(), ADMIN_PROTOCOL, shown.clone()))
+        .collect();
+    let _: ListMembersResponse = ask_leader(&fourth, LIST_MEMBERS, &ListMembersRequest {}).await.unwrap();
+    let remove = RemoveMemberRequest { id: 4 };
+    let _: RemoveMemberResponse = ask_leader(&administrators(&addrs[..3]), REMOVE_MEMBER, &remove).await.unwrap();
+    let listed: ListMembersResponse =
+        ask_leader(&administrators(&addrs[..3]), LIST_MEMBERS, &ListMembersRequest {}).await.unwrap();
+    let leader = listed.members.iter().find(|member| member.role() == MemberRole::Leader).expect("it leads");
+    let leader = usize::try_from(leader.id - 1).unwrap();
+    let refused = ask_leader::<_, ListMembersResponse>(&fourth[leader..=leader], LIST_MEMBERS, &ListMembersRequest {});
+    let refused = refused.await.unwrap_err();
+    assert!(refused.contains("metadata server 4, which is no member"), "{refused}");
     for server in servers {
         server.shutdown().await;
     }
