@@ -31,6 +31,8 @@ pub(crate) struct Session {
     /// `None` if the client gave no id that could be recognised again.
     pub(crate) retry: Option<RetryKey>,
     pub(crate) peer: IpAddr,
+    /// See [`Call::is_private`].
+    pub(crate) is_private: bool,
     pub(crate) untaken: rpc::Untaken,
 }
 
@@ -81,6 +83,17 @@ impl Session {
         Err(none_of_the_store(&self.name, users.has_certificates))
     }
 
+    /// That nobody else hears the answer, as it has `secret` in it. `own`: this server's id.
+    pub(crate) fn must_be_private(&self, secret: &str, own: u64) -> Result<(), Exception> {
+        if self.is_private {
+            return Ok(());
+        }
+        Err(refusal::denied(format!(
+            "the answer has {secret} in it, and others could hear it on its way: ask on the machine of metadata server \
+             {own}, which leads, or over a connection with privacy (security.rpc_protection)"
+        )))
+    }
+
     /// Of somebody in no group, at this machine.
     #[cfg(test)]
     pub(crate) fn example(user: &str, superuser: bool) -> Self {
@@ -88,7 +101,7 @@ impl Session {
         let (name, authentication) = (user.to_owned(), Authentication::Simple);
         let right = superuser.then_some(Right::Change);
         let user = Arc::new(User { caller, right, name, real: None, authentication });
-        Self { user, retry: None, peer: [127, 0, 0, 1].into(), untaken: rpc::Untaken::default() }
+        Self { user, retry: None, peer: [127, 0, 0, 1].into(), is_private: true, untaken: rpc::Untaken::default() }
     }
 
     /// An administrator as the superuser, for a change that is no file's and that the namespace makes.
@@ -200,7 +213,8 @@ impl Users {
         let client =
             client.map(|client| if self.asks_for_proof() { own_id(client, &user.caller.user) } else { client });
         let retry = client.filter(|_| call.call_id >= 0).map(|client| RetryKey { client, call: call.call_id });
-        Ok(Session { user, retry, peer: call.peer.ip(), untaken: call.untaken.clone() })
+        let (peer, is_private) = (call.peer.ip(), call.is_private);
+        Ok(Session { user, retry, peer, is_private, untaken: call.untaken.clone() })
     }
 
     async fn user(&self, identity: &Identity, from: IpAddr, now: Duration) -> Result<User, Exception> {
@@ -485,6 +499,7 @@ mod tests {
             call_id: 3,
             retry_count: 0,
             peer: "[::ffff:10.0.0.1]:1000".parse().unwrap(),
+            is_private: true,
             untaken: rpc::Untaken::default(),
         }
     }

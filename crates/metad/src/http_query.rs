@@ -37,6 +37,7 @@ pub(crate) fn fsck(
             call_id: -1,
             retry_count: 0,
             peer: (peer, 0).into(),
+            is_private: false,
             untaken: Untaken::default(),
         };
         let begun = leadership.clock.monotonic();

@@ -87,6 +87,7 @@ pub(crate) async fn invite(
     session: &Session,
     request: admin::InviteRequest,
 ) -> Result<admin::InviteResponse, Exception> {
+    session.must_be_private("a join token", core.config.id)?;
     let authority = authority(core).await?;
     let lifetime = Duration::from_millis(request.lifetime_ms);
     if lifetime.is_zero() || lifetime > INVITATION_LIFETIME_MAX {

@@ -26,6 +26,9 @@ pub struct Call {
     /// 0 for the first try.
     pub retry_count: i32,
     pub peer: SocketAddr,
+    /// Nobody else hears what is answered: the connection is inside TLS, or sealed for privacy, or both its ends are on
+    /// this machine.
+    pub is_private: bool,
     pub untaken: Untaken,
 }
 

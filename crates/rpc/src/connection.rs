@@ -20,9 +20,10 @@ use hdfs::proto::{RpcErrorCodeProto, RpcSaslProto};
 use prost::Message;
 use security::method::Method;
 use security::node_name::Certified;
+use security::sasl::digest::Qop;
 use security::sasl::rpc::Refused;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,6 +82,7 @@ pub(crate) async fn serve<S: Service>(
         }
     };
     let is_tls = stream.is_tls();
+    let is_private = is_tls || stream.local_addr().is_ok_and(|own| is_one_machine(peer.ip(), own.ip()));
     let ended = {
         let (mut inward, mut outward) = stream.split();
         let patience = Patience::new(host.options.answer_time_max, &host.options, &host.answers);
@@ -92,6 +94,7 @@ pub(crate) async fn serve<S: Service>(
             peer,
             node,
             is_tls,
+            is_private,
             connection_permit: connection_permit.clone(),
             host: host.clone(),
             frame_len_max,
@@ -132,6 +135,12 @@ pub(crate) async fn serve<S: Service>(
     }
 }
 
+/// Whether what is sent from one address to the other leaves no machine.
+fn is_one_machine(peer: IpAddr, own: IpAddr) -> bool {
+    let (peer, own) = (peer.to_canonical(), own.to_canonical());
+    peer == own || (peer.is_loopback() && own.is_loopback())
+}
+
 /// Tells the service of the end.
 struct HungUp<S: Service> {
     peer: SocketAddr,
@@ -150,6 +159,8 @@ struct Reader<S> {
     /// Which node it is by its certificate.
     node: Option<Certified>,
     is_tls: bool,
+    /// See [`Call::is_private`].
+    is_private: bool,
     connection_permit: Arc<ConnectionPermit>,
     host: Arc<Host<S>>,
     frame_len_max: u32,
@@ -320,8 +331,9 @@ impl<S: Service> Reader<S> {
                 }
                 (answer, None)
             }
-            Progress::Accepted { answer, proof, seal } => {
+            Progress::Accepted { answer, proof, qop, seal } => {
                 self.host.service.authenticated(self.peer, proof.method());
+                self.is_private |= qop == Qop::Privacy;
                 (Some(answer), seal)
             }
         };
@@ -476,6 +488,7 @@ impl<S: Service> Reader<S> {
             call_id: header.call_id,
             retry_count: pending.call.retry_count,
             peer: self.peer,
+            is_private: self.is_private,
             untaken: Untaken(self.host.answers.clone()),
         };
         let host = self.host.clone();
@@ -591,4 +604,17 @@ async fn linger(socket: &mut (impl AsyncRead + Unpin)) {
         }
     };
     let _ = timeout(LINGER, discard).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_on_the_same_machine_is_seen_by_the_addresses() {
+        let check = |peer: &str, own: &str| is_one_machine(peer.parse().unwrap(), own.parse().unwrap());
+        assert!(check("127.0.0.1", "127.0.0.1") && check("::1", "::1") && check("127.0.0.2", "::ffff:127.0.0.1"));
+        assert!(check("192.0.2.1", "192.0.2.1") && check("192.0.2.1", "::ffff:192.0.2.1"));
+        assert!(!check("192.0.2.2", "192.0.2.1") && !check("2001:db8::2", "2001:db8::1"));
+    }
 }

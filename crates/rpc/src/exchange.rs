@@ -7,6 +7,7 @@ use ::io::CachedThreads;
 use hdfs::exception::{self, Exception};
 use hdfs::proto::{RpcSaslProto, SaslState};
 use security::method::Method;
+use security::sasl::digest::Qop;
 use security::sasl::rpc::{
     Accepting, Acceptor, Caller, Claim, ClaimError, KerberosOffer, Refused, Sealing, Server, Step,
 };
@@ -28,6 +29,7 @@ pub(crate) enum Progress {
     Accepted {
         answer: RpcSaslProto,
         proof: Proof,
+        qop: Qop,
         seal: Option<Seal>,
     },
 }
@@ -92,6 +94,7 @@ impl Exchange {
                     Caller::Token(proven) => Proof::Token(Box::new(proven)),
                     Caller::Kerberos { name } => Proof::Kerberos { name },
                 };
+                let qop = sealing.qop();
                 let seal = match sealing {
                     Sealing::Plain => None,
                     Sealing::Digest(layer) => Some(Seal::new(End::Server, layer)),
@@ -100,7 +103,7 @@ impl Exchange {
                         Some(Seal::new(End::Server, context))
                     }
                 };
-                Progress::Accepted { answer, proof, seal }
+                Progress::Accepted { answer, proof, qop, seal }
             }
             Step::Gss { .. } => unreachable!("an outcome of Kerberos' library asks for no other"),
         })

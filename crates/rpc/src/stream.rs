@@ -47,6 +47,13 @@ impl Stream {
         }
     }
 
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        match self {
+            Self::Plain(socket) => socket.local_addr(),
+            Self::Tls(stream) => stream.get_ref().0.local_addr(),
+        }
+    }
+
     pub(crate) fn peer_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Self::Plain(socket) => socket.peer_addr(),

@@ -38,6 +38,10 @@ impl Socket {
         self.left_len = None;
     }
 
+    pub fn local_addr(&self) -> io::Result<std::net::SocketAddr> {
+        self.socket.local_addr()
+    }
+
     pub fn peer_addr(&self) -> io::Result<std::net::SocketAddr> {
         self.socket.peer_addr()
     }

@@ -91,6 +91,7 @@ async fn class_of(leadership: &Arc<Leadership>, name: &str) -> Option<&'static s
             call_id: -1,
             retry_count: 0,
             peer: ([127, 0, 0, 1], 1).into(),
+            is_private: true,
             untaken: rpc::Untaken::default(),
         };
         door::pass(leadership, call).await.err().map(|refused| refused.class)

@@ -11,6 +11,8 @@ use metrics::class_name;
 use prost::Message;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use wire::admin::ADMIN_PROTOCOL;
+use wire::admin::joining::{INVITE, InviteRequest};
 
 const STRANGER: &str = "nobody";
 
@@ -25,6 +27,7 @@ fn call(protocol: &str, version: Option<u64>, method: &str, user: &str, body: Ve
         call_id: 0,
         retry_count: 0,
         peer: ([127, 0, 0, 1], 40_000).into(),
+        is_private: true,
         untaken: rpc::Untaken::default(),
     }
 }
@@ -184,4 +187,18 @@ async fn what_changes_or_is_denied_is_written_down() {
         ]
     );
     assert!(text.len() < 10_000, "a long path is cut");
+}
+
+/// A join token is a secret that the answer has in it.
+#[tokio::test]
+async fn nobody_is_invited_where_others_could_hear_it() {
+    let (_dir, metad, _core) = with_node().await;
+    let leadership = Arc::clone(&metad.running().as_ref().unwrap().server.leadership);
+    let request = InviteRequest { datanode: String::new(), lifetime_ms: 1000 };
+    let private = call(ADMIN_PROTOCOL, None, INVITE, leadership.users.owner(), request.encode_to_vec());
+    let heard = Call { is_private: false, ..private.clone() };
+    let refused = pass(&leadership, heard).await.unwrap_err();
+    assert!(refused.message.contains("a join token") && refused.message.contains("rpc_protection"), "{refused}");
+    let refused = pass(&leadership, private).await.unwrap_err();
+    assert!(refused.message.contains("has no authority"), "{refused}");
 }

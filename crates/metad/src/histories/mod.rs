@@ -140,6 +140,7 @@ impl Client {
                 call_id: self.calls,
                 retry_count: attempt,
                 peer: ([127, 0, 0, 1], 1).into(),
+                is_private: true,
                 untaken: rpc::Untaken::default(),
             };
             let (group, believed) = (Arc::clone(&self.group), self.reads == Reads::Believed && op.is_read());
@@ -293,6 +294,7 @@ async fn make(group: &Arc<Group>, leader: usize, dir: &str) {
         call_id: 0,
         retry_count: 0,
         peer: ([127, 0, 0, 1], 1).into(),
+        is_private: true,
         untaken: rpc::Untaken::default(),
     };
     carry_out(leadership, core, call).await.unwrap();

@@ -175,6 +175,7 @@ fn call(
         call_id: retry.map_or(-1, |key| key.call),
         retry_count: 0,
         peer,
+        is_private: true,
         untaken: Untaken::default(),
     }
 }
