@@ -2,7 +2,7 @@
 //! yet.
 //!
 //! What lies between the operations and the peer's bytes goes here, and for threads of write streams into
-//! [`crate::write`]'s socket: no other code of data transfer knows a TCP connection.
+//! [`crate::socket`]: no other code of data transfer knows a TCP connection.
 
 use crate::budget::{Budget, Reservation};
 use crate::outward::Outward;

@@ -8,6 +8,7 @@ use crate::data_service::DataService;
 use crate::handshake::Admitted;
 use crate::read_buffer::ReadError;
 use crate::small::SmallWrites;
+use crate::socket::Socket;
 use crate::write::Writes;
 use crate::{handshake, ranges, read, small, transfer, write};
 use hdfs::proto;
@@ -186,7 +187,7 @@ fn hand_over(
     held: (Transfer, Option<Reservation>),
 ) -> Result<()> {
     let (socket, came) = connection.into_parts();
-    let socket = write::Socket::new(socket.into_std()?)?;
+    let socket = Socket::new(socket.into_std()?)?;
     let at = Arc::clone(writes);
     writes.streams.run(move || {
         let _held = held;

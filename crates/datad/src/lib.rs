@@ -55,6 +55,7 @@ mod read_buffer;
 mod replicas;
 mod scrub;
 mod small;
+mod socket;
 mod status;
 mod stop;
 mod transfer;

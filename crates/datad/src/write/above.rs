@@ -1,7 +1,7 @@
 //! The way back to the node above, or to the client: [`xfer::write::Above`] and its socket, for the stream's thread and
 //! for [`super::keepalive`].
 
-use super::socket::Socket;
+use crate::socket::Socket;
 use hdfs::proto::BlockOpResponseProto;
 use std::io::ErrorKind;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,10 +1,10 @@
 //! Joining the nodes below: connects to each, sends the operation on and waits for all their answers, as
 //! [`xfer::write::Join`] says.
 
-use super::socket::Socket;
 use crate::block::{link_text, node_addr};
 use crate::data_service::DataService;
 use crate::outward::secret_of;
+use crate::socket::Socket;
 use hdfs::proto;
 use io::poll::{Ready, Watch, poll};
 use std::io::ErrorKind;

@@ -9,17 +9,16 @@ mod disk;
 mod join;
 mod keepalive;
 mod refused;
-mod socket;
 mod stream;
 mod writes;
 
-pub(crate) use socket::Socket;
 pub(crate) use writes::Writes;
 
 use crate::admission::Named;
 use crate::budget::Reservation;
 use crate::data_service::DataService;
 use crate::operations::Operation;
+use crate::socket::Socket;
 use above::Above;
 use container::{Identity, ReopenAsk, ReopenKind, ReplicaError};
 use disk::Disk;

@@ -6,10 +6,10 @@
 
 use super::above::Above;
 use super::disk::Disk;
-use super::socket::Socket;
 use super::writes::Writes;
 use crate::budget::Reservation;
 use crate::data_service::DataService;
+use crate::socket::Socket;
 use io::poll::{Ready, Watch, poll};
 use std::io::ErrorKind;
 use std::os::fd::AsFd;

@@ -25,42 +25,42 @@ impl Socket {
     }
 
     /// Connects; [`Self::begin`] is to follow. Waits.
-    pub(super) fn connect(addr: SocketAddr, limit: Duration) -> Result<Self> {
+    pub(crate) fn connect(addr: SocketAddr, limit: Duration) -> Result<Self> {
         TcpStream::connect_timeout(&addr, limit).map(|stream| Self { stream, _place: None })
     }
 
     /// Puts it behind a handshake, if one is needed. Waits.
-    pub(super) fn protected(self, outward: &Outward, secret: Secret<'_>, limit: Duration) -> Result<Self> {
+    pub(crate) fn protected(self, outward: &Outward, secret: Secret<'_>, limit: Duration) -> Result<Self> {
         Ok(Self { stream: outward.protect_blocking(self.stream, secret, limit)?, ..self })
     }
 
     /// It keeps this place until it is closed.
-    pub(super) fn holding(self, place: Onward) -> Self {
+    pub(crate) fn holding(self, place: Onward) -> Self {
         Self { _place: Some(place), ..self }
     }
 
     /// Sends the first bytes on a connection that was opened. Waits until they are sent, and never after that.
-    pub(super) fn begin(&self, first: &[u8], limit: Duration) -> Result<()> {
+    pub(crate) fn begin(&self, first: &[u8], limit: Duration) -> Result<()> {
         self.stream.set_write_timeout(Some(limit))?;
         (&self.stream).write_all(first)?;
         self.stream.set_nonblocking(true)
     }
 
-    pub(super) fn receive(&self, room: &mut [u8]) -> Result<usize> {
+    pub(crate) fn receive(&self, room: &mut [u8]) -> Result<usize> {
         (&self.stream).read(room)
     }
 
     /// Sends as much as the socket takes now.
-    pub(super) fn send(&self, bytes: &[u8]) -> Result<usize> {
+    pub(crate) fn send(&self, bytes: &[u8]) -> Result<usize> {
         io::transfer::send(&self.stream, bytes, false)
     }
 
-    pub(super) fn peer_addr(&self) -> Option<SocketAddr> {
+    pub(crate) fn peer_addr(&self) -> Option<SocketAddr> {
         self.stream.peer_addr().ok()
     }
 
     /// Nothing is sent any more.
-    pub(super) fn shut_down_sending(&self) {
+    pub(crate) fn shut_down_sending(&self) {
         let _gone = self.stream.shutdown(Shutdown::Write);
     }
 }
