@@ -1,4 +1,4 @@
-//! From a file to a socket without a copy.
+//! From a file to a socket without a copy; or to memory, for who has to change the bytes.
 //!
 //! Promise: the synchronous calls never wait for the socket if it is non-blocking (`WouldBlock`), and the asynchronous
 //! ones never wait for the disk on the runtime's own threads: a piece that is not in the page cache is sent from the
@@ -10,7 +10,9 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::net::SendFlags;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -112,6 +114,34 @@ impl ColdPath {
     }
 }
 
+/// Appends the first `piece_len` bytes of `range` to `buffer`, waiting for the file's disk within `quota`; all of
+/// `range` will be read. `UnexpectedEof` if the file is shorter. After an error, or if the future is dropped, the buffer
+/// has nothing.
+pub async fn read_behind(
+    file: &File,
+    quota: &ThreadQuota,
+    range: Range<u64>,
+    piece_len: u64,
+    buffer: &mut Vec<u8>,
+) -> io::Result<()> {
+    let (offset, start) = (range.start, buffer.len());
+    let mut taken = std::mem::take(buffer);
+    taken.resize(start + piece_len as usize, 0);
+    *buffer = if file::is_resident(file, offset, piece_len) {
+        file.read_exact_at(&mut taken[start..], offset)?;
+        taken
+    } else {
+        let (file, ahead_len) = (file.try_clone()?, AHEAD_LEN.min(range.end - offset));
+        let reading = quota.run(move || {
+            // Only a hint: if it is refused, the next line waits a little longer.
+            let _refused = file::will_need(&file, offset, ahead_len);
+            file.read_exact_at(&mut taken[start..], offset).map(|()| taken)
+        });
+        reading.await.map_err(|hung| io::Error::new(io::ErrorKind::TimedOut, hung))??
+    };
+    Ok(())
+}
+
 fn is_writable(socket: &TcpStream) -> io::Result<()> {
     let mut fds = [PollFd::new(socket, PollFlags::OUT)];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -171,6 +201,23 @@ mod tests {
     #[tokio::test]
     async fn a_cold_file_arrives_whole() {
         check(&pattern(9_000_000), 12_345, 8_900_000, true).await;
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_behind_what_is_there_warm_or_cold() {
+        let bytes = pattern(300_000);
+        let file = file_of(&bytes);
+        file::sync_all(&file).unwrap();
+        let quota = ThreadQuota::new(1);
+        for _ in 0..2 {
+            let mut buffer = b"head".to_vec();
+            read_behind(&file, &quota, 1000..300_000, 100_000, &mut buffer).await.unwrap();
+            read_behind(&file, &quota, 101_000..300_000, 7, &mut buffer).await.unwrap();
+            assert!(buffer == [b"head", &bytes[1000..101_007]].concat());
+            file::drop_cache(&file, 0, 300_000).unwrap();
+        }
+        let short = read_behind(&file, &quota, 299_000..301_000, 2000, &mut Vec::new()).await.unwrap_err();
+        assert_eq!(short.kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[tokio::test]
