@@ -9,7 +9,7 @@
 //! ```
 
 use super::aes::Stream;
-use crate::sasl::digest::{LANES, Layer, LayerError, Opener, Sealer};
+use crate::sasl::digest::{LANES, Layer, LayerError, OVERHEAD_MAX, Opener, Sealer};
 use types::limits::PACKET_LEN_MAX;
 
 /// Longest sealed piece taken. Stock clients, Java's and hdfs-native, seal each write whole, so a packet is one piece,
@@ -18,6 +18,9 @@ pub const FRAME_LEN_MAX: usize = PACKET_LEN_MAX as usize + (64 << 10);
 /// Longest piece sealed: short, as several at once cost less than one, and not shorter, as stock clients read each by
 /// itself.
 const PIECE_LEN_MAX: usize = 8 << 10;
+/// So long pieces at least are sealed by whoever dials, as only nodes of ours read that: 64 KiB, a packet of JDK's, take
+/// half of the time where they fill all lanes.
+const DIALLED_PIECE_LEN_MIN: usize = 4 << 10;
 /// So many bytes fill all lanes.
 pub const SEND_LEN: usize = LANES * PIECE_LEN_MAX;
 const LENGTH_LEN: usize = 4;
@@ -40,13 +43,23 @@ pub struct Channel {
 }
 
 impl Channel {
-    pub(super) fn of_layer(layer: Layer) -> Self {
+    /// Of the end that was dialled: whoever reads what it sends may be a stock client.
+    pub(super) fn accepted(layer: Layer) -> Self {
+        Self::of_layer(layer, PIECE_LEN_MAX)
+    }
+
+    /// Of the end that dials.
+    pub(super) fn dialled(layer: Layer) -> Self {
+        Self::of_layer(layer, DIALLED_PIECE_LEN_MIN)
+    }
+
+    fn of_layer(layer: Layer, piece_len_min: usize) -> Self {
         if !layer.is_sealing() {
             return Self { sending: Sending::Plain, receiving: Receiving::Plain };
         }
         let (sealer, opener) = layer.split();
         let receiving = Receiving::Sealed { opener: Box::new(opener), pending: Vec::new() };
-        Self { sending: Sending::Sealed(Box::new(sealer)), receiving }
+        Self { sending: Sending::Sealed { sealer: Box::new(sealer), piece_len_min }, receiving }
     }
 
     pub(super) fn of_streams(sending: Stream, receiving: Stream) -> Self {
@@ -67,7 +80,11 @@ impl Channel {
 #[derive(Debug)]
 pub enum Sending {
     Plain,
-    Sealed(Box<Sealer>),
+    Sealed {
+        sealer: Box<Sealer>,
+        /// Pieces are not cut shorter, to fill more lanes.
+        piece_len_min: usize,
+    },
     Aes(Stream),
 }
 
@@ -85,16 +102,25 @@ impl Sending {
                 out.extend_from_slice(bytes);
                 stream.apply(&mut out[start..]);
             }
-            Self::Sealed(sealer) => {
+            Self::Sealed { sealer, piece_len_min } => {
                 for bytes in bytes.chunks(SEND_LEN) {
                     let mut pieces = Pieces::default();
-                    bytes.chunks(PIECE_LEN_MAX).for_each(|piece| pieces.push(piece));
+                    let piece_len = bytes.len().div_ceil(LANES).max(*piece_len_min);
+                    bytes.chunks(piece_len).for_each(|piece| pieces.push(piece));
                     sealer
                         .wrap_each(pieces.get(), out, |out, len| out.extend_from_slice(&(len as u32).to_be_bytes()))?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// How long at most what goes over the socket for `len` bytes is.
+    pub fn sealed_len_max(&self, len: usize) -> usize {
+        match self {
+            Self::Plain | Self::Aes(_) => len,
+            Self::Sealed { piece_len_min, .. } => len + len.div_ceil(*piece_len_min) * (LENGTH_LEN + OVERHEAD_MAX),
+        }
     }
 
     /// As [`Sending::send`] in place, where the length does not change. False: it would, and nothing was done.
@@ -105,7 +131,7 @@ impl Sending {
                 stream.apply(bytes);
                 true
             }
-            Self::Sealed(_) => false,
+            Self::Sealed { .. } => false,
         }
     }
 }
@@ -195,6 +221,24 @@ impl Receiving {
                 Ok(Some(len)) if pending.len() + bytes.len() >= LENGTH_LEN + len => len,
                 _ => 0,
             },
+            Self::Plain | Self::Aes(_) => 0,
+        }
+    }
+
+    /// The beginning of a piece came, and not its end.
+    pub fn is_within_piece(&self) -> bool {
+        matches!(self, Self::Sealed { pending, .. } if !pending.is_empty())
+    }
+
+    /// Memory that is held at most while `len` bytes more are received, and behind that.
+    pub fn held_len_with(&self, len: usize) -> usize {
+        match self {
+            Self::Sealed { pending, .. } => {
+                // The piece that has begun, and the next one.
+                let wanted = frame_len(pending).ok().flatten().map_or(usize::MAX, |frame_len| LENGTH_LEN + frame_len);
+                let grown = (pending.len() + len).max(2 * pending.capacity()).min(wanted);
+                pending.capacity().max(grown).max(len).max(HELD_LEN_MAX)
+            }
             Self::Plain | Self::Aes(_) => 0,
         }
     }
@@ -293,7 +337,7 @@ mod tests {
         let (response, client) = client.respond(&server.text(), &[9; NONCE_LEN]).unwrap();
         let server = server.read(&response).unwrap().verify(b"p").unwrap();
         let client = client.finish(&server.rspauth).unwrap();
-        (Channel::of_layer(client).split().0, Channel::of_layer(server.layer).split().1)
+        (Channel::dialled(client).split().0, Channel::accepted(server.layer).split().1)
     }
 
     #[test]
@@ -308,7 +352,7 @@ mod tests {
     #[test]
     fn memory_grows_with_what_comes_and_is_given_back() {
         let (mut sending, mut receiving) = ends(1);
-        let Sending::Sealed(sealer) = &mut sending else { panic!() };
+        let Sending::Sealed { sealer, .. } = &mut sending else { panic!() };
         let mut sealed = Vec::new();
         sealer.wrap(&vec![7; 1 << 20], &mut sealed).unwrap();
         let wanted = LENGTH_LEN + sealed.len();
@@ -317,7 +361,9 @@ mod tests {
         assert_eq!(receiving.held_len(), 0);
         let mut came = 0;
         for cut in sent.chunks(10_000) {
+            let bound = receiving.held_len_with(cut.len());
             receiving.receive(cut, &mut out).unwrap();
+            assert!(receiving.held_len() <= bound, "{} bytes, not {bound}", receiving.held_len());
             came += cut.len();
             assert!(receiving.held_len() <= HELD_LEN_MAX.max(2 * came).min(wanted), "{came} bytes came");
             assert!(came == sent.len() || receiving.held_len() >= came);
@@ -326,15 +372,28 @@ mod tests {
         assert!(receiving.held_len() <= HELD_LEN_MAX);
     }
 
+    /// As many as there are lanes, if they are not too short for who reads them.
     #[test]
     fn long_bytes_are_sealed_in_pieces() {
-        let (mut sending, mut receiving) = ends(1);
-        let bytes = vec![7; 200_000];
-        let (mut sent, mut received) = (Vec::new(), Vec::new());
-        sending.send(&bytes, &mut sent).unwrap();
-        assert_eq!(sent.len(), bytes.len() + bytes.len().div_ceil(PIECE_LEN_MAX) * (4 + 16));
-        receiving.receive(&sent, &mut received).unwrap();
-        assert!(received == bytes && !sending.is_plain() && !sending.send_in_place(&mut sent));
+        for (len, piece_len_min, piece_count) in [
+            (200_000, PIECE_LEN_MAX, 25),
+            (66_000, PIECE_LEN_MAX, 9),
+            (66_000, DIALLED_PIECE_LEN_MIN, 16),
+            (SEND_LEN, DIALLED_PIECE_LEN_MIN, LANES),
+            (5000, DIALLED_PIECE_LEN_MIN, 2),
+            (100, PIECE_LEN_MAX, 1),
+        ] {
+            let (mut sending, mut receiving) = ends(1);
+            let Sending::Sealed { piece_len_min: least, .. } = &mut sending else { panic!() };
+            *least = piece_len_min;
+            let bytes = vec![7; len];
+            let (mut sent, mut received) = (Vec::new(), Vec::new());
+            sending.send(&bytes, &mut sent).unwrap();
+            assert_eq!(sent.len(), len + piece_count * (4 + 16), "{len} bytes in pieces of {piece_len_min}");
+            assert!(sent.len() <= sending.sealed_len_max(len));
+            receiving.receive(&sent, &mut received).unwrap();
+            assert!(received == bytes && !sending.is_plain() && !sending.send_in_place(&mut sent));
+        }
     }
 
     proptest! {

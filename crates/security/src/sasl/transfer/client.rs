@@ -101,7 +101,7 @@ impl Client {
                     progress.done = Some(match option {
                         Some(option) => self.channel(&keys(option, &mut layer)?)?,
                         None if self.uses_aes && layer.qop() == Qop::Privacy => return Err(HandshakeError::Cipher),
-                        None => Channel::of_layer(layer),
+                        None => Channel::dialled(layer),
                     });
                     return Ok(progress);
                 }

@@ -149,10 +149,10 @@ fn no_end_is_talked_down() {
     // A cipher is chosen only of those that were offered, and with privacy alone.
     let mut with_aes = server(Qop::Privacy, Some(KeyBits::B128));
     let (_, channel) = handshake(&mut with_aes, client(&[Qop::Privacy], false), 5, 1000).unwrap();
-    assert!(matches!(channel.split().0, super::Sending::Sealed(_)));
+    assert!(matches!(channel.split().0, super::Sending::Sealed { .. }));
     let mut with_aes = server(Qop::Integrity, Some(KeyBits::B128));
     let (_, channel) = handshake(&mut with_aes, client(&[Qop::Integrity], true), 5, 1000).unwrap();
-    assert!(matches!(channel.split().0, super::Sending::Sealed(_)));
+    assert!(matches!(channel.split().0, super::Sending::Sealed { .. }));
 }
 
 /// A client must not lose what a server sent right behind its last message, nor the other way round.
