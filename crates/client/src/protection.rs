@@ -32,7 +32,8 @@ impl DataProtection {
     pub(crate) async fn protect(&self, socket: TcpStream, secret: Secret<'_>) -> std::io::Result<TcpStream> {
         let qop = *self.qop.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(qop) = qop else { return Ok(socket) };
-        Ok(sasl::connect(socket, secret, Protection::of(&[qop]), Uncounted::default(), Some(&self.tasks)).await?)
+        let held = [(); 2].map(|()| Uncounted::default());
+        sasl::connect(socket, secret, Protection::of(&[qop]), held).await?.pumped(Some(&self.tasks))
     }
 }
 

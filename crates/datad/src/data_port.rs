@@ -45,7 +45,7 @@ pub(crate) async fn accept(port: Arc<DataPort>, listener: TcpListener) {
                     }
                     continue;
                 };
-                io::task::spawn("session", serve(Arc::clone(&port), Connection::new(socket), peer, permit));
+                io::task::spawn("session", serve(Arc::clone(&port), Connection::plain(socket), peer, permit));
             }
             Err(error) => {
                 if let Some(passed_over) = limits.not_accepted.due() {
@@ -94,14 +94,14 @@ async fn run(
         };
         let Some(header) = header? else { return Ok(()) };
         if let Some(refusal) = handshake::lacks(service, peer, agreed) {
-            return Ok(send_answer(&connection, refusal.into_answer()).await?);
+            return Ok(send_answer(&mut connection, refusal.into_answer()).await?);
         }
         let limit = Duration::from_millis(limits.op_ms);
         // Each takes its place when all of the request is here: a client that only announces one delays nobody.
         let served = match header.op {
             Op::ReadBlock => {
                 let (op, _memory) = op(service, &mut connection, limit).await?;
-                let Some(_under_way) = begin(service, permit) else { return busy(service, &connection).await };
+                let Some(_under_way) = begin(service, permit) else { return busy(service, &mut connection).await };
                 read::serve(service, &mut connection, op).await?
             }
             Op::ReadRanges => {
@@ -111,18 +111,18 @@ async fn run(
             }
             Op::WriteBlock => {
                 let (op, memory) = op(service, &mut connection, limit).await?;
-                let Some((place, _)) = begin(service, permit) else { return busy(service, &connection).await };
+                let Some((place, _)) = begin(service, permit) else { return busy(service, &mut connection).await };
                 return Ok(hand_over(&port.writes, connection, op, (place, memory))?);
             }
             Op::BlockChecksum => {
                 let (op, _memory) = op::<proto::OpBlockChecksumProto>(service, &mut connection, limit).await?;
-                let Some(_under_way) = begin(service, permit) else { return busy(service, &connection).await };
-                send(&connection, checksum::serve(service, op).await).await?
+                let Some(_under_way) = begin(service, permit) else { return busy(service, &mut connection).await };
+                send(&mut connection, checksum::serve(service, op).await).await?
             }
             Op::TransferBlock => {
                 let (op, _memory) = op(service, &mut connection, limit).await?;
-                let Some(_under_way) = begin(service, permit) else { return busy(service, &connection).await };
-                send(&connection, transfer::serve(service, op).await).await?
+                let Some(_under_way) = begin(service, permit) else { return busy(service, &mut connection).await };
+                send(&mut connection, transfer::serve(service, op).await).await?
             }
             Op::RequestShortCircuitFds => Err(Refusal::unsupported("no descriptors are passed over TCP")),
             // Each request takes a place of its own.
@@ -134,7 +134,7 @@ async fn run(
             Ok(false) => return Ok(()),
             Err(refusal) => {
                 tracing::debug!(why = rpc::log_text(&refusal.message), "an operation was refused");
-                return Ok(send_answer(&connection, refusal.into_answer()).await?);
+                return Ok(send_answer(&mut connection, refusal.into_answer()).await?);
             }
         }
     }
@@ -154,7 +154,7 @@ fn begin(service: &DataService, permit: &Arc<ConnectionPermit>) -> Option<(Trans
     service.admission.transfer().map(|place| (place, permit.begin_request()))
 }
 
-async fn busy(service: &DataService, connection: &Connection) -> std::result::Result<(), ReadError> {
+async fn busy(service: &DataService, connection: &mut Connection) -> std::result::Result<(), ReadError> {
     let max = service.admission.transfer_count_max();
     if let Some(passed_over) = service.log_limits.busy.due() {
         tracing::warn!(max, passed_over, "too many transfers are under way; another one is refused");
@@ -164,13 +164,13 @@ async fn busy(service: &DataService, connection: &Connection) -> std::result::Re
 }
 
 /// Sends an answer to whoever takes it in time.
-async fn send_answer(connection: &Connection, answer: Answered) -> Result<()> {
+async fn send_answer(connection: &mut Connection, answer: Answered) -> Result<()> {
     connection.send_within(&answer::encode(answer), ANSWER_WAIT).await
 }
 
 /// Sends the answer of an operation that consists of nothing else.
 async fn send(
-    connection: &Connection,
+    connection: &mut Connection,
     answered: std::result::Result<Answered, Refusal>,
 ) -> Result<std::result::Result<bool, Refusal>> {
     match answered {
@@ -186,8 +186,8 @@ fn hand_over(
     op: proto::OpWriteBlockProto,
     held: (Transfer, Option<Reservation>),
 ) -> Result<()> {
-    let (socket, came) = connection.into_parts();
-    let socket = Socket::new(socket.into_std()?)?;
+    let (connection, came) = connection.into_parts();
+    let socket = Socket::new(connection)?;
     let at = Arc::clone(writes);
     writes.streams.run(move || {
         let _held = held;

@@ -2,12 +2,14 @@
 
 use crate::config::Limits;
 use crate::outward::Outward;
+use crate::socket::Socket;
 use hdfs::proto;
+use io::socket::SocketOptions;
 use io::{Clock, SystemClock};
 use sasl::Secret;
 use std::collections::HashMap;
-use std::io::{ErrorKind, IoSliceMut, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, ChecksumSpec, Generation};
@@ -59,7 +61,7 @@ pub(crate) struct Fetcher {
     connect: Duration,
     silent: Duration,
     clock: SystemClock,
-    kept: HashMap<String, (TcpStream, Front)>,
+    kept: HashMap<String, (Socket, Front)>,
     buffer: Vec<u8>,
 }
 
@@ -74,7 +76,7 @@ pub(crate) struct Reply<'a> {
 
 /// A read on its connection.
 struct Reading {
-    socket: TcpStream,
+    socket: Socket,
     receiver: Receiver,
     clock: SystemClock,
 }
@@ -106,32 +108,30 @@ impl Fetcher {
         Ok(self.reply(addr, reading, spec, order.len))
     }
 
-    fn connect(&self, to: SocketAddr, order: &CopyOrder) -> std::io::Result<TcpStream> {
-        let mut socket = TcpStream::connect_timeout(&to, self.connect)?;
-        socket.set_nodelay(true)?;
+    fn connect(&self, to: SocketAddr, order: &CopyOrder) -> std::io::Result<Socket> {
+        let mut socket = Socket::connect(to, self.connect)?;
+        io::socket::apply(&socket, &SocketOptions::default())?;
         if let Some(outward) = &self.outward {
             let secret = match &order.token {
                 Some(BlockToken { identifier, password }) => Secret { identifier, password },
                 None => Secret::default(),
             };
-            socket = outward.protect_blocking(socket, secret, self.silent)?;
+            socket = socket.protected(outward, secret, self.silent)?;
         }
-        let silent = Some(self.silent);
-        socket.set_read_timeout(silent)?;
-        socket.set_write_timeout(silent)?;
+        socket.set_limits(self.silent)?;
         Ok(socket)
     }
 
     /// Sends the request and awaits the answer.
     fn begin(
         &self,
-        socket: TcpStream,
+        socket: Socket,
         front: Front,
         pool: &str,
         order: &CopyOrder,
     ) -> Result<(Reading, ChecksumSpec), CopyError> {
         let range = Range { from: 0, end: order.len };
-        (&socket).write_all(&request(pool, order, range)?).map_err(|error| failed(&error))?;
+        socket.send_all(&request(pool, order, range)?).map_err(|error| failed(&error))?;
         let receiver = Receiver::new(range, Extent::WholeChunks, self.silent, front);
         let mut reading = Reading { socket, receiver, clock: self.clock };
         loop {
@@ -171,8 +171,7 @@ impl Reading {
             self.receiver.on_blocked(now);
             self.receiver.handle_timeout(now)?;
             let room = self.receiver.room(dest);
-            let mut parts = [IoSliceMut::new(room.dest), IoSliceMut::new(room.ahead)];
-            match self.socket.read_vectored(&mut parts) {
+            match self.socket.receive_vectored(room.dest, room.ahead) {
                 Ok(len) => return Ok(self.receiver.on_received(self.clock.monotonic(), len)?),
                 // The socket waits as long as the machine lets it.
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
@@ -222,7 +221,8 @@ impl Reply<'_> {
         let front = reading.receiver.into_front();
         // If something came behind the end, it is not what the next operation awaits.
         let keeps = front.is_empty() && self.fetcher.kept.len() < KEPT_COUNT_MAX;
-        if (&reading.socket).write_all(&verdict).is_ok() && keeps {
+        if reading.socket.send_all(&verdict).is_ok() && keeps {
+            reading.socket.rest();
             self.fetcher.kept.insert(std::mem::take(&mut self.addr), (reading.socket, front));
         }
         Ok(())
@@ -232,6 +232,7 @@ impl Reply<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
     use std::net::TcpListener;
 
     #[test]

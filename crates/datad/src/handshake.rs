@@ -4,6 +4,7 @@ use crate::budget::Reservation;
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use io::ConnectionPermit;
+use sasl::Protected;
 use security::sasl::digest::{Protection, Qop};
 use security::sasl::transfer::{HandshakeError, Secrets, Settings};
 use std::net::SocketAddr;
@@ -46,16 +47,18 @@ pub(crate) async fn admit(
         connection.send_within(&refused.reply(), ANSWER_WAIT).await?;
         return Ok(None);
     };
-    let Some(memory) = service.budget.take(0) else { return Ok(None) };
-    let held = HeldByPump { memory, _permit: Arc::clone(permit) };
+    let (Some(for_incoming), Some(for_outgoing)) = (service.budget.take(0), service.budget.take(0)) else {
+        return Ok(None);
+    };
+    let held = [for_incoming, for_outgoing].map(|memory| HeldByConnection { memory, _permit: Arc::clone(permit) });
     let accepted = if rules.protection().is_empty() { &Qop::ALL[..] } else { rules.protection() };
     let settings = Settings { protection: Protection::of(accepted), aes: Some(rules.key_bits()) };
     let secrets = Secrets { now: service.replicas.wall(), keys, pool: &pool };
-    let (socket, came) = connection.into_parts();
+    let (Protected { socket, .. }, came) = connection.into_parts();
     let accepting = sasl::accept(socket, came, settings, |user| secrets.claim(user), held);
     match tokio::time::timeout(left(), accepting).await {
         Ok(Ok(accepted)) => {
-            let connection = Connection::having(accepted.socket, &accepted.came);
+            let connection = Connection::new(accepted.connection);
             Ok(Some(Admitted { connection, agreed: Some(accepted.qop) }))
         }
         Ok(Err(error)) => {
@@ -66,14 +69,15 @@ pub(crate) async fn admit(
     }
 }
 
-/// A protected connection counts for as long as its pump lives, which may outlive the operations for a while.
+/// A protected connection counts for as long as it lives: as a write stream, or behind a pump, which may outlive the
+/// operations for a while.
 #[derive(Debug)]
-struct HeldByPump {
+struct HeldByConnection {
     memory: Reservation,
     _permit: Arc<ConnectionPermit>,
 }
 
-impl Held for HeldByPump {
+impl Held for HeldByConnection {
     fn held_len(&self) -> u64 {
         self.memory.held_len()
     }

@@ -4,7 +4,7 @@ use crate::budget::Budget;
 use crate::replicas::Replicas;
 use hdfs::proto::TokenProto;
 use io::request_connections::{Prepare, Preparing};
-use sasl::Secret;
+use sasl::{Protected, Secret};
 use security::sasl::digest::Protection;
 use std::io::{Error, ErrorKind, Result};
 use std::net::TcpStream as StdTcpStream;
@@ -30,35 +30,34 @@ impl Outward {
         Self { replicas, memory, runtime: Handle::current() }
     }
 
-    /// What operations speak over, once the other node has believed `secret`: the token of the block that the
-    /// connection is for.
-    pub(crate) async fn protect(&self, socket: TcpStream, secret: Secret<'_>) -> Result<TcpStream> {
+    /// The connection, once the other node has believed `secret`: the token of the block that it is for.
+    pub(crate) async fn protect(&self, socket: TcpStream, secret: Secret<'_>) -> Result<Protected> {
         let rules = self.replicas.node.with(|node| node.tokens.rules());
         if rules.protection().is_empty() {
-            return Ok(socket);
+            return Ok(Protected::plain(socket));
         }
-        let held = self.memory.take(0).ok_or(ErrorKind::OutOfMemory)?;
-        Ok(sasl::connect(socket, secret, Protection::of(rules.protection()), held, None).await?)
+        let held =
+            [self.memory.take(0).ok_or(ErrorKind::OutOfMemory)?, self.memory.take(0).ok_or(ErrorKind::OutOfMemory)?];
+        Ok(sasl::connect(socket, secret, Protection::of(rules.protection()), held).await?)
     }
 
-    /// As [`Self::protect`], for threads. Waits, `limit` at most.
+    /// As [`Self::protect`], for threads. Waits, `limit` at most. `None`: no handshake is needed.
     pub(crate) fn protect_blocking(
         &self,
-        socket: StdTcpStream,
+        socket: &StdTcpStream,
         secret: Secret<'_>,
         limit: Duration,
-    ) -> Result<StdTcpStream> {
+    ) -> Result<Option<Protected>> {
         if self.replicas.node.with(|node| node.tokens.rules()).protection().is_empty() {
-            return Ok(socket);
+            return Ok(None);
         }
+        let socket = socket.try_clone()?;
         socket.set_nonblocking(true)?;
         let shaking_hands = async {
             let protecting = async { self.protect(TcpStream::from_std(socket)?, secret).await };
             tokio::time::timeout(limit, protecting).await.map_err(|_| Error::from(ErrorKind::TimedOut))?
         };
-        let socket = self.runtime.block_on(shaking_hands)?.into_std()?;
-        socket.set_nonblocking(false)?;
-        Ok(socket)
+        self.runtime.block_on(shaking_hands).map(Some)
     }
 }
 
@@ -66,7 +65,7 @@ impl Outward {
 impl Prepare<OutgoingRequest> for Outward {
     fn prepare<'a>(&'a self, socket: TcpStream, first: &'a OutgoingRequest) -> Preparing<'a> {
         let SmallWrite { token, password, .. } = &first.header;
-        Box::pin(self.protect(socket, Secret { identifier: token, password }))
+        Box::pin(async move { self.protect(socket, Secret { identifier: token, password }).await?.pumped(None) })
     }
 }
 

@@ -85,7 +85,7 @@ async fn copy(
     let quota = service.replicas.disks.quota_of(reader.identity().block);
     let bytes = service.operations.bytes(Operation::Transfer);
     let source = Source { reader, quota, bytes, now: &|| service.now() };
-    send_packets(&connection, &mut sender, &source).await.map_err(text)?;
+    send_packets(&mut connection, &mut sender, &source).await.map_err(text)?;
     let heard = receive_word(&mut connection, &mut sender, service.now()).await;
     heard.map_err(|error| error.to_string())?;
     match sender.next(service.now()) {

@@ -1,7 +1,7 @@
 //! The datanode's end.
 
 use crate::error::Error;
-use crate::pump;
+use crate::protected::Protected;
 use io::random;
 use security::sasl::digest::Qop;
 use security::sasl::transfer::{Claim, Established, MAGIC, Peer, RANDOM_LEN, SecretRefusal, Server, Settings};
@@ -15,9 +15,7 @@ const READ_LEN: usize = 4 << 10;
 /// A connection whose caller proved itself.
 #[derive(Debug)]
 pub struct Accepted {
-    pub socket: TcpStream,
-    /// Of what comes on it, what is here already.
-    pub came: Vec<u8>,
+    pub connection: Protected,
     pub peer: Peer,
     pub qop: Qop,
 }
@@ -28,13 +26,14 @@ pub fn is_handshake(came: &[u8]) -> Option<bool> {
 }
 
 /// Carries the handshake to its end. `came`: what came of it so far. `claim` says whose a user name is. `held`: memory
-/// for what is on its way, of which there may be too little for long pieces. Whoever limits the time drops this.
+/// for what is on its way, of each direction, of which there may be too little for long pieces. Whoever limits the time
+/// drops this.
 pub async fn accept(
     mut socket: TcpStream,
     mut came: Vec<u8>,
     settings: Settings,
     claim: impl Fn(&str) -> Result<Claim, SecretRefusal>,
-    held: impl Held + Send + 'static,
+    held: [impl Held + Send + 'static; 2],
 ) -> Result<Accepted, Error> {
     let mut random = [0; RANDOM_LEN];
     random::fill(&mut random);
@@ -57,9 +56,5 @@ pub async fn accept(
             return Err(Error::Closed);
         }
     };
-    if channel.is_plain() {
-        return Ok(Accepted { socket, came, peer, qop });
-    }
-    let socket = pump::begin(socket, channel, came, held, None)?;
-    Ok(Accepted { socket, came: Vec::new(), peer, qop })
+    Ok(Accepted { connection: Protected::new(socket, channel, came, held)?, peer, qop })
 }

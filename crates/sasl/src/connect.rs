@@ -1,8 +1,8 @@
 //! The end of whoever dials: a client, or a datanode that sends on.
 
 use crate::error::Error;
-use crate::pump;
-use io::{TaskGroup, random};
+use crate::protected::Protected;
+use io::random;
 use security::sasl::digest::{NONCE_LEN, Protection};
 use security::sasl::transfer::Client;
 use std::fmt;
@@ -23,15 +23,14 @@ impl fmt::Debug for Secret<'_> {
     }
 }
 
-/// Proves to have the token, and agrees on the first of `protection` that the other end offers; privacy is AES. What
-/// seals and opens behind the handshake is a task of `tasks`.
+/// Proves to have the token, and agrees on the first of `protection` that the other end offers; privacy is AES. `held`:
+/// memory for what is on its way, of each direction.
 pub async fn connect(
     mut socket: TcpStream,
     secret: Secret<'_>,
     protection: Protection,
-    held: impl Held + Send + 'static,
-    tasks: Option<&TaskGroup>,
-) -> Result<TcpStream, Error> {
+    held: [impl Held + Send + 'static; 2],
+) -> Result<Protected, Error> {
     let mut nonce = [0; NONCE_LEN];
     random::fill(&mut nonce);
     let (mut machine, hello) = Client::of_token(secret.identifier, secret.password, protection, true, &nonce)?;
@@ -48,9 +47,8 @@ pub async fn connect(
             break channel;
         }
     };
-    if channel.is_plain() {
-        // Nobody speaks before he is asked.
-        return if came.is_empty() { Ok(socket) } else { Err(Error::Closed) };
+    if channel.is_plain() && !came.is_empty() {
+        return Err(Error::Closed); // nobody speaks before he is asked
     }
-    Ok(pump::begin(socket, channel, came, held, tasks)?)
+    Ok(Protected::new(socket, channel, came, held)?)
 }

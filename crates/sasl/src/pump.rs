@@ -1,24 +1,20 @@
 //! The task between a protected connection and the local pair of sockets whose other end operations have.
 
-use crate::opening;
-use crate::room::{Direction, Room};
+use crate::incoming::Incoming;
+use crate::outgoing::Outgoing;
+use crate::protected::Protected;
+use crate::{IDLE_AFTER, IDLE_LEN};
 use io::{TaskGroup, task};
-use security::sasl::transfer::{Channel, Receiving, SEND_LEN, Sending};
-use std::io::{Error, ErrorKind, Result};
+use security::sasl::transfer::SEND_LEN;
+use std::io::{ErrorKind, Result};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
-use xfer::memory::Held;
 
-/// Bytes that are read at once while many come, and then opened: a piece of JDK's.
+/// Bytes that are read at once while many come, and opened in place: a piece of JDK's.
 const READ_LEN: usize = 64 << 10;
-/// The same while few come, or none: an operation's request has some hundred. A node has thousands of connections that
-/// wait for their next operation.
-const IDLE_LEN: usize = 4 << 10;
-/// So long after the last bytes that came memory goes back. A guess: what comes one after the other comes faster.
-const IDLE_AFTER: Duration = Duration::from_millis(100);
 /// Once the local end sends no more, it may read for so long: whoever holds it may also have let go of it, which looks
 /// the same from here. A guess, above the time for which an operation that has ended listens to its peer.
 const LINGER: Duration = Duration::from_secs(10);
@@ -27,16 +23,8 @@ const LINGER: Duration = Duration::from_secs(10);
 const STALL_MAX: Duration = Duration::from_secs(600);
 const NAME: &str = "protected connection";
 
-/// Begins the task, which ends with either of the two ends. `came`: sealed bytes that are here already.
-pub(crate) fn begin(
-    socket: TcpStream,
-    channel: Channel,
-    came: Vec<u8>,
-    held: impl Held + Send + 'static,
-    tasks: Option<&TaskGroup>,
-) -> Result<TcpStream> {
-    let room = Room::new(held, IDLE_LEN, 2 * IDLE_LEN);
-    let room = room.ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "no memory for a protected connection"))?;
+/// Begins the task, which ends with either of the two ends.
+pub(crate) fn begin(connection: Protected, tasks: Option<&TaskGroup>) -> Result<TcpStream> {
     let (local, far) = StdUnixStream::pair()?;
     local.set_nonblocking(true)?;
     far.set_nonblocking(true)?;
@@ -44,7 +32,7 @@ pub(crate) fn begin(
     let local = TcpStream::from_std(std::net::TcpStream::from(OwnedFd::from(local)))?;
     let far = UnixStream::from_std(far)?;
     let pumping = async move {
-        if let Err(error) = run(socket, far, channel, came, &room).await {
+        if let Err(error) = run(connection, far).await {
             tracing::debug!(%error, "a protected connection ended");
         }
     };
@@ -55,18 +43,12 @@ pub(crate) fn begin(
     Ok(local)
 }
 
-async fn run(
-    mut socket: TcpStream,
-    mut far: UnixStream,
-    channel: Channel,
-    came: Vec<u8>,
-    room: &Room<impl Held>,
-) -> Result<()> {
-    let (sending, receiving) = channel.split();
+async fn run(connection: Protected, mut far: UnixStream) -> Result<()> {
+    let Protected { mut socket, mut incoming, mut outgoing } = connection;
     let (mut sealed_in, mut sealed_out) = socket.split();
     let (mut plain_in, mut plain_out) = far.split();
-    let opening = open(&mut sealed_in, &mut plain_out, receiving, came, room);
-    let sealing = seal(&mut plain_in, &mut sealed_out, sending, room);
+    let opening = open(&mut sealed_in, &mut plain_out, &mut incoming);
+    let sealing = seal(&mut plain_in, &mut sealed_out, &mut outgoing);
     tokio::pin!(opening, sealing);
     tokio::select! {
         opened = &mut opening => {
@@ -91,9 +73,9 @@ async fn send_all(to: &mut (impl AsyncWrite + Unpin), mut bytes: &[u8]) -> Resul
     Ok(())
 }
 
-/// What comes next. `None`: nothing has come for a while, and the buffer is longer than who is idle needs.
-async fn read(from: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> Result<Option<usize>> {
-    if buffer.len() <= IDLE_LEN {
+/// What comes next. `None`: nothing has come for a while, and more memory is held than who is idle needs.
+async fn read(from: &mut (impl AsyncRead + Unpin), buffer: &mut [u8], is_roomy: bool) -> Result<Option<usize>> {
+    if !is_roomy {
         return from.read(buffer).await.map(Some);
     }
     match tokio::time::timeout(IDLE_AFTER, from.read(buffer)).await {
@@ -106,90 +88,59 @@ async fn read(from: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> Result<
 async fn open(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    mut receiving: Receiving,
-    came: Vec<u8>,
-    room: &Room<impl Held>,
+    incoming: &mut Incoming,
 ) -> Result<()> {
-    let mut opened = Vec::new();
-    receiving.receive(&came, &mut opened).map_err(Error::other)?;
-    drop(came);
-    send_all(to, &opened).await?;
-    let mut sealed = vec![0; IDLE_LEN];
+    let mut buffer = vec![0; IDLE_LEN];
     loop {
-        let Some(len) = read(from, &mut sealed).await? else {
-            sealed = vec![0; IDLE_LEN];
-            rest(&mut receiving, &mut opened, room);
+        if incoming.has_opened() {
+            send_all(to, incoming.opened()).await?;
+            incoming.consume(incoming.opened().len());
+        }
+        let is_roomy = incoming.is_roomy() || buffer.len() > IDLE_LEN;
+        let Some(len) = read(from, incoming.room(&mut buffer)?, is_roomy).await? else {
+            buffer = vec![0; IDLE_LEN];
+            incoming.set_beside(0);
+            incoming.rest();
             continue;
         };
-        let came = &mut sealed[..len];
         if len == 0 {
+            incoming.on_end()?;
             return to.shutdown().await;
-        } else if receiving.receive_in_place(came) {
-            send_all(to, came).await?;
-        } else {
-            // A piece is held until it is whole, and then once more as what it is.
-            if !room.set(Direction::Opening, opening_len(sealed.len(), &receiving)) {
-                return Err(Error::new(ErrorKind::OutOfMemory, "no memory for a sealed piece"));
-            }
-            (receiving, sealed, opened) =
-                opening::receive(receiving, sealed, len, opened).await.map_err(Error::other)?;
-            send_all(to, &opened).await?;
-            opened.clear();
-            opened.shrink_to(READ_LEN);
-            if sealed.len() == IDLE_LEN {
-                rest(&mut receiving, &mut opened, room);
-            }
         }
+        let in_place = incoming.received_beside_others(&mut buffer, len).await?;
+        send_all(to, &buffer[..in_place]).await?;
         // More is to come. Without room for it, it comes in small pieces.
-        if len == IDLE_LEN
-            && sealed.len() == IDLE_LEN
-            && room.set(Direction::Opening, opening_len(READ_LEN, &receiving))
-        {
-            sealed = vec![0; READ_LEN];
+        if in_place == IDLE_LEN && buffer.len() == IDLE_LEN && incoming.set_beside(READ_LEN) {
+            buffer = vec![0; READ_LEN];
         }
     }
-}
-
-/// What is held at most while so many bytes are opened.
-fn opening_len(read_len: usize, receiving: &Receiving) -> usize {
-    match receiving {
-        Receiving::Sealed { .. } => read_len + 2 * (receiving.held_len() + READ_LEN),
-        Receiving::Plain | Receiving::Aes(_) => read_len,
-    }
-}
-
-/// Gives back what is not needed until more comes.
-fn rest(receiving: &mut Receiving, opened: &mut Vec<u8>, room: &Room<impl Held>) {
-    receiving.rest();
-    *opened = Vec::new();
-    room.set(Direction::Opening, IDLE_LEN + receiving.held_len());
 }
 
 /// From the local end to the peer, until the local end's.
 async fn seal(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    mut sending: Sending,
-    room: &Room<impl Held>,
+    outgoing: &mut Outgoing,
 ) -> Result<()> {
-    let (mut plain, mut sealed) = (vec![0; IDLE_LEN], Vec::new());
+    let mut plain = vec![0; IDLE_LEN];
     loop {
-        let Some(len) = read(from, &mut plain).await? else {
-            (plain, sealed) = (vec![0; IDLE_LEN], Vec::new());
-            room.set(Direction::Sealing, 2 * IDLE_LEN);
+        let is_roomy = outgoing.is_roomy() || plain.len() > IDLE_LEN;
+        let Some(len) = read(from, &mut plain, is_roomy).await? else {
+            plain = vec![0; IDLE_LEN];
+            outgoing.set_beside(0);
+            outgoing.rest();
             continue;
         };
-        let piece = &mut plain[..len];
         if len == 0 {
             return to.shutdown().await;
-        } else if sending.send_in_place(piece) {
-            send_all(to, piece).await?;
-        } else {
-            sealed.clear();
-            sending.send(piece, &mut sealed).map_err(Error::other)?;
-            send_all(to, &sealed).await?;
         }
-        if len == IDLE_LEN && plain.len() == IDLE_LEN && room.set(Direction::Sealing, 2 * SEND_LEN) {
+        let mut piece = &plain[..len];
+        while !piece.is_empty() {
+            piece = &piece[outgoing.seal(piece)?..];
+            send_all(to, outgoing.pending()).await?;
+            outgoing.on_sent(outgoing.pending().len());
+        }
+        if len == IDLE_LEN && plain.len() == IDLE_LEN && outgoing.set_beside(SEND_LEN) {
             plain = vec![0; SEND_LEN];
         }
     }

@@ -1,83 +1,104 @@
-//! Memory of a protected connection: what its two directions hold at this moment, as one figure.
+//! Memory of one direction of a connection, counted before it is taken.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::uncounted::Uncounted;
 use xfer::memory::Held;
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Direction {
-    Opening,
-    Sealing,
+#[derive(Debug)]
+pub(crate) struct Room {
+    held: Box<dyn Held + Send>,
+    /// What the direction's own buffers take.
+    own: usize,
+    /// What its user's buffers take.
+    beside: usize,
 }
 
-pub(crate) struct Room<H>(Mutex<Holding<H>>);
-
-struct Holding<H> {
-    held: H,
-    opening: u64,
-    sealing: u64,
-}
-
-impl<H: Held> Room<H> {
-    /// `None`: there is not so much.
-    pub(crate) fn new(mut held: H, opening: usize, sealing: usize) -> Option<Self> {
-        let (opening, sealing) = (opening as u64, sealing as u64);
-        held.grow_to(opening + sealing).then_some(Self(Mutex::new(Holding { held, opening, sealing })))
+impl Room {
+    pub(crate) fn new(held: impl Held + Send + 'static) -> Self {
+        Self { held: Box::new(held), own: 0, beside: 0 }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Holding<H>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// For what takes none.
+    pub(crate) fn none() -> Self {
+        Self::new(Uncounted::default())
     }
 
-    /// From now on a direction holds so much. False: there is not so much, and it is to hold what it held.
-    pub(crate) fn set(&self, direction: Direction, len: usize) -> bool {
-        let mut guard = self.lock();
-        let Holding { held, opening, sealing } = &mut *guard;
-        let (own, other) = match direction {
-            Direction::Opening => (opening, *sealing),
-            Direction::Sealing => (sealing, *opening),
-        };
-        let len = len as u64;
-        if len > *own && !held.grow_to(len + other) {
-            return false;
+    pub(crate) fn own(&self) -> usize {
+        self.own
+    }
+
+    /// From now on the direction holds so much. False: there is not so much, and it is to hold what it held.
+    pub(crate) fn set_own(&mut self, len: usize) -> bool {
+        let done = self.set(self.own, len, self.beside);
+        self.own = if done { len } else { self.own };
+        done
+    }
+
+    /// The same of its user.
+    pub(crate) fn set_beside(&mut self, len: usize) -> bool {
+        let done = self.set(self.beside, len, self.own);
+        self.beside = if done { len } else { self.beside };
+        done
+    }
+
+    fn set(&mut self, before: usize, after: usize, other: usize) -> bool {
+        let all = (after + other) as u64;
+        if after > before {
+            return self.held.grow_to(all);
         }
-        *own = len;
-        held.shrink_to(len + other);
+        self.held.shrink_to(all);
         true
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
-    #[derive(Debug)]
-    struct Counted(u64);
+    /// Some memory; what is held of it can be looked at.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Counted {
+        held: Arc<AtomicU64>,
+        max: u64,
+    }
+
+    impl Counted {
+        pub(crate) fn new(max: usize) -> Self {
+            Self { held: Arc::default(), max: max as u64 }
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.held_len() as usize
+        }
+    }
 
     impl Held for Counted {
         fn held_len(&self) -> u64 {
-            self.0
+            self.held.load(Ordering::Relaxed)
         }
 
         fn grow_to(&mut self, len: u64) -> bool {
-            let fits = len <= 100;
-            self.0 = if fits { self.0.max(len) } else { self.0 };
+            let fits = len <= self.max;
+            if fits {
+                self.held.fetch_max(len, Ordering::Relaxed);
+            }
             fits
         }
 
         fn shrink_to(&mut self, len: u64) {
-            self.0 = self.0.min(len);
+            self.held.fetch_min(len, Ordering::Relaxed);
         }
     }
 
     #[test]
-    fn both_directions_share_what_there_is() {
-        assert!(Room::new(Counted(0), 60, 41).is_none());
-        let room = Room::new(Counted(0), 10, 10).unwrap();
-        let held = || room.lock().held.held_len();
-        assert!(room.set(Direction::Opening, 80));
-        assert_eq!(held(), 90);
-        assert!(!room.set(Direction::Sealing, 21) && held() == 90);
-        assert!(room.set(Direction::Opening, 10) && held() == 20);
-        assert!(room.set(Direction::Sealing, 21) && held() == 31);
+    fn both_parts_share_what_there_is() {
+        let counted = Counted::new(100);
+        let mut room = Room::new(counted.clone());
+        assert!(room.set_own(80) && room.set_beside(10));
+        assert_eq!(counted.len(), 90);
+        assert!(!room.set_beside(21) && counted.len() == 90);
+        assert!(room.set_own(10) && counted.len() == 20);
+        assert!(room.set_beside(21) && counted.len() == 31 && room.own() == 10);
     }
 }

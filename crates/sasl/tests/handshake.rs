@@ -1,6 +1,6 @@
 //! Both ends over real sockets: what operations see of a protected connection, and what a wire shows.
 
-use sasl::{Accepted, Error, Secret, Uncounted, accept, connect, is_handshake};
+use sasl::{Accepted, Error, Protected, Secret, Uncounted, accept, connect, is_handshake};
 use security::block_token::{Grant, Mode, Modes, Signer};
 use security::keys::{KeyId, KeyRing, Lifetimes};
 use security::sasl::digest::{Protection, Qop};
@@ -35,7 +35,7 @@ fn settings(qops: &[Qop], aes: bool) -> Settings {
 async fn serve(
     listener: &TcpListener,
     settings: Settings,
-    held: impl Held + Send + 'static,
+    held: [impl Held + Send + 'static; 2],
 ) -> Result<Accepted, Error> {
     let (mut socket, _) = listener.accept().await.unwrap();
     let mut came = Vec::new();
@@ -48,10 +48,19 @@ async fn serve(
     accept(socket, came, settings, |user| secrets.claim(user), held).await
 }
 
-async fn dial(listener: &TcpListener, secret: (Vec<u8>, Vec<u8>), qops: &[Qop]) -> Result<TcpStream, Error> {
+async fn dial(listener: &TcpListener, secret: (Vec<u8>, Vec<u8>), qops: &[Qop]) -> Result<Protected, Error> {
     let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let secret = Secret { identifier: &secret.0, password: &secret.1 };
-    connect(socket, secret, Protection::of(qops), Uncounted::default(), None).await
+    connect(socket, secret, Protection::of(qops), uncounted()).await
+}
+
+fn uncounted() -> [Uncounted; 2] {
+    [(); 2].map(|()| Uncounted::default())
+}
+
+/// What whoever cannot seal himself has of it.
+fn pumped(connection: Protected) -> TcpStream {
+    connection.pumped(None).unwrap()
 }
 
 /// Sends bytes from each end to the other at once, and then the ends of the streams.
@@ -77,21 +86,23 @@ async fn operations_see_the_bytes_as_they_were_sent() {
     for (qop, aes) in [(Qop::Auth, false), (Qop::Integrity, false), (Qop::Privacy, true)] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let qops = [qop];
-        let serving = serve(&listener, settings(&qops, aes), Uncounted::default());
+        let serving = serve(&listener, settings(&qops, aes), uncounted());
         let (accepted, dialled) = tokio::join!(serving, dial(&listener, token(&ring(1)), &qops));
-        let mut accepted = accepted.unwrap();
-        assert_eq!((accepted.qop, &accepted.came[..]), (qop, &[][..]));
+        let accepted = accepted.unwrap();
+        assert_eq!(accepted.qop, qop);
         assert!(matches!(&accepted.peer, Peer::Token(_)), "{:?}", accepted.peer);
-        exchange(&mut dialled.unwrap(), &mut accepted.socket, 500_000).await;
+        exchange(&mut pumped(dialled.unwrap()), &mut pumped(accepted.connection), 500_000).await;
     }
 }
 
 #[tokio::test]
 async fn a_connection_with_authentication_alone_stays_itself() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let serving = serve(&listener, settings(&Qop::ALL, true), Uncounted::default());
+    let serving = serve(&listener, settings(&Qop::ALL, true), uncounted());
     let (accepted, dialled) = tokio::join!(serving, dial(&listener, token(&ring(1)), &[Qop::Auth]));
-    assert_eq!(accepted.unwrap().socket.peer_addr().unwrap(), dialled.unwrap().local_addr().unwrap());
+    let (accepted, dialled) = (accepted.unwrap().connection, dialled.unwrap());
+    assert!(accepted.is_plain() && dialled.is_plain());
+    assert_eq!(pumped(accepted).peer_addr().unwrap(), pumped(dialled).local_addr().unwrap());
 }
 
 /// Who has no key of the store, or asks for less than is demanded, gets no connection, and the reason if it may have it.
@@ -99,7 +110,7 @@ async fn a_connection_with_authentication_alone_stays_itself() {
 async fn who_does_not_prove_enough_is_refused() {
     for (byte, qop, of_secret) in [(9, Qop::Privacy, true), (1, Qop::Auth, false), (1, Qop::Integrity, false)] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let serving = serve(&listener, settings(&[Qop::Privacy], true), Uncounted::default());
+        let serving = serve(&listener, settings(&[Qop::Privacy], true), uncounted());
         let qops = [qop];
         let dialling = dial(&listener, token(&ring(byte)), &qops);
         let (accepted, dialled) = tokio::join!(tokio::time::timeout(Duration::from_secs(5), serving), dialling);
@@ -140,13 +151,13 @@ async fn what_was_changed_on_its_way_is_not_seen() {
         std::future::pending::<()>().await;
     };
     let meeting = async {
-        let serving = serve(&listener, settings(&[Qop::Integrity], false), Uncounted::default());
+        let serving = serve(&listener, settings(&[Qop::Integrity], false), uncounted());
         let (accepted, dialled) = tokio::join!(serving, dial(&between, token(&ring(1)), &[Qop::Integrity]));
-        let (mut accepted, mut dialled) = (accepted.unwrap(), dialled.unwrap());
+        let (mut accepted, mut dialled) = (pumped(accepted.unwrap().connection), pumped(dialled.unwrap()));
         is_sealed.set(true);
         dialled.write_all(b"a thousand crowns").await.unwrap();
         let mut came = Vec::new();
-        let _ends_somehow = accepted.socket.read_to_end(&mut came).await;
+        let _ends_somehow = accepted.read_to_end(&mut came).await;
         assert!(came.is_empty(), "{came:?}");
     };
     tokio::select! { () = changing => unreachable!("it waits"), () = meeting => {} }
@@ -192,20 +203,21 @@ async fn a_connection_that_waits_holds_little() {
     const IDLE_LEN_MAX: u64 = 16 << 10;
     for (qop, aes) in [(Qop::Integrity, false), (Qop::Privacy, true)] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (held, qops) = (Watched::default(), [qop]);
-        let serving = serve(&listener, settings(&qops, aes), held.clone());
+        let (watched, qops) = ([(); 2].map(|()| Watched::default()), [qop]);
+        let held = || watched.iter().map(Held::held_len).sum::<u64>();
+        let serving = serve(&listener, settings(&qops, aes), watched.clone());
         let (accepted, dialled) = tokio::join!(serving, dial(&listener, token(&ring(1)), &qops));
-        let (mut accepted, mut dialled) = (accepted.unwrap().socket, dialled.unwrap());
-        let idle = held.held_len();
+        let (mut accepted, mut dialled) = (pumped(accepted.unwrap().connection), pumped(dialled.unwrap()));
+        let idle = held();
         assert!((1..=IDLE_LEN_MAX).contains(&idle), "{idle} bytes before the first operation");
         let len = 1 << 20;
         let send = async |socket: &mut TcpStream| socket.write_all(&vec![7; len]).await.unwrap();
         let receive = async |socket: &mut TcpStream| _ = socket.read_exact(&mut vec![0; len]).await.unwrap();
         tokio::join!(send(&mut dialled), receive(&mut accepted));
         tokio::join!(send(&mut accepted), receive(&mut dialled));
-        assert!(held.held_len() > idle, "long pieces at once");
+        assert!(held() > idle, "long pieces at once");
         let rested = async {
-            while held.held_len() > IDLE_LEN_MAX {
+            while held() > IDLE_LEN_MAX {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
@@ -216,9 +228,9 @@ async fn a_connection_that_waits_holds_little() {
 #[tokio::test]
 async fn a_node_without_memory_takes_no_protected_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let serving = serve(&listener, settings(&[Qop::Integrity], false), Little(0, 1000));
+    let serving = serve(&listener, settings(&[Qop::Integrity], false), [(); 2].map(|()| Little(0, 1000)));
     let (accepted, dialled) = tokio::join!(serving, dial(&listener, token(&ring(1)), &[Qop::Integrity]));
     assert!(accepted.is_err());
-    let mut dialled = dialled.unwrap();
+    let mut dialled = pumped(dialled.unwrap());
     assert_eq!(dialled.read(&mut [0]).await.unwrap_or(0), 0);
 }

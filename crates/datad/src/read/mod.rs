@@ -5,7 +5,8 @@
 //! └──── one send ──────┘                 └─ MSG_MORE ──┘
 //! ```
 //!
-//! The checksums are those that were stored; the reader verifies. No data byte enters this process.
+//! The checksums are those that were stored; the reader verifies. No data byte enters this process, unless it has to be
+//! sealed.
 
 mod sender;
 

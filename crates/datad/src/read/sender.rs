@@ -1,4 +1,4 @@
-//! What a sender says is to be done, done on a socket: heads and checksums from memory, data from its file by sendfile.
+//! What a sender says is to be done, done on a connection: heads and checksums from memory, data from its file.
 
 use crate::connection::Connection;
 use crate::read_buffer::ReadError;
@@ -35,7 +35,7 @@ pub(crate) fn sums(reader: &Reader, window: Range<u64>) -> std::result::Result<V
 }
 
 /// Sends all packets.
-pub(crate) async fn send_packets(connection: &Connection, sender: &mut Sender, source: &Source<'_>) -> Result<()> {
+pub(crate) async fn send_packets(connection: &mut Connection, sender: &mut Sender, source: &Source<'_>) -> Result<()> {
     loop {
         let now = (source.now)();
         match sender.next(now) {
@@ -63,7 +63,7 @@ pub(crate) async fn send_packets(connection: &Connection, sender: &mut Sender, s
     }
 }
 
-async fn send_packet(connection: &Connection, head: &[u8], data: &Range<u64>, source: &Source<'_>) -> Result<()> {
+async fn send_packet(connection: &mut Connection, head: &[u8], data: &Range<u64>, source: &Source<'_>) -> Result<()> {
     connection.send_all(head, !data.is_empty()).await?;
     let (reader, len) = (source.reader, data.end - data.start);
     connection.sendfile_all(reader.data(), source.quota, reader.data_offset() + data.start, len).await

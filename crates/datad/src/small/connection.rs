@@ -21,7 +21,8 @@ pub(crate) async fn serve(
     first: &OpHeader,
     permit: &Arc<ConnectionPermit>,
 ) -> Result<(), ReadError> {
-    let (mut socket, behind) = connection.into_parts();
+    let (connection, behind) = connection.into_parts();
+    let mut socket = connection.pumped(None)?;
     let came = [&first.encode()[..], &behind].concat();
     let limits = ServerLimits::new(Duration::from_millis(writes.service.limits.op_ms));
     let driven = Arc::new(Driven::new(|now| Server::new(now, writes.service.budget.clone(), limits, &came)));

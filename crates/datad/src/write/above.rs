@@ -1,5 +1,5 @@
 //! The way back to the node above, or to the client: [`xfer::write::Above`] and its socket, for the stream's thread and
-//! for [`super::keepalive`].
+//! for [`super::keepalive`]. What is locked first is the former, so what it has leaves in its order.
 
 use crate::socket::Socket;
 use hdfs::proto::BlockOpResponseProto;
@@ -38,9 +38,13 @@ impl Above {
         self.lock().put_ack(ack);
     }
 
-    /// Whether there are bytes that the socket did not take yet.
+    /// Whether there are bytes that the kernel did not take yet.
     pub(super) fn is_pending(&self) -> bool {
-        !self.lock().out().is_empty()
+        self.is_pending_locked(&self.lock())
+    }
+
+    pub(super) fn is_pending_locked(&self, state: &xfer::write::Above) -> bool {
+        !state.out().is_empty() || self.socket.is_pending()
     }
 
     /// Sends as much as the socket takes. False if nobody is there any more.
@@ -49,23 +53,26 @@ impl Above {
     }
 
     fn flush_locked(&self, state: &mut xfer::write::Above, now: Duration) -> bool {
-        while !state.out().is_empty() {
+        let flushed = loop {
+            if state.out().is_empty() {
+                break self.socket.flush();
+            }
             match self.socket.send(state.out()) {
                 Ok(sent) => state.on_sent(now, sent),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
-                Err(_) => {
-                    state.on_closed();
-                    return false;
-                }
+                Err(error) => break Err(error),
             }
+        };
+        let is_there = flushed.is_ok() || flushed.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        if !is_there {
+            state.on_closed();
         }
-        true
+        is_there
     }
 
     /// The stream's thread has been busy since `since`. That the peer is gone the stream finds out.
     pub(crate) fn keepalive_while_busy(&self, since: Duration, now: Duration, limits: &Limits) {
         let mut state = self.lock();
-        if state.out().is_empty() {
+        if !self.is_pending_locked(&state) {
             state.keepalive_while_busy(since, now, limits);
             self.flush_locked(&mut state, now);
         }

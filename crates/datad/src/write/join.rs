@@ -10,6 +10,7 @@ use io::poll::{Ready, Watch, poll};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::time::Duration;
 use wire::Routing;
 use xfer::answer::Refusal;
 use xfer::write::{Join, Joined, Limits, op_for_below};
@@ -72,12 +73,14 @@ fn wait(service: &DataService, join: &mut Join, sockets: &[Socket]) -> Result<()
         let stop = Watch { fd: service.stop.as_fd(), read: true, write: false };
         let reads = open.iter().map(|place| Watch { fd: sockets[*place].as_fd(), read: true, write: false });
         let watches: Vec<_> = [stop].into_iter().chain(reads).collect();
-        let limit = until.saturating_sub(service.now());
+        let has_opened = |place: &usize| sockets[*place].has_opened();
+        let limit = if open.iter().any(has_opened) { Duration::ZERO } else { until.saturating_sub(service.now()) };
         let ready = poll(&watches, Some(limit))?;
         if ready[0] != Ready::default() {
             return Err(Refusal::error("this node is stopping"));
         }
-        for (place, _) in open.iter().zip(&ready[1..]).filter(|(_, ready)| **ready != Ready::default()) {
+        let is_ready = |(place, ready): &(&usize, &Ready)| **ready != Ready::default() || has_opened(place);
+        for (place, _) in open.iter().zip(&ready[1..]).filter(is_ready) {
             match sockets[*place].receive(&mut piece) {
                 Ok(0) => return Err(join.on_closed(*place, None)),
                 Ok(len) => join.on_received(*place, service.now(), &piece[..len])?,

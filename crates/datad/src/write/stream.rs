@@ -11,6 +11,7 @@ use crate::budget::Reservation;
 use crate::data_service::DataService;
 use crate::socket::Socket;
 use io::poll::{Ready, Watch, poll};
+use sasl::IDLE_AFTER;
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -104,10 +105,10 @@ impl Stream {
         let Some(socket) = &self.below[place] else { return };
         loop {
             let out = self.relay.below_out(place);
-            if out.is_empty() {
-                return;
-            }
-            match socket.send(out) {
+            let is_last = out.is_empty();
+            let sent = if is_last { socket.flush().map(|()| 0) } else { socket.send(out) };
+            match sent {
+                Ok(_) if is_last => return,
                 Ok(len) => self.relay.on_below_sent(place, self.writes.service.now(), len),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(_) => return self.relay.on_below_closed(place),
@@ -137,7 +138,8 @@ impl Stream {
     fn wait(&mut self) -> Woken {
         let (wants, pending, until) = {
             let above = self.above.lock();
-            (self.relay.wants_packets(&above), !above.out().is_empty(), self.relay.poll_timeout(&above))
+            let pending = self.above.is_pending_locked(&above);
+            (self.relay.wants_packets(&above), pending, self.relay.poll_timeout(&above))
         };
         // Left out where it could only say that it is gone, and that matters later.
         let heeds_above = pending || self.relay.heeds_above();
@@ -147,11 +149,19 @@ impl Stream {
         }
         for (place, socket) in self.below.iter().enumerate() {
             if let Some(socket) = socket {
-                let write = !self.relay.below_out(place).is_empty();
+                let write = socket.is_pending() || !self.relay.below_out(place).is_empty();
                 watches.push(Watch { fd: socket.as_fd(), read: true, write });
             }
         }
-        let limit = until.map(|until| until.saturating_sub(self.writes.service.now()));
+        // Of what is here already, and of memory that nobody uses, poll tells nothing.
+        let has_opened = |socket: &Socket| socket.has_opened();
+        let above_opened = wants && self.above.socket.has_opened();
+        let any_opened = above_opened || self.below.iter().flatten().any(has_opened);
+        let sockets = || self.below.iter().flatten().chain([&self.above.socket]);
+        let rests = !any_opened && sockets().any(Socket::is_roomy);
+        let left = until.map(|until| until.saturating_sub(self.writes.service.now()));
+        let limit =
+            if any_opened { Some(Duration::ZERO) } else { left.into_iter().chain(rests.then_some(IDLE_AFTER)).min() };
         let ready = match poll(&watches, limit) {
             Ok(ready) => ready,
             Err(error) => {
@@ -159,6 +169,9 @@ impl Stream {
                 return Woken::Stopping;
             }
         };
+        if rests && ready.iter().all(|ready| *ready == Ready::default()) {
+            sockets().for_each(Socket::rest);
+        }
         let is_ready = |ready: &Ready| ready.readable || ready.closed;
         let mut ready = ready.into_iter();
         if ready.next().is_some_and(|stop| is_ready(&stop)) {
@@ -168,7 +181,7 @@ impl Stream {
         let now = self.writes.service.now();
         for place in 0..self.below.len() {
             let Some(ready) = self.below[place].as_ref().and_then(|_| ready.next()) else { continue };
-            if is_ready(&ready) {
+            if is_ready(&ready) || self.below[place].as_ref().is_some_and(has_opened) {
                 self.receive_below(place, now);
             }
             if ready.writable {
@@ -179,7 +192,7 @@ impl Stream {
         if above.closed && !wants && self.relay.heeds_above() {
             self.relay.on_above_closed();
         }
-        if wants && is_ready(&above) {
+        if above_opened || wants && is_ready(&above) {
             self.receive_above();
         }
         Woken::Otherwise
@@ -193,12 +206,14 @@ impl Stream {
         let mut dropped = vec![0; 64 << 10];
         loop {
             let left = until.saturating_sub(self.writes.service.now());
+            let has_opened = self.above.socket.has_opened();
             let watches = [
                 Watch { fd: self.above.socket.as_fd(), read: true, write: false },
                 Watch { fd: self.writes.service.stop.as_fd(), read: true, write: false },
             ];
-            match poll(&watches, Some(left)).as_deref() {
-                Ok([above, stop]) if !left.is_zero() && *stop == Ready::default() && *above != Ready::default() => {}
+            match poll(&watches, Some(if has_opened { Duration::ZERO } else { left })).as_deref() {
+                Ok([above, stop])
+                    if !left.is_zero() && *stop == Ready::default() && (has_opened || *above != Ready::default()) => {}
                 _ => return,
             }
             match self.above.socket.receive(&mut dropped) {

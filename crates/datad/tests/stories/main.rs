@@ -6,6 +6,7 @@ mod close_recovery;
 mod contents;
 mod disks;
 mod metad;
+mod protection;
 mod random;
 mod ranges;
 mod reads;

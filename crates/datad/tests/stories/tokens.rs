@@ -22,7 +22,7 @@ use wire::small::{SmallAnswer, SmallWrite};
 use wire::{BlockScope, Op, Status};
 use xfer::small::{Caller, OutgoingRequest};
 
-const FILE: FileId = InodeId(16_400);
+pub(crate) const FILE: FileId = InodeId(16_400);
 const HOME: ContainerId = ContainerId(7);
 const LEN: usize = 1000;
 
@@ -35,14 +35,14 @@ fn now() -> Millis {
 }
 
 /// The leader's ring, the key before it, which has expired, and the ring of another store.
-struct Keys {
-    ring: KeyRing,
+pub(crate) struct Keys {
+    pub(crate) ring: KeyRing,
     expired: KeyRing,
     foreign: KeyRing,
 }
 
 impl Keys {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let ring = |since: Millis, first, bytes: [u8; 2]| {
             KeyRing::new(since, Lifetimes::BLOCK_TOKENS, KeyId(first), bytes.map(secret))
         };
@@ -51,7 +51,7 @@ impl Keys {
     }
 
     /// As a node hears of it that missed the roll behind which the expired one is forgotten.
-    fn said(&self) -> TokenRules {
+    pub(crate) fn said(&self) -> TokenRules {
         let all = [self.expired.current()].into_iter().chain(self.ring.keys().iter());
         let key = |key: &Key| TokenKey {
             id: key.id.0,
@@ -67,7 +67,7 @@ impl Keys {
     }
 }
 
-fn token(ring: &KeyRing, file: FileId, modes: &[Mode], block: Option<u64>) -> TokenProto {
+pub(crate) fn token(ring: &KeyRing, file: FileId, modes: &[Mode], block: Option<u64>) -> TokenProto {
     let grant = Grant { user: "ada", file, modes: Modes::of(modes), block: block.map(BlockId) };
     let token = Signer::new(0).sign(ring.rolled_at(), ring, grant).unwrap();
     let password = token.password().bytes().to_vec().into();
@@ -346,10 +346,9 @@ fn protected(world: &World, token: &TokenProto, qop: Qop) -> Result<Connection, 
     let secret = sasl::Secret { identifier: &token.identifier, password: &token.password };
     let shaking_hands = async {
         let socket = TcpStream::connect(world.cluster.node(0).xfer_addr()).await?;
-        sasl::connect(socket, secret, Protection::of(&[qop]), Uncounted::default(), None)
-            .await?
-            .into_std()
-            .map_err(sasl::Error::from)
+        let held = [(); 2].map(|()| Uncounted::default());
+        let connection = sasl::connect(socket, secret, Protection::of(&[qop]), held).await?;
+        Ok::<_, sasl::Error>(connection.pumped(None)?.into_std()?)
     };
     let socket = world.cluster.runtime.block_on(shaking_hands)?;
     socket.set_nonblocking(false).unwrap();
