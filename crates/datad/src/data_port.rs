@@ -106,8 +106,8 @@ async fn run(
             }
             Op::ReadRanges => {
                 let (op, _memory) = op(service, &mut connection, limit).await?;
-                let Some(_under_way) = begin(service, permit) else { return busy(service, &connection).await };
-                ranges::serve(service, &connection, op).await?
+                let Some(_under_way) = begin(service, permit) else { return busy(service, &mut connection).await };
+                ranges::serve(service, &mut connection, op).await?
             }
             Op::WriteBlock => {
                 let (op, memory) = op(service, &mut connection, limit).await?;

@@ -33,7 +33,7 @@ const BATCH_LEN: u64 = 2 * BATCH_LEN_MAX;
 /// Serves one request. `Ok(true)`: the connection may carry another operation.
 pub(crate) async fn serve(
     service: &DataService,
-    connection: &Connection,
+    connection: &mut Connection,
     request: ReadRanges,
 ) -> Result<std::result::Result<bool, Refusal>> {
     let counted = service.operations.begin(Operation::ReadRanges, || service.now());
@@ -61,8 +61,9 @@ pub(crate) async fn serve(
     send_within(service, connection.send_all(&answer::encode(success()), true)).await?;
     let mut plan = Plan::default();
     for place in order {
-        let of_block = OfBlock { service, connection, first: firsts[place], asked: &asked[place] };
-        let reader = match of_block.open(service.admission.ranges(&request, place)).await {
+        let mut of_block =
+            OfBlock { service, connection: &mut *connection, first: firsts[place], asked: &asked[place] };
+        let reader = match open(service, &asked[place], service.admission.ranges(&request, place)).await {
             Ok(reader) if memory.grow_to(needed_len + 2 * u64::from(reader.checksum().chunk_len)) => reader,
             Ok(_) => {
                 of_block.refuse(&no_memory()).await?;
@@ -91,20 +92,20 @@ fn not_understood(error: &WireError) -> Refusal {
 /// One block of a request.
 struct OfBlock<'a> {
     service: &'a DataService,
-    connection: &'a Connection,
+    connection: &'a mut Connection,
     /// The number of its first range.
     first: u32,
     asked: &'a [Asked],
 }
 
 impl OfBlock<'_> {
-    async fn refuse(&self, refused: &Refusal) -> Result<()> {
+    async fn refuse(&mut self, refused: &Refusal) -> Result<()> {
         tracing::debug!(why = rpc::log_text(&refused.message), "ranges of a block were refused");
         let bytes = refusal(self.first, refused.status, &refused.message);
         send_within(self.service, self.connection.send_all(&bytes, true)).await
     }
 
-    async fn serve(&self, reader: &Reader, plan: &mut Plan) -> Result<()> {
+    async fn serve(&mut self, reader: &Reader, plan: &mut Plan) -> Result<()> {
         let block = reader.identity().block;
         if let Err(short) = plan.add(stored(reader), self.first, self.asked) {
             return self.refuse(&Refusal::error(format!("{block}: {short}"))).await;
@@ -131,17 +132,6 @@ impl OfBlock<'_> {
         Ok(())
     }
 
-    /// The replica, once it has all that is asked for.
-    async fn open(&self, named: std::result::Result<Named, Refusal>) -> std::result::Result<Reader, Refusal> {
-        let named = named?;
-        let asked: Vec<Asked> = self.asked.to_vec();
-        let opened = once_it_serves(self.service, named, move |reader| {
-            let is_there = Plan::default().add(stored(&reader), 0, &asked).map(|_| ());
-            Ok(is_there.map(|()| reader))
-        });
-        opened.await?.map_err(|unserved| Refusal::error(format!("{}: {unserved}", named.block())))
-    }
-
     fn unread(&self, block: BlockId, plan: &mut Plan, batch: &Batch, unread: Unread<ReplicaError>) -> Vec<u8> {
         match unread {
             Unread::Unsound { offset } => {
@@ -157,8 +147,8 @@ impl OfBlock<'_> {
         }
     }
 
-    async fn send(&self, reader: &Reader, made: Made) -> Result<()> {
-        let (service, connection) = (self.service, self.connection);
+    async fn send(&mut self, reader: &Reader, made: Made) -> Result<()> {
+        let (service, connection) = (self.service, &mut *self.connection);
         let quota = service.replicas.disks.quota_of(reader.identity().block);
         for Piece { bytes, file } in made {
             let len = file.end - file.start;
@@ -173,6 +163,20 @@ impl OfBlock<'_> {
         }
         Ok(())
     }
+}
+
+/// The replica, once it has all that is asked for.
+async fn open(
+    service: &DataService,
+    asked: &[Asked],
+    named: std::result::Result<Named, Refusal>,
+) -> std::result::Result<Reader, Refusal> {
+    let (named, asked) = (named?, asked.to_vec());
+    let opened = once_it_serves(service, named, move |reader| {
+        let is_there = Plan::default().add(stored(&reader), 0, &asked).map(|_| ());
+        Ok(is_there.map(|()| reader))
+    });
+    opened.await?.map_err(|unserved| Refusal::error(format!("{}: {unserved}", named.block())))
 }
 
 /// To a reader that takes it in time.

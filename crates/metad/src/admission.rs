@@ -169,8 +169,8 @@ impl Admission {
         if is_sole { Ok(true) } else { Err(denied(why)) }
     }
 
-    /// Whether there is such a member: the log says so, the configuration, or another member. A server that was away while
-    /// a member was added has nothing of that in its log, and the group may need the vote of this server.
+    /// Whether there is such a member: the log says so, the configuration, or another member. A server that was away
+    /// while a member was added has nothing of that in its log, and the group may need the vote of this server.
     fn knows(&self, id: u64) -> bool {
         let is_listed = || self.config.members.iter().any(|member| member.id == id);
         let is_written = || self.raft.group().members.iter().any(|member| member.id == id);
@@ -201,14 +201,14 @@ impl Admission {
         let own = self.config.id;
         match proof {
             Proof::Node(Certified { name: NodeName::Member(id), .. }) => format!(
-                "the certificate is of metadata server {id}, which is no member of this group as server {own} knows it. If \
-                 it is to be one, add it to the group"
+                "the certificate is of metadata server {id}, which is no member of this group as server {own} knows it. \
+                 If it is to be one, add it to the group"
             ),
             _ if !self.config.is_group() => "this metadata server is alone, and takes no messages of others".to_owned(),
             _ => format!(
-                "{} is the address of no metadata server of this group as server {own} knows it. If it is one, correct its \
-                 address in [[meta.members]], or name the address that it calls from in members_from, and start server \
-                 {own} again",
+                "{} is the address of no metadata server of this group as server {own} knows it. If it is one, correct \
+                 its address in [[meta.members]], or name the address that it calls from in members_from, and start \
+                 server {own} again",
                 peer.ip().to_canonical()
             ),
         }
