@@ -285,6 +285,7 @@ mod tests {
             }
             assert_eq!(near.is_pending(), qop != Qop::Auth, "{qop:?}: {sent} bytes");
             assert!(sent < bytes.len());
+            let bytes = &bytes[..bytes.len().min(sent + 1_000_000)];
             let (mut got, mut room) = (Vec::new(), vec![0; 50_000]);
             while got.len() < bytes.len() {
                 let (len, is_empty) = would_block(far.receive(&mut room));

@@ -118,7 +118,7 @@ impl Incoming {
             return Ok(dest);
         }
         let grows = self.was_filled && self.scratch.len() < READ_LEN;
-        if grows && self.count_with(READ_LEN, READ_LEN) {
+        if grows && self.room.set_own(READ_LEN + 2 * (self.held_len() + READ_LEN)) {
             self.scratch = vec![0; READ_LEN];
         } else if self.scratch.is_empty() {
             self.scratch = vec![0; IDLE_LEN];
@@ -157,7 +157,7 @@ impl Incoming {
 
     /// Opens the first bytes of the scratch.
     fn open(&mut self, len: usize) -> Result<()> {
-        let is_counted = self.count_with(self.scratch.len(), len);
+        let is_counted = self.count_with(len);
         let Some(mut receiving) = self.receiving.take() else { return Err(ended()) };
         if !is_counted {
             return Err(Error::new(ErrorKind::OutOfMemory, "no memory for a sealed piece"));
@@ -205,19 +205,23 @@ impl Incoming {
         self.count();
     }
 
-    /// Counts what is held at most when `len` bytes of a scratch of so many are opened. False: there is no memory for it.
-    fn count_with(&mut self, scratch_len: usize, len: usize) -> bool {
+    /// Of a piece that is not whole.
+    fn held_len(&self) -> usize {
+        self.receiving.as_ref().map_or(0, Receiving::held_len)
+    }
+
+    /// Counts what is held at most when the first bytes of the scratch are opened. False: there is no memory for it.
+    fn count_with(&mut self, len: usize) -> bool {
         let Some(receiving) = &self.receiving else { return true };
         // A piece is held until it is whole, and then once more as what it is.
         let opened_len = self.opened.capacity().max(receiving.held_len() + len);
-        let held_len = scratch_len + opened_len + receiving.held_len_with(len);
+        let held_len = self.scratch.len() + opened_len + receiving.held_len_with(&self.scratch[..len]);
         held_len <= self.room.own() || self.room.set_own(held_len)
     }
 
     /// Counts what is held now, which is not more than before.
     fn count(&mut self) {
-        let receiving_len = self.receiving.as_ref().map_or(0, Receiving::held_len);
-        let held_len = self.scratch.len().max(IDLE_LEN) + self.opened.capacity() + receiving_len;
+        let held_len = self.scratch.len().max(IDLE_LEN) + self.opened.capacity() + self.held_len();
         self.room.set_own(held_len.min(self.room.own()));
     }
 

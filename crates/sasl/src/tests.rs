@@ -227,6 +227,10 @@ fn without_memory_small_pieces_go_on() {
         }
         assert!(got == sent, "{kind:?} with {max} bytes");
     }
+    // An ack, or a request, needs hardly more than every connection has.
+    let (mut outgoing, mut incoming) = ends_with(Kind::Integrity, Counted::new(2 * IDLE_LEN), Counted::new(5 << 10));
+    let wire = sealed(&mut outgoing, &[7; 300]);
+    assert_eq!(read(&mut incoming, &mut &wire[..], &mut [0; 300], usize::MAX).unwrap(), 300);
     let [client, _] = channels(Kind::Integrity);
     let (sending, receiving) = client.split();
     assert!(Outgoing::new(sending, Counted::new(100)).is_err());

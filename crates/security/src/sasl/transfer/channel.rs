@@ -218,17 +218,24 @@ impl Receiving {
         matches!(self, Self::Sealed { pending, .. } if !pending.is_empty())
     }
 
-    /// Memory that is held at most while `len` bytes more are received, and behind that.
-    pub fn held_len_with(&self, len: usize) -> usize {
-        match self {
-            Self::Sealed { pending, .. } => {
-                // The piece that has begun, and the next one.
-                let wanted = frame_len(pending).ok().flatten().map_or(usize::MAX, |frame_len| LENGTH_LEN + frame_len);
-                let grown = (pending.len() + len).max(2 * pending.capacity()).min(wanted);
-                pending.capacity().max(grown).max(len).max(HELD_LEN_MAX)
-            }
-            Self::Plain | Self::Aes(_) => 0,
+    /// Memory that is held at most while `bytes` are received, and behind that: for whoever counts it before.
+    pub fn held_len_with(&self, mut bytes: &[u8]) -> usize {
+        let Self::Sealed { pending, .. } = self else { return 0 };
+        let mut held_len = pending.capacity();
+        if !pending.is_empty() {
+            // Its length may have been cut.
+            let mut length = [0; LENGTH_LEN];
+            let first = pending.iter().chain(bytes);
+            let count = length.iter_mut().zip(first).map(|(to, from)| *to = *from).count();
+            let wanted = wanted_len(&length[..count]);
+            let taken = bytes.len().min(wanted.saturating_sub(pending.len()));
+            held_len = held_len.max(room_len(held_len, pending.len() + taken, wanted));
+            bytes = &bytes[taken..];
         }
+        while let Ok(Some((_, behind))) = whole(bytes) {
+            bytes = behind;
+        }
+        if bytes.is_empty() { held_len } else { held_len.max(room_len(held_len, bytes.len(), wanted_len(bytes))) }
     }
 
     /// Memory that is held for a piece that is not whole yet, or for the next one: for whoever accounts it. At rest it is
@@ -291,9 +298,18 @@ fn fill<'a>(pending: &mut Vec<u8>, mut bytes: &'a [u8]) -> Result<&'a [u8], Chan
 fn make_room(pending: &mut Vec<u8>, taken: usize, wanted: usize) {
     let needed = pending.len() + taken;
     if needed > pending.capacity() {
-        let grown = needed.max(2 * pending.capacity()).max(HELD_LEN_MAX).min(wanted);
-        pending.reserve_exact(grown - pending.len());
+        pending.reserve_exact(room_len(pending.capacity(), needed, wanted) - pending.len());
     }
+}
+
+/// What is room for `needed` bytes of a piece of `wanted`, where there was room for `held_len`.
+fn room_len(held_len: usize, needed: usize, wanted: usize) -> usize {
+    if needed <= held_len { held_len } else { needed.max(2 * held_len).max(HELD_LEN_MAX).min(wanted) }
+}
+
+/// Up to where bytes are held of the piece at the start of `bytes`: to its end, or to that of its length.
+fn wanted_len(bytes: &[u8]) -> usize {
+    frame_len(bytes).ok().flatten().map_or(LENGTH_LEN, |len| LENGTH_LEN + len)
 }
 
 /// The length of the piece at the start of `bytes`; `None`: more bytes must come.
@@ -349,7 +365,7 @@ mod tests {
         assert_eq!(receiving.held_len(), 0);
         let mut came = 0;
         for cut in sent.chunks(10_000) {
-            let bound = receiving.held_len_with(cut.len());
+            let bound = receiving.held_len_with(cut);
             receiving.receive(cut, &mut out).unwrap();
             assert!(receiving.held_len() <= bound, "{} bytes, not {bound}", receiving.held_len());
             came += cut.len();
@@ -398,7 +414,9 @@ mod tests {
             let (mut rest, mut cuts) = (&sent[..], cuts.iter().cycle());
             while !rest.is_empty() {
                 let (cut, behind) = rest.split_at(rest.len().min(*cuts.next().unwrap()));
+                let bound = receiving.held_len_with(cut);
                 receiving.receive(cut, &mut received).unwrap();
+                prop_assert!(receiving.held_len() <= bound);
                 rest = behind;
             }
             prop_assert_eq!(received, pieces.concat());
