@@ -27,7 +27,7 @@ pub enum Command {
     Withdraw {
         number: u32,
     },
-    /// Certificates of `node` that were made before do not count.
+    /// Certificates of `node` that were made before do not count, and no invitation that it joined by, or that is for it.
     Revoke {
         node: NodeId,
         before: Millis,
@@ -52,6 +52,8 @@ pub enum JoinError {
     Taken { node: NodeId },
     #[error("the join token is for datanode {node} alone")]
     OtherNode { node: NodeId },
+    #[error("datanode {node} is known already: ask for a token that is for it, by its id")]
+    Known { node: NodeId },
     #[error("an invitation has number {number:08x} already")]
     NumberTaken { number: u32 },
     #[error("there are {INVITATION_COUNT_MAX} invitations: withdraw some, or wait until some expire")]
@@ -80,6 +82,12 @@ fn open(found: Option<Invitation>, now: Millis) -> Result<Invitation, JoinError>
     }
 }
 
+/// Whether somebody has this id, as far as these rows tell: its certificates are revoked, or it joined by an invitation.
+fn is_known(rows: &dyn Rows, node: NodeId) -> Result<bool, RowsError> {
+    let has_joined = |one: &Invitation| one.taken.as_ref().is_some_and(|taken| taken.node == node);
+    Ok(row::revoked_before(rows, node)?.is_some() || row::invitations(rows)?.iter().any(|(_, one)| has_joined(one)))
+}
+
 /// Applies one command. On a refusal (`Ok(Err(..))`) no row was changed.
 pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<(), JoinError>, RowsError> {
     match command {
@@ -105,6 +113,9 @@ pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<(), Joi
                 Ok(Invitation { node: Some(meant), .. }) if meant != by.node => {
                     return Ok(Err(JoinError::OtherNode { node: meant }));
                 }
+                Ok(Invitation { node: None, taken: None, .. }) if is_known(rows, by.node)? => {
+                    return Ok(Err(JoinError::Known { node: by.node }));
+                }
                 Ok(invitation) => {
                     row::put_invitation(rows, *number, &Invitation { taken: Some(by.clone()), ..invitation });
                 }
@@ -117,8 +128,19 @@ pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<(), Joi
             row::remove_invitation(rows, *number);
         }
         Command::Revoke { node, before } => {
-            // A clock that was set back makes nothing count again.
-            let before = row::revoked_before(rows, *node)?.map_or(*before, |there| there.max(*before));
+            let of_node = |invitation: &Invitation| {
+                invitation.node == Some(*node) || invitation.taken.as_ref().is_some_and(|taken| taken.node == *node)
+            };
+            // Who has the token and the key by which the node came gets no further certificate by them.
+            let ended: Vec<_> = row::invitations(rows)?.into_iter().filter(|(_, one)| of_node(one)).collect();
+            ended.iter().for_each(|(number, _)| row::remove_invitation(rows, *number));
+            // Certificates of a node that was revoked before may be from that very time; and a clock that was set back
+            // makes nothing count again.
+            let later = |there: Millis| there.0.checked_add(1).map(Millis);
+            let before = match row::revoked_before(rows, *node)? {
+                Some(there) => later(there).map_or(there, |later| later.max(*before)),
+                None => *before,
+            };
             row::put_revoked(rows, *node, before);
         }
     }
@@ -212,11 +234,43 @@ mod tests {
         world.run(&invite(5000, 100, 200, None)).unwrap();
     }
 
+    /// Who has the token and the key by which it came would come again.
+    #[test]
+    fn a_revocation_ends_the_invitations_of_its_datanode() {
+        let mut world = World::default();
+        for (number, node) in [(1, None), (2, Some(A)), (3, None), (4, None)] {
+            world.run(&invite(number, 0, 100, node)).unwrap();
+        }
+        world.run(&take(1, 1, A, 1)).unwrap();
+        world.run(&take(3, 1, B, 1)).unwrap();
+        world.run(&Command::Revoke { node: A, before: Millis(50) }).unwrap();
+        let left: Vec<u32> = row::invitations(&world.0).unwrap().into_iter().map(|(number, _)| number).collect();
+        assert_eq!(left, [3, 4], "those of others stay");
+        assert_eq!(world.run(&take(1, 2, A, 1)), Err(JoinError::Unknown));
+    }
+
+    #[test]
+    fn an_invitation_for_a_new_datanode_gives_no_id_that_somebody_has() {
+        let mut world = World::default();
+        for number in [1, 2, 3] {
+            world.run(&invite(number, 0, 100, None)).unwrap();
+        }
+        world.run(&take(1, 1, A, 1)).unwrap();
+        assert_eq!(world.run(&take(2, 1, A, 2)), Err(JoinError::Known { node: A }), "it has not registered yet");
+        world.run(&Command::Revoke { node: B, before: Millis(50) }).unwrap();
+        assert_eq!(world.run(&take(2, 1, B, 2)), Err(JoinError::Known { node: B }));
+        world.run(&Command::Revoke { node: A, before: Millis(50) }).unwrap();
+        assert_eq!(world.run(&take(2, 1, A, 1)), Err(JoinError::Known { node: A }));
+        world.run(&invite(4, 2, 100, Some(A))).unwrap();
+        world.run(&take(4, 3, A, 2)).expect("it is for that one");
+    }
+
     #[test]
     fn what_was_revoked_stays_revoked() {
         let mut world = World::default();
         assert_eq!(row::revoked_before(&world.0, A).unwrap(), None);
-        for (before, is) in [(100, 100), (50, 100), (200, 200)] {
+        // Each one ends also what was signed since the one before, which counts from that time on.
+        for (before, is) in [(100, 100), (50, 101), (101, 102), (200, 200)] {
             world.run(&Command::Revoke { node: A, before: Millis(before) }).unwrap();
             assert_eq!(row::revoked_before(&world.0, A).unwrap(), Some(Millis(is)));
         }

@@ -16,7 +16,7 @@ fn commands() -> Vec<Command> {
         Command::Invite { number: 7, now, invitation },
         Command::Take { number: 7, hash, now, by: Taken { node, key: [9; 32] } },
         Command::Withdraw { number: 7 },
-        Command::Revoke { node, before: now },
+        Command::Revoke { node: NodeId([0xcd; 16]), before: now },
     ]
 }
 
