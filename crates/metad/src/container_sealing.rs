@@ -96,8 +96,14 @@ pub(crate) mod tests {
 
     /// A server that leads, and one datanode that it has heard.
     pub(crate) async fn with_node() -> (tempfile::TempDir, crate::Metad, Arc<Core>) {
+        with_config(|_| {}).await
+    }
+
+    pub(crate) async fn with_config(set: impl FnOnce(&mut Config)) -> (tempfile::TempDir, crate::Metad, Arc<Core>) {
         let dir = tempfile::tempdir().unwrap();
-        let metad = crate::start(Config::new(dir.path().into(), "127.0.0.1:0".parse().unwrap())).await.unwrap();
+        let mut config = Config::new(dir.path().into(), "127.0.0.1:0".parse().unwrap());
+        set(&mut config);
+        let metad = crate::start(config).await.unwrap();
         let core = metad.running().as_ref().unwrap().server.leadership.core().unwrap();
         let node = Node {
             id: NodeId([1; 16]),

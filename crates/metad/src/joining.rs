@@ -1,13 +1,16 @@
 //! Certificates for datanodes, from the store's authority: the first one by an invitation, and later ones in place of
 //! those they have. The rules of invitations are `security::joining`'s.
 //!
-//! Promise: an id that the store knows is given to nobody but who shows its certificate, or an invitation for it.
+//! Promise: an id that somebody has is given to nobody but who shows its certificate, or an invitation for it: an
+//! invitation for a new datanode is answered with an id that is drawn. A certificate that is signed after a revocation
+//! counts, one that was signed before does not, whatever the clocks say; see [`crate::revocation`].
 
 use crate::caller::Session;
 use crate::command;
 use crate::core::Core;
 use crate::named_datanode;
 use crate::refusal;
+use crate::revocation::{counts, revocation};
 use hdfs::Exception;
 use hdfs::exception::RETRIABLE;
 use io::LogLimit;
@@ -17,7 +20,7 @@ use security::node_name::{Certified, NodeName};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tls::{Authority, LIFETIME, Signed};
+use tls::{Authority, Signed};
 use types::{Millis, NodeId};
 use wire::admin::joining as admin;
 use wire::joining::{JoinRequest, RenewRequest, SignedResponse};
@@ -26,8 +29,6 @@ use wire::joining::{JoinRequest, RenewRequest, SignedResponse};
 const INVITATION_LIFETIME_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Numbers that are drawn for one invitation.
 const NUMBER_COUNT_MAX: usize = 3;
-/// Clocks of members differ: what another one signed a moment ago may be from later. A guess, far above that.
-const CLOCKS_DIFFER_MAX_MS: u64 = 60_000;
 
 static TURNED_AWAY: LogLimit = LogLimit::new(Duration::from_secs(1));
 
@@ -51,8 +52,13 @@ pub(crate) async fn join(
     let node = match (invitation.taken, invitation.node) {
         (Some(taken), _) => taken.node,
         (None, Some(meant)) => meant,
+        // Its disks may be of a datanode of which the store does not know yet: somebody says whether this is the one.
         (None, None) => match own {
-            Some(own) => unknown(core, own)?,
+            Some(own) => {
+                return Err(refusal::denied(format!(
+                    "the token is for a new datanode, and the disks are of {own}: ask for a token that is for it, by its id"
+                )));
+            }
             None => NodeId(io::random::uuid()),
         },
     };
@@ -66,18 +72,24 @@ pub(crate) async fn join(
     core.change_joining(take).await.map_err(refusal::raft)?.map_err(refused)?;
     let taken = core.rows_here(|rows| joining::invitation(rows, number))?.and_then(|row| row.taken);
     assert!(taken.is_none_or(|taken| taken.node == node), "a certificate for {node} by an invitation of another one");
-    let signed = sign(core, authority, peer, (node, public_key.to_vec())).await?;
+    let issued_at = |now: Millis, revoked: Option<Millis>| Ok(revoked.map_or(now, |before| before.max(now)));
+    let signed = sign(core, authority, peer, (node, public_key.to_vec()), issued_at).await?;
     tracing::info!(%node, number = format!("{number:08x}"), %peer, "a datanode has joined by an invitation");
     Ok(signed)
 }
 
 /// Another certificate for a datanode that has one.
 pub(crate) async fn renew(core: &Arc<Core>, call: &Call, request: RenewRequest) -> Result<SignedResponse, Exception> {
-    let Proof::Node(Certified { name: NodeName::Datanode(node), .. }) = call.user.proof else {
+    let Proof::Node(Certified { name: NodeName::Datanode(node), issued_at: shown }) = call.user.proof else {
         return Err(refusal::denied("a certificate is renewed for the datanode that shows it"));
     };
     let authority = authority(core).await?;
-    let signed = sign(core, authority, call.peer, (node, request.public_key.to_vec())).await?;
+    // It may have been revoked since the call passed the door.
+    let issued_at = |now: Millis, revoked| match counts(shown, revoked) {
+        true => Ok(shown.max(now)),
+        false => Err(refusal::revoked(node)),
+    };
+    let signed = sign(core, authority, call.peer, (node, request.public_key.to_vec()), issued_at).await?;
     tracing::info!(%node, "the certificate of a datanode is renewed");
     Ok(signed)
 }
@@ -96,7 +108,7 @@ pub(crate) async fn invite(
     }
     let node = match &*request.datanode {
         "" => None,
-        name => Some(named_datanode::find(core, name)?),
+        name => Some(meant(core, name)?),
     };
     must_have_level(core).await?;
     let mut taken = JoinError::TooMany;
@@ -159,10 +171,9 @@ pub(crate) async fn revoke(
     if core.config.security.node_certificates.is_none() {
         return Err(refusal::illegal("the servers of this store have no certificates"));
     }
-    // One that joined and never registered is no datanode yet.
-    let node = NodeId::parse(&request.datanode).map_or_else(|| named_datanode::find(core, &request.datanode), Ok)?;
+    let node = meant(core, &request.datanode)?;
     must_have_level(core).await?;
-    let before = Millis(core.now().0 + CLOCKS_DIFFER_MAX_MS);
+    let before = revocation(core.now());
     core.change_joining(Command::Revoke { node, before }).await.map_err(refusal::raft)?.map_err(refused)?;
     tracing::info!(%node, "the certificates of a datanode are revoked");
     Ok(admin::RevokeResponse { id: node.to_string() })
@@ -176,14 +187,9 @@ fn turned_away(error: JoinError, peer: SocketAddr) -> Exception {
     refused(error)
 }
 
-/// Refuses an id that is taken.
-fn unknown(core: &Core, node: NodeId) -> Result<NodeId, Exception> {
-    match core.rows_here(|rows| blocks::tables::node(rows, node))? {
-        Some(_) => {
-            Err(refusal::denied(format!("datanode {node} is known already: ask for a token that is for it, by its id")))
-        }
-        None => Ok(node),
-    }
+/// One that joined and never registered is no datanode yet, and is meant by its whole id.
+fn meant(core: &Core, name: &str) -> Result<NodeId, Exception> {
+    NodeId::parse(name).map_or_else(|| named_datanode::find(core, name), Ok)
 }
 
 async fn authority(core: &Core) -> Result<Authority, Exception> {
@@ -197,19 +203,21 @@ async fn authority(core: &Core) -> Result<Authority, Exception> {
     io::task::blocking(move || Authority::open(&dir)).await.map_err(unusable)
 }
 
-/// What was revoked stays so: the new certificate is from later. For HTTPS it names the address from which it was asked
-/// for: any other one could be somebody else's.
+/// `issued_at` says, by the time and by what was revoked, when the certificate shall say that it was made. For HTTPS it
+/// names the address from which it was asked for: any other one could be somebody else's.
 async fn sign(
     core: &Core,
     authority: Authority,
     from: SocketAddr,
     (node, key): (NodeId, Vec<u8>),
+    issued_at: impl FnOnce(Millis, Option<Millis>) -> Result<Millis, Exception>,
 ) -> Result<SignedResponse, Exception> {
+    let now = core.now();
     let revoked = core.rows_here(|rows| joining::revoked_before(rows, node))?;
-    let now = revoked.map_or(core.now(), |before| before.max(core.now()));
-    assert!(revoked.is_none_or(|before| now >= before), "a certificate that is revoked already");
+    let issued_at = issued_at(now, revoked)?;
+    assert!(counts(issued_at, revoked), "a certificate that is revoked already");
     let host = from.ip().to_canonical();
-    let sign = move || authority.sign(NodeName::Datanode(node), &key, &[host], now, LIFETIME);
+    let sign = move || authority.sign(NodeName::Datanode(node), &key, &[host], now, issued_at);
     let Signed { certificate, authorities } = io::task::blocking(sign).await.map_err(|error| match error {
         tls::TlsError::PublicKey => refusal::illegal(error.to_string()),
         error => unusable(error),
@@ -235,10 +243,61 @@ fn unusable(error: tls::TlsError) -> Exception {
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn refused(error: JoinError) -> Exception {
     match error {
-        JoinError::Unknown | JoinError::Expired | JoinError::Taken { .. } | JoinError::OtherNode { .. } => {
-            refusal::denied(error.to_string())
-        }
+        JoinError::Unknown
+        | JoinError::Expired
+        | JoinError::Taken { .. }
+        | JoinError::OtherNode { .. }
+        | JoinError::Known { .. } => refusal::denied(error.to_string()),
         JoinError::NumberTaken { .. } | JoinError::TooMany => refusal::illegal(error.to_string()),
         JoinError::Fault { .. } => Exception::io(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container_sealing::tests::with_config;
+    use rpc::Identity;
+
+    const NODE: NodeId = NodeId([7; 16]);
+
+    /// The revocation is applied while the call that passed the door waits for the authority's files.
+    #[tokio::test]
+    async fn a_renewal_that_a_revocation_overtakes_gets_no_certificate() {
+        let dir = tempfile::tempdir().unwrap();
+        let [authority, member, of_node] = ["ca", "member", "node"].map(|name| dir.path().join(name));
+        let signer = Authority::open_or_make(&authority, Millis(1)).unwrap();
+        signer.equip(&member, NodeName::Member(1), &[], Millis(1)).unwrap();
+        let with_authority = |config: &mut crate::Config| {
+            (config.security.authority, config.security.node_certificates) = (Some(authority), Some(member));
+        };
+        let (_dir, metad, core) = with_config(with_authority).await;
+        let public_key = tls::Newcomer::open_or_make(&of_node).unwrap().public_key().to_vec();
+        let renewed = async |issued_at| {
+            let proof = Proof::Node(Certified { name: NodeName::Datanode(NODE), issued_at });
+            let call = Call {
+                protocol: String::new(),
+                method: String::new(),
+                version: 1,
+                body: bytes::Bytes::new(),
+                user: Identity { proof, ..Identity::simple("node", None) }.into(),
+                client_id: bytes::Bytes::new(),
+                call_id: 0,
+                retry_count: 0,
+                peer: ([127, 0, 0, 1], 40_000).into(),
+                untaken: rpc::Untaken::default(),
+            };
+            renew(&core, &call, RenewRequest { public_key: public_key.clone().into() }).await
+        };
+        must_have_level(&core).await.unwrap();
+        let issued_at = core.now();
+        renewed(issued_at).await.unwrap();
+        let before = Millis(issued_at.0 + 1000);
+        core.change_joining(Command::Revoke { node: NODE, before }).await.unwrap().unwrap();
+        let refused = renewed(issued_at).await.unwrap_err();
+        assert!(refused.message.contains("was revoked"), "{}", refused.message);
+        renewed(before).await.unwrap();
+        drop(core);
+        metad.shutdown().await;
     }
 }

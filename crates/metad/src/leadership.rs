@@ -22,6 +22,7 @@ use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
 use crate::node_registry::{NodeRegistry, RegistrationRefusals};
 use crate::peers::Peers;
+use crate::revocation::counts;
 use crate::start_error::StartError;
 use crate::telemetry::Telemetry;
 use crate::{audit, refusal, tasks};
@@ -189,12 +190,7 @@ impl Leadership {
     fn must_count(&self, proof: &Proof) -> Result<(), Exception> {
         let Proof::Node(Certified { name: NodeName::Datanode(id), issued_at }) = *proof else { return Ok(()) };
         let before = joining::revoked_before(&self.machine.store().view(), id).map_err(refusal::rows)?;
-        match before.filter(|before| issued_at < *before) {
-            Some(_) => Err(refusal::denied(format!(
-                "the certificate of datanode {id} was revoked: it needs another one, by an invitation for this datanode"
-            ))),
-            None => Ok(()),
-        }
+        if counts(issued_at, before) { Ok(()) } else { Err(refusal::revoked(id)) }
     }
 
     /// Groups are read again, of everybody.

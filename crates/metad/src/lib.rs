@@ -90,6 +90,7 @@ mod recovery;
 mod refusal;
 mod repair;
 mod residency;
+mod revocation;
 mod rights;
 mod route;
 mod security_config;

@@ -22,7 +22,7 @@ pub const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
 /// The authority's own; a store may live longer, and then takes another authority.
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
 /// By so much clocks of nodes may be behind the one that signs.
-const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(3600);
+pub const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(3600);
 /// A random part behind the time in a serial number: two of one moment differ. RFC 5280 allows 20 bytes in all.
 pub(crate) const SERIAL_RANDOM_LEN: usize = 8;
 const CA_KEY: &str = "ca.key";
@@ -116,20 +116,21 @@ impl Authority {
     pub fn equip(&self, dir: &Path, name: NodeName, hosts: &[IpAddr], now: Millis) -> Result<(), TlsError> {
         files::make_dir(dir)?;
         let key = KeyPair::generate()?;
-        let Signed { certificate, authorities } = self.sign(name, key.public_key_raw(), hosts, now, LIFETIME)?;
+        let Signed { certificate, authorities } = self.sign(name, key.public_key_raw(), hosts, now, now)?;
         files::write(&dir.join(AUTHORITIES), authorities.as_bytes())?;
         files::write(&dir.join(KEY), pem::encode("PRIVATE KEY", key.serialized_der()).as_bytes())?;
         files::write(&dir.join(CERTIFICATE), certificate.as_bytes())
     }
 
-    /// A certificate that `public_key` (a point of P-256, not compressed) is this node's.
+    /// A certificate that `public_key` (a point of P-256, not compressed) is this node's. It is valid by the time that it
+    /// is `now`. `issued_at` is what it says of itself, so that it counts if earlier ones are revoked: that may be later.
     pub fn sign(
         &self,
         name: NodeName,
         public_key: &[u8],
         hosts: &[IpAddr],
         now: Millis,
-        lifetime: Duration,
+        issued_at: Millis,
     ) -> Result<Signed, TlsError> {
         if public_key.len() != PUBLIC_KEY_LEN || public_key[0] != NOT_COMPRESSED {
             return Err(TlsError::PublicKey);
@@ -143,8 +144,8 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
-        set_validity(&mut params, now, lifetime);
-        params.serial_number = Some(serial(now));
+        set_validity(&mut params, now, LIFETIME);
+        params.serial_number = Some(serial(issued_at));
         let certificate = params.signed_by(&PublicKey(public_key), &self.issuer)?;
         let certificate = pem::encode("CERTIFICATE", certificate.der());
         Ok(Signed { certificate, authorities: self.authorities.clone() })

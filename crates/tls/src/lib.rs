@@ -24,7 +24,7 @@ mod pem;
 mod site;
 mod verify;
 
-pub use authority::{Authority, LIFETIME, Signed};
+pub use authority::{Authority, CLOCK_BEHIND_MAX, LIFETIME, Signed};
 pub use credentials::{Credentials, Stream, introduce};
 pub use error::TlsError;
 pub use newcomer::Newcomer;

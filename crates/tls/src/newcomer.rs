@@ -69,7 +69,7 @@ impl Newcomer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Authority, LIFETIME};
+    use crate::Authority;
     use types::{Millis, NodeId};
 
     const NODE: NodeName = NodeName::Datanode(NodeId([7; 16]));
@@ -83,7 +83,7 @@ mod tests {
         let newcomer = Newcomer::open_or_make(&home).unwrap();
         let again = Newcomer::open_or_make(&home).unwrap();
         assert_eq!(newcomer.public_key(), again.public_key());
-        let sign = |name, key: &[u8]| authority.sign(name, key, &[], now, LIFETIME).unwrap();
+        let sign = |name, key: &[u8]| authority.sign(name, key, &[], now, now).unwrap();
         let others = Newcomer::open_or_make(&dir.path().join("other")).unwrap();
         assert!(newcomer.install(&sign(NODE, others.public_key())).is_err(), "of another key");
         assert!(newcomer.install(&sign(NodeName::Member(1), newcomer.public_key())).is_err(), "a member's");
@@ -99,7 +99,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let authority = Authority::open_or_make(dir.path(), Millis(1)).unwrap();
         for key in [&[][..], &[4; 64], &[2; 65], &[4; 66]] {
-            assert!(matches!(authority.sign(NODE, key, &[], Millis(1), LIFETIME), Err(crate::TlsError::PublicKey)));
+            assert!(matches!(authority.sign(NODE, key, &[], Millis(1), Millis(1)), Err(crate::TlsError::PublicKey)));
         }
     }
 }

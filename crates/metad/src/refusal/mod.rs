@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 use types::limits::PATH_LEN_MAX;
 use types::path::PathError;
 use types::rows::RowsError;
-use types::{BlockId, FsPath};
+use types::{BlockId, FsPath, NodeId};
 
 pub(crate) fn namespace(error: NsError) -> Exception {
     let sentence = sentence::of(&error);
@@ -214,6 +214,13 @@ pub(crate) fn raft(error: RaftError) -> Exception {
 
 pub(crate) fn denied(message: impl Into<String>) -> Exception {
     Exception::new(class::ACCESS_CONTROL, message)
+}
+
+/// Of a datanode whose certificate does not count any more.
+pub(crate) fn revoked(node: NodeId) -> Exception {
+    denied(format!(
+        "the certificate of datanode {node} was revoked: it needs another one, by an invitation for this datanode"
+    ))
 }
 
 pub(crate) fn path_is_not_directory(path: &str) -> Exception {

@@ -36,10 +36,18 @@ const HOUR_MS: u64 = 3_600_000;
 
 /// Makes a certificate, of an authority in `ca`.
 pub(crate) fn equip(dir: &Path, ca: &str, name: NodeName) -> PathBuf {
+    equip_at(dir, ca, name, now())
+}
+
+/// By a clock that says that it is `now`.
+fn equip_at(dir: &Path, ca: &str, name: NodeName, now: Millis) -> PathBuf {
     let (ca, to) = (dir.join(ca), dir.join(format!("{ca} {}", name.to_string().replace('/', "_"))));
-    let now = Millis(io::Clock::now(&io::SystemClock::new()).0);
     Authority::open_or_make(&ca, now).unwrap().equip(&to, name, &[], now).unwrap();
     to
+}
+
+fn now() -> Millis {
+    io::Clock::now(&io::SystemClock::new())
 }
 
 struct World {
@@ -251,15 +259,20 @@ async fn a_token_that_does_not_count_is_refused() {
     assert!(refused.to_string().contains("up to 30 days"), "{refused}");
 }
 
-/// A token for a new datanode gives nobody the name of one that is there.
+/// A token for a new datanode gives nobody the name of one that is there, whether it has registered, joined, or was
+/// only equipped by hand, of which the store knows nothing.
 #[tokio::test]
 async fn an_id_that_is_taken_needs_a_token_for_it() {
     let store = Joining::new().await;
     let (options, id) = shown(&store.join("first", &store.invite("", HOUR_MS).await, None).await.unwrap());
+    for by_hand in [id, SECOND] {
+        let message = denied(store.join("thief", &store.invite("", HOUR_MS).await, Some(by_hand)).await);
+        assert!(message.contains("ask for a token that is for it"), "{message}");
+    }
     store.0.register(options.clone(), id).await.unwrap();
     store.0.beat(options, id).await;
     let message = denied(store.join("thief", &store.invite("", HOUR_MS).await, Some(id)).await);
-    assert!(message.contains("is known already"), "{message}");
+    assert!(message.contains("ask for a token that is for it"), "{message}");
     let for_it = store.invite(&id.to_string(), HOUR_MS).await;
     let message = denied(store.join("other", &for_it, Some(SECOND)).await);
     assert!(message.contains(&format!("the token is for datanode {id}")), "{message}");
@@ -298,9 +311,49 @@ async fn what_was_revoked_does_not_count() {
     let SignedResponse { certificate, authorities } = renewed;
     newcomer.install(&Signed { certificate, authorities }).unwrap();
     denied(store.0.register(shown(&first).0, id).await);
-    let again = store.invite("", HOUR_MS).await;
+    let again = store.invite(&id.to_string(), HOUR_MS).await;
     let (options, id) = shown(&store.join("again", &again, Some(id)).await.unwrap());
     store.0.register(options, id).await.unwrap();
+}
+
+/// The machine was stolen, with the token in a file of its service. The datanode had joined, and not registered yet.
+#[tokio::test]
+async fn a_revocation_ends_the_token_by_which_the_datanode_joined() {
+    let store = Joining::new().await;
+    let token = store.invite("", HOUR_MS).await;
+    let (_, id) = shown(&store.join("first", &token, None).await.unwrap());
+    let of_it = store.invite(&id.to_string(), HOUR_MS).await;
+    let _: RevokeResponse = store.administer(REVOKE, &RevokeRequest { datanode: id.to_string() }).await.unwrap();
+    for token in [&token, &of_it] {
+        let message = denied(store.join("first", token, None).await);
+        assert!(message.contains("the join token is not known"), "{message}");
+    }
+    let message = denied(store.join("thief", &store.invite("", HOUR_MS).await, Some(id)).await);
+    assert!(message.contains("ask for a token that is for it"), "{message}");
+}
+
+/// It is signed by a machine whose clock is 50 minutes ahead, and counts at once, as all of the last hour do.
+#[tokio::test]
+async fn a_certificate_from_a_clock_that_is_ahead_is_revoked_as_well() {
+    let store = Joining::new().await;
+    let ahead = Millis(now().0 + 50 * 60 * 1000);
+    let (options, id) = shown(&equip_at(store.0.dir.path(), "ca", NodeName::Datanode(FIRST), ahead));
+    store.0.register(options.clone(), id).await.unwrap();
+    store.0.beat(options.clone(), id).await;
+    let _: RevokeResponse = store.administer(REVOKE, &RevokeRequest { datanode: id.to_string() }).await.unwrap();
+    let message = denied(store.0.register(options, id).await);
+    assert!(message.contains("was revoked"), "{message}");
+    // The next one counts from now on, and so does the one after that.
+    let again = store.invite(&id.to_string(), HOUR_MS).await;
+    let home = store.join("again", &again, Some(id)).await.unwrap();
+    let (options, id) = shown(&home);
+    store.0.register(options.clone(), id).await.unwrap();
+    let newcomer = Newcomer::open_or_make(&home).unwrap();
+    let renew = RenewRequest { public_key: newcomer.public_key().to_vec().into() };
+    let SignedResponse { certificate, authorities } =
+        store.0.ask((NODE_PROTOCOL, RENEW_CERTIFICATE), options, &renew).await.unwrap();
+    newcomer.install(&Signed { certificate, authorities }).unwrap();
+    store.0.register(shown(&home).0, id).await.unwrap();
 }
 
 /// One row of the table is for who has proven nothing.
