@@ -263,16 +263,22 @@ pub(crate) fn run_data(args: DataArgs) -> ExitCode {
     })
 }
 
-/// Gets the datanode's first certificate. A service may be started with the same token for ever.
+/// Gets the datanode's certificate by a token, unless it has one by this very token that has not ended. So a service may
+/// be started with the same token for ever, and another token has a datanode join anew whose certificate was revoked.
 async fn join(config: &datad::Config, token: &str) -> Result<(), StartError> {
-    if datad::joined(config).await.is_some() {
-        return Ok(());
-    }
+    let joined = datad::joined(config).await;
     let text = match token.strip_prefix('@') {
-        Some(path) => std::fs::read_to_string(path).map_err(|error| StartError::new(path, &error))?,
+        Some(path) => match std::fs::read_to_string(path) {
+            // Somebody removed what was used.
+            Err(error) if error.kind() == ErrorKind::NotFound && joined.is_some() => return Ok(()),
+            read => read.map_err(|error| StartError::new(path, &error))?,
+        },
         None => token.to_owned(),
     };
     let token = JoinToken::parse(text.trim()).map_err(|error| StartError::new("the join token", &error))?;
+    if joined.is_some_and(|joined| joined.token == Some(token.number)) {
+        return Ok(());
+    }
     let node = datad::join(config, &token).await.map_err(|error| StartError::new("joining the store", &error))?;
     eprintln!("levada: joined the store as datanode {node}");
     Ok(())

@@ -45,18 +45,30 @@ pub(crate) async fn open(config: &Config) -> Result<Option<(NodeId, Arc<Credenti
     }
 }
 
-/// Which datanode the directory's certificate names, if there is one; a start that goes on with it needs no token.
-pub async fn joined(config: &Config) -> Option<NodeId> {
-    open(config).await.ok().flatten().map(|(id, _)| id)
+/// A datanode that has a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    pub node: NodeId,
+    /// The number of the token by which it joined, if it did.
+    pub token: Option<u32>,
 }
 
-/// Gets the node's first certificate for a join token, from the metadata server that leads. It can be tried again with
-/// the same token if the answer was lost: the key is there, and so the server knows who asks.
+/// Which datanode the directory's certificate names, if there is one that has not ended.
+pub async fn joined(config: &Config) -> Option<Joined> {
+    let (node, credentials) = open(config).await.ok().flatten()?;
+    let is_valid = credentials.is_valid(SystemClock::new().now());
+    is_valid.then(|| Joined { node, token: credentials.joined_by() })
+}
+
+/// Gets a certificate for a join token, from the metadata server that leads: the node's first one, or one in place of
+/// that which is there. It can be tried again with the same token if the answer was lost: the key is there, and so the
+/// server knows who asks.
 pub async fn join(config: &Config, token: &JoinToken) -> Result<NodeId, JoinError> {
     let dir = config.node_certificates.clone().ok_or(JoinError::NoDirectory)?;
     let dirs = config.dirs()?;
     let disks = io::task::blocking(move || node_of(&dirs)).await?;
-    let newcomer = io::task::blocking(move || Newcomer::open_or_make(&dir)).await?;
+    let of_newcomer = token.clone();
+    let newcomer = io::task::blocking(move || Newcomer::joining(&dir, &of_newcomer)).await?;
     let request = JoinRequest {
         number: token.number,
         secret: token.secret.to_vec().into(),
@@ -88,7 +100,7 @@ pub(crate) async fn keep(dir: PathBuf, credentials: Arc<Credentials>, metads: Ve
 /// Answers when to look again.
 async fn renew(dir: &Path, credentials: &Arc<Credentials>, metads: &[String]) -> Duration {
     let dir = dir.to_owned();
-    let newcomer = match io::task::blocking(move || Newcomer::open_or_make(&dir)).await {
+    let newcomer = match io::task::blocking(move || Newcomer::again(&dir)).await {
         Ok(newcomer) => newcomer,
         Err(error) => {
             tracing::error!(%error, "the certificate is due, and another one cannot be asked for");
@@ -147,4 +159,36 @@ async fn ask_each<Q: prost::Message>(
 /// Said by a server that leads.
 fn is_refusal(error: &CallError) -> bool {
     matches!(error, CallError::Remote { class, .. } if class != hdfs::exception::STANDBY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tls::Authority;
+    use types::Millis;
+
+    const DAY_MS: u64 = 24 * 3600 * 1000;
+
+    /// Who was off for a quarter of a year needs a token as a newcomer does.
+    #[tokio::test]
+    async fn a_datanode_has_joined_while_its_certificate_lasts() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("certificates");
+        let any = "127.0.0.1:0".parse().unwrap();
+        let mut config = Config::new(dir.path().join("data"), any, any, "127.0.0.1:1".into());
+        config.node_certificates = Some(home.clone());
+        assert_eq!(joined(&config).await, None);
+        let (now, node) = (SystemClock::new().now(), NodeId([7; 16]));
+        let authority = Authority::open_or_make(&dir.path().join("ca"), now).unwrap();
+        let token = JoinToken { authority: authority.fingerprint(), number: 5, secret: [0; 16] };
+        let newcomer = Newcomer::joining(&home, &token).unwrap();
+        let name = NodeName::Datanode(node);
+        newcomer.install(&authority.sign(name, newcomer.public_key(), &[], now, now).unwrap()).unwrap();
+        assert_eq!(joined(&config).await, Some(Joined { node, token: Some(5) }));
+        // Somebody makes another one by hand: the token is used up all the same.
+        authority.equip(&home, name, &[], Millis(now.0 - 80 * DAY_MS)).unwrap();
+        assert_eq!(joined(&config).await, Some(Joined { node, token: Some(5) }));
+        authority.equip(&home, name, &[], Millis(now.0 - 91 * DAY_MS)).unwrap();
+        assert_eq!(joined(&config).await, None);
+    }
 }

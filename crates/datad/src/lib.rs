@@ -61,7 +61,7 @@ mod stop;
 mod transfer;
 mod write;
 
-pub use certificate::{JoinError, join, joined};
+pub use certificate::{JoinError, Joined, join, joined};
 pub use config::{Config, Durability, Limits};
 pub use disk_identity::node_of;
 pub use error::StartError;

@@ -200,7 +200,12 @@ async fn authority(core: &Core) -> Result<Authority, Exception> {
             core.config.id
         ))
     })?;
-    io::task::blocking(move || Authority::open(&dir)).await.map_err(unusable)
+    let own = core.config.security.node_certificates.clone();
+    let open = move || match own {
+        Some(own) => Authority::open(&dir)?.beside(&own),
+        None => Authority::open(&dir),
+    };
+    io::task::blocking(open).await.map_err(unusable)
 }
 
 /// `issued_at` says, by the time and by what was revoked, when the certificate shall say that it was made. For HTTPS it
@@ -272,7 +277,8 @@ mod tests {
             (config.security.authority, config.security.node_certificates) = (Some(authority), Some(member));
         };
         let (_dir, metad, core) = with_config(with_authority).await;
-        let public_key = tls::Newcomer::open_or_make(&of_node).unwrap().public_key().to_vec();
+        let token = JoinToken { authority: [0; 32], number: 1, secret: [0; 16] };
+        let public_key = tls::Newcomer::joining(&of_node, &token).unwrap().public_key().to_vec();
         let renewed = async |issued_at| {
             let proof = Proof::Node(Certified { name: NodeName::Datanode(NODE), issued_at });
             let call = Call {

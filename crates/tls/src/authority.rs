@@ -3,14 +3,14 @@
 //! Promise: it signs for names of nodes alone, never for another authority.
 
 use crate::error::TlsError;
-use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
+use crate::files::{self, AUTHORITIES, CERTIFICATE};
 use crate::pem;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber, SignatureAlgorithm, date_time_ymd,
 };
-use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use security::node_name::NodeName;
 use std::net::IpAddr;
 use std::path::Path;
@@ -82,14 +82,28 @@ impl Authority {
             .map_err(|error| TlsError::content(&path, error))?;
         let path = dir.join(AUTHORITIES);
         let authorities = files::read(&path)?;
-        let issuer = Issuer::new(authority_params(), key);
-        Self::of(&path, issuer, authorities)
+        Self::of(&path, key, authorities)
     }
 
-    /// Its own certificate is the first in the text.
-    fn of(path: &Path, issuer: Issuer<'static, KeyPair>, authorities: String) -> Result<Self, TlsError> {
-        let own = &pem::certificates(path, &authorities)?[0];
-        Ok(Self { issuer, fingerprint: pem::fingerprint(own), authorities })
+    /// Its own certificate is the one for its key, wherever in the text that is.
+    fn of(path: &Path, key: KeyPair, authorities: String) -> Result<Self, TlsError> {
+        let of_key = key.subject_public_key_info();
+        let is_own = |certificate: &CertificateDer<'_>| {
+            let parsed = webpki::EndEntityCert::try_from(certificate);
+            parsed.is_ok_and(|certificate| certificate.subject_public_key_info().as_ref() == of_key)
+        };
+        let fingerprint = pem::certificates(path, &authorities)?.iter().find(|one| is_own(one)).map(pem::fingerprint);
+        let fingerprint =
+            fingerprint.ok_or_else(|| TlsError::content(path, format_args!("no certificate in it is of {CA_KEY}")))?;
+        Ok(Self { issuer: Issuer::new(authority_params(), key), fingerprint, authorities })
+    }
+
+    /// The same, and who gets a certificate is to believe also whom the server believes that has this directory. While
+    /// one authority takes the place of another, the servers' own certificates may be of either.
+    pub fn beside(self, dir: &Path) -> Result<Self, TlsError> {
+        let path = dir.join(AUTHORITIES);
+        let authorities = pem::union(&path, &[&self.authorities, &files::read(&path)?])?;
+        Ok(Self { authorities, ..self })
     }
 
     /// SHA-256 of its certificate: by this a node knows it that has nothing else of the store.
@@ -108,18 +122,25 @@ impl Authority {
         let (path, authorities) = (dir.join(AUTHORITIES), pem::encode("CERTIFICATE", certificate.der()));
         files::write(&path, authorities.as_bytes())?;
         files::write(&dir.join(CA_KEY), pem::encode("PRIVATE KEY", key.serialized_der()).as_bytes())?;
-        Self::of(&path, Issuer::new(params, key), authorities)
+        Self::of(&path, key, authorities)
     }
 
-    /// Makes a key for a node and its certificate, in `dir`, with what the authority has to believe others by. `hosts`:
-    /// for clients that look for the node by its address, over HTTP.
+    /// Makes a key for a node and its certificate, in `dir`, and adds what the authority has to those whom the node
+    /// believes. `hosts`: for clients that look for the node by its address, over HTTP.
     pub fn equip(&self, dir: &Path, name: NodeName, hosts: &[IpAddr], now: Millis) -> Result<(), TlsError> {
         files::make_dir(dir)?;
         let key = KeyPair::generate()?;
         let Signed { certificate, authorities } = self.sign(name, key.public_key_raw(), hosts, now, now)?;
-        files::write(&dir.join(AUTHORITIES), authorities.as_bytes())?;
-        files::write(&dir.join(KEY), pem::encode("PRIVATE KEY", key.serialized_der()).as_bytes())?;
-        files::write(&dir.join(CERTIFICATE), certificate.as_bytes())
+        let (path, certificate_path) = (dir.join(AUTHORITIES), dir.join(CERTIFICATE));
+        let authorities = match path.exists() {
+            true => pem::union(&path, &[&files::read(&path)?, &authorities])?,
+            false => authorities,
+        };
+        files::write(&path, authorities.as_bytes())?;
+        // A token that was used stays used.
+        let before = if certificate_path.exists() { files::read(&certificate_path)? } else { String::new() };
+        let certificate = pem::with_token(&certificate, pem::joined_by(&before));
+        files::put_pair(dir, &pem::encode("PRIVATE KEY", key.serialized_der()), &certificate)
     }
 
     /// A certificate that `public_key` (a point of P-256, not compressed) is this node's. It is valid by the time that it

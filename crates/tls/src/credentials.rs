@@ -14,11 +14,11 @@ use crate::opening::{Hello, Socket};
 use crate::pem;
 use crate::verify::{ServerVerifier, Trust, certified};
 use ::io::{Clock, SystemClock};
-use rustls::client::WantsClientCert;
+use rustls::client::{WantsClientCert, verify_server_cert_signed_by_trust_anchor};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, ServerConfig};
 use security::node_name::{Certified, Expected, NodeName};
@@ -33,8 +33,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, TlsStream};
 use types::Millis;
 
-/// Early enough that a store that is left alone for weeks goes on.
-const RENEW_AFTER: Duration = Duration::from_secs(LIFETIME.as_secs() / 2);
+/// Before its end. Early enough that a store that is left alone for weeks goes on.
+const DUE_BEFORE_END: Duration = Duration::from_secs(LIFETIME.as_secs() / 2);
 
 /// A connection behind its handshake.
 pub type Stream = TlsStream<Socket>;
@@ -54,7 +54,18 @@ pub(crate) struct Current {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     server: Arc<ServerConfig>,
-    issued_at: Millis,
+    joined_by: Option<u32>,
+}
+
+impl Current {
+    /// Whether those who believe what this node believes take its certificate at that time.
+    pub(crate) fn is_valid(&self, at: Millis) -> bool {
+        let [own, others @ ..] = &self.chain[..] else { return false };
+        let Ok(own) = ParsedCertificate::try_from(own) else { return false };
+        let (at, algorithms) = (Duration::from_millis(at.0), provider().signature_verification_algorithms.all);
+        let at = UnixTime::since_unix_epoch(at);
+        verify_server_cert_signed_by_trust_anchor(&own, &self.roots, others, at, algorithms).is_ok()
+    }
 }
 
 impl fmt::Debug for Credentials {
@@ -101,8 +112,19 @@ impl Credentials {
 
     /// Whether it is time for another certificate.
     pub fn is_due(&self, now: Millis) -> bool {
-        let issued_at = self.current().issued_at.0;
-        !(issued_at..issued_at + RENEW_AFTER.as_millis() as u64).contains(&now.0)
+        let (current, then) = (self.current(), Millis(now.0 + DUE_BEFORE_END.as_millis() as u64));
+        !current.is_valid(now) || !current.is_valid(then)
+    }
+
+    /// Whether the certificate has not ended, and is of an authority that is believed here.
+    pub fn is_valid(&self, now: Millis) -> bool {
+        self.current().is_valid(now)
+    }
+
+    /// The number of the token by which this node joined, if it did; also of a certificate that came in place of that
+    /// which it got by it.
+    pub fn joined_by(&self) -> Option<u32> {
+        self.current().joined_by
     }
 
     /// Looks at the files again and again, so that a new certificate is used without a restart. Who makes those of
@@ -212,6 +234,7 @@ pub(crate) fn quiet_server(mut config: ServerConfig) -> ServerConfig {
 }
 
 fn read(dir: &Path) -> Result<(NodeName, Current), TlsError> {
+    files::finish_pair(dir)?;
     let [certificate, key] = [CERTIFICATE, KEY].map(|name| dir.join(name));
     usable(dir, &files::read(&certificate)?, &files::read_key(&key)?, &files::read(&dir.join(AUTHORITIES))?)
 }
@@ -227,7 +250,7 @@ pub(crate) fn usable(
     let digest = files::digest(&[certificate_text, key_text, authorities_text]);
     let mut chain = pem::certificates(&certificate, certificate_text)?;
     let of_node = || TlsError::content(&certificate, "it names no node of a store, or no authority of one made it");
-    let Certified { name, issued_at } = certified(&chain[0]).ok_or_else(of_node)?;
+    let Certified { name, .. } = certified(&chain[0]).ok_or_else(of_node)?;
     let mut roots = RootCertStore::empty();
     for root in pem::certificates(&authorities, authorities_text)? {
         roots.add(root.clone()).map_err(|error| TlsError::content(&authorities, error))?;
@@ -238,5 +261,5 @@ pub(crate) fn usable(
     let key = key_of.map_err(|error| TlsError::content(&key, error))?;
     let roots = Arc::new(roots);
     let server = Arc::new(server_config(&roots, &chain, &key)?);
-    Ok((name, Current { digest, roots, chain, key, server, issued_at }))
+    Ok((name, Current { digest, roots, chain, key, server, joined_by: pem::joined_by(certificate_text) }))
 }

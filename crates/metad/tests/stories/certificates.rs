@@ -65,6 +65,11 @@ impl World {
         Self { metad: metad::start(config).await.unwrap(), dir }
     }
 
+    /// The directory of the server's own certificate.
+    fn metad_certificates(&self) -> PathBuf {
+        self.dir.path().join(format!("ca {}", OWN.to_string().replace('/', "_")))
+    }
+
     /// Of the user who runs the server.
     fn options(&self) -> ClientOptions {
         ClientOptions::default()
@@ -178,10 +183,14 @@ impl Joining {
         JoinToken::parse(&made.token).unwrap()
     }
 
-    /// The directory of a datanode that has joined, as one that has these disks.
-    async fn join(&self, dir: &str, token: &JoinToken, disks: Option<NodeId>) -> Result<PathBuf, CallError> {
-        let dir = self.0.dir.path().join(dir);
-        let newcomer = Newcomer::open_or_make(&dir).unwrap();
+    /// What a datanode is answered that asks with a token, as one that has these disks.
+    async fn ask_for(
+        &self,
+        dir: &str,
+        token: &JoinToken,
+        disks: Option<NodeId>,
+    ) -> Result<(Signed, Newcomer), CallError> {
+        let newcomer = Newcomer::joining(&self.0.dir.path().join(dir), token).unwrap();
         let request = JoinRequest {
             number: token.number,
             secret: token.secret.to_vec().into(),
@@ -191,8 +200,23 @@ impl Joining {
         let node = Some(NodeProof::Newcomer { authority: token.authority });
         let options = ClientOptions { node, ..ClientOptions::default() };
         let SignedResponse { certificate, authorities } = self.0.ask((JOIN_PROTOCOL, JOIN), options, &request).await?;
-        newcomer.install(&Signed { certificate, authorities }).unwrap();
-        Ok(dir)
+        Ok((Signed { certificate, authorities }, newcomer))
+    }
+
+    /// The directory of a datanode that has joined.
+    async fn join(&self, dir: &str, token: &JoinToken, disks: Option<NodeId>) -> Result<PathBuf, CallError> {
+        let (signed, newcomer) = self.ask_for(dir, token, disks).await?;
+        newcomer.install(&signed).unwrap();
+        Ok(self.0.dir.path().join(dir))
+    }
+
+    /// What a datanode is answered that asks for another certificate.
+    async fn renew(&self, home: &Path) -> Result<(Signed, Newcomer), CallError> {
+        let newcomer = Newcomer::again(home).unwrap();
+        let renew = RenewRequest { public_key: newcomer.public_key().to_vec().into() };
+        let answer = self.0.ask((NODE_PROTOCOL, RENEW_CERTIFICATE), shown(home).0, &renew).await;
+        let SignedResponse { certificate, authorities } = answer?;
+        Ok((Signed { certificate, authorities }, newcomer))
     }
 }
 
@@ -207,11 +231,12 @@ fn shown(dir: &Path) -> (ClientOptions, NodeId) {
 async fn a_datanode_joins_by_a_token() {
     let store = Joining::new().await;
     let token = store.invite("", HOUR_MS).await;
+    let lost = store.ask_for("first", &token, None).await.unwrap();
     let home = store.join("first", &token, None).await.unwrap();
     let (options, id) = shown(&home);
+    assert_eq!(lost.1.install(&lost.0).err().map(|_| ()), None, "the same key got the same name twice");
+    assert_eq!(shown(&home).1, id);
     assert!(store.0.register(options, id).await.unwrap().new);
-    // Its answer was lost: the same key gets the same name, and another one none.
-    assert_eq!(shown(&store.join("first", &token, None).await.unwrap()).1, id);
     let message = denied(store.join("second", &token, None).await);
     assert!(message.contains(&format!("datanode {id} has joined by this token already")), "{message}");
     let ListInvitationsResponse { invitations } =
@@ -288,31 +313,24 @@ async fn what_was_revoked_does_not_count() {
     let client = Client::with_options(addr, "x".into(), NODE_PROTOCOL, options.clone());
     let heartbeat = HeartbeatRequest { node: id.to_string(), ..HeartbeatRequest::default() };
     let beat = async || client.call::<_, Orders>(HEARTBEAT, &heartbeat).await;
-    let renew = RenewRequest {
-        public_key: Newcomer::open_or_make(&store.0.dir.path().join("first")).unwrap().public_key().to_vec().into(),
-    };
-    let renewed: SignedResponse =
-        store.0.ask((NODE_PROTOCOL, RENEW_CERTIFICATE), options.clone(), &renew).await.unwrap();
-    assert!(renewed.certificate.contains("CERTIFICATE"));
+    let home = store.0.dir.path().join("first");
+    let (renewed, newcomer) = store.renew(&home).await.unwrap();
     let before = beat().await.map_err(|error| error.to_string());
     assert!(!before.is_err_and(|error| error.contains("revoked")));
     let revoked: RevokeResponse = store.administer(REVOKE, &RevokeRequest { datanode: id.to_string() }).await.unwrap();
     assert_eq!(revoked.id, id.to_string());
-    for refused in [
-        denied(beat().await),
-        denied(store.0.register(options.clone(), id).await),
-        denied(store.0.ask::<SignedResponse>((NODE_PROTOCOL, RENEW_CERTIFICATE), options, &renew).await),
-    ] {
+    for refused in [denied(beat().await), denied(store.0.register(options, id).await), denied(store.renew(&home).await)]
+    {
         assert!(refused.contains("was revoked"), "{refused}");
     }
     // What it had asked for before is not from later, either.
-    let first = store.0.dir.path().join("first");
-    let newcomer = Newcomer::open_or_make(&first).unwrap();
-    let SignedResponse { certificate, authorities } = renewed;
-    newcomer.install(&Signed { certificate, authorities }).unwrap();
-    denied(store.0.register(shown(&first).0, id).await);
-    let again = store.invite(&id.to_string(), HOUR_MS).await;
-    let (options, id) = shown(&store.join("again", &again, Some(id)).await.unwrap());
+    newcomer.install(&renewed).unwrap();
+    denied(store.0.register(shown(&home).0, id).await);
+    // It joins anew where it is, with another key.
+    let key = || std::fs::read_to_string(home.join("node.key")).unwrap();
+    let (stolen, again) = (key(), store.invite(&id.to_string(), HOUR_MS).await);
+    let (options, id) = shown(&store.join("first", &again, Some(id)).await.unwrap());
+    assert_ne!(key(), stolen);
     store.0.register(options, id).await.unwrap();
 }
 
@@ -321,7 +339,10 @@ async fn what_was_revoked_does_not_count() {
 async fn a_revocation_ends_the_token_by_which_the_datanode_joined() {
     let store = Joining::new().await;
     let token = store.invite("", HOUR_MS).await;
-    let (_, id) = shown(&store.join("first", &token, None).await.unwrap());
+    let (signed, newcomer) = store.ask_for("first", &token, None).await.unwrap();
+    let NodeName::Datanode(id) = newcomer.install(&signed).unwrap().name() else { panic!("a member's") };
+    let home = store.0.dir.path().join("first");
+    std::fs::copy(home.join("node.key"), home.join(format!("join-{:08x}.key", token.number))).unwrap();
     let of_it = store.invite(&id.to_string(), HOUR_MS).await;
     let _: RevokeResponse = store.administer(REVOKE, &RevokeRequest { datanode: id.to_string() }).await.unwrap();
     for token in [&token, &of_it] {
@@ -347,13 +368,30 @@ async fn a_certificate_from_a_clock_that_is_ahead_is_revoked_as_well() {
     let again = store.invite(&id.to_string(), HOUR_MS).await;
     let home = store.join("again", &again, Some(id)).await.unwrap();
     let (options, id) = shown(&home);
-    store.0.register(options.clone(), id).await.unwrap();
-    let newcomer = Newcomer::open_or_make(&home).unwrap();
-    let renew = RenewRequest { public_key: newcomer.public_key().to_vec().into() };
-    let SignedResponse { certificate, authorities } =
-        store.0.ask((NODE_PROTOCOL, RENEW_CERTIFICATE), options, &renew).await.unwrap();
-    newcomer.install(&Signed { certificate, authorities }).unwrap();
+    store.0.register(options, id).await.unwrap();
+    let (renewed, newcomer) = store.renew(&home).await.unwrap();
+    newcomer.install(&renewed).unwrap();
     store.0.register(shown(&home).0, id).await.unwrap();
+}
+
+/// One authority takes the place of another, and certificates of members are of either.
+#[tokio::test]
+async fn a_datanode_believes_whom_the_server_believes_that_signs() {
+    let store = Joining::new().await;
+    let dir = store.0.dir.path();
+    let home = store.join("first", &store.invite("", HOUR_MS).await, None).await.unwrap();
+    let next = Authority::open_or_make(&dir.join("next"), now()).unwrap();
+    let text = |path: &Path| std::fs::read_to_string(path.join("ca.crt")).unwrap();
+    let of_server = store.0.metad_certificates();
+    std::fs::write(of_server.join("ca.crt"), text(&of_server) + &text(&dir.join("next"))).unwrap();
+    let (renewed, newcomer) = store.renew(&home).await.unwrap();
+    assert!(newcomer.install(&renewed).unwrap().believes(&next));
+    let second = store.join("second", &store.invite("", HOUR_MS).await, None).await.unwrap();
+    let own = Authority::open(&dir.join("ca")).unwrap();
+    for home in [home, second] {
+        let credentials = Credentials::open(&home).unwrap();
+        assert!(credentials.believes(&next) && credentials.believes(&own));
+    }
 }
 
 /// One row of the table is for who has proven nothing.
