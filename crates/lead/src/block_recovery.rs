@@ -108,6 +108,14 @@ pub enum RecoveryReply {
     Damaged(FencedReplica),
 }
 
+impl RecoveryReply {
+    /// A node shows this replica as fenced for a recovery of that generation. A replica that is as young, or younger,
+    /// cannot be fenced for it, and a node refuses to: who shows one is wrong, and would outdo all others by it.
+    pub fn fenced(replica: FencedReplica, recovery: Generation) -> Self {
+        if replica.generation < recovery { Self::Replica(replica) } else { Self::Unknown }
+    }
+}
+
 /// A recovery, as the namespace knows of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordedBlock {
@@ -402,6 +410,21 @@ mod tests {
         check(500, &[(Finalized, 10, 500), (Finalized, 10, 900), (Open, 10, 900)], 900, &[2, 3]);
         check(500, &[(Finalized, 10, 500), (WaitingForRecovery, 10, 700)], 700, &[2]);
         check(500, &[(Finalized, 10, 500), (Open, 10, 500)], 500, &[1, 2]);
+    }
+
+    /// Such a one would be the youngest, and what it says the length would be.
+    #[test]
+    fn a_replica_that_cannot_be_fenced_is_no_evidence() {
+        let of = |generation| FencedReplica {
+            node: NodeId([1; 16]),
+            state: Finalized,
+            generation: Generation(generation),
+            len: 5,
+        };
+        assert_eq!(RecoveryReply::fenced(of(19), Generation(20)), RecoveryReply::Replica(of(19)));
+        for generation in [20, 21, u64::MAX] {
+            assert_eq!(RecoveryReply::fenced(of(generation), Generation(20)), RecoveryReply::Unknown);
+        }
     }
 
     #[test]

@@ -295,6 +295,13 @@ impl Cluster {
         }
     }
 
+    /// Its certificates do not count any more. It is lost from now on, without a wait, until it registers again.
+    pub fn on_revoked(&mut self, node: NodeId) {
+        if let Some(member) = self.nodes.get_mut(&node) {
+            (member.seen, member.revoked) = (None, true);
+        }
+    }
+
     /// The connection of its last message has ended: new blocks are placed elsewhere, and another process may take its
     /// place.
     pub fn on_disconnected(&mut self, node: NodeId) {

@@ -23,6 +23,10 @@ impl LivenessRules {
     }
 
     pub fn is_lost(&self, member: Option<&Member>) -> bool {
+        // Nobody waits for a node that nobody takes a word of.
+        if member.is_some_and(|member| member.revoked) {
+            return true;
+        }
         let seen = member.and_then(Member::seen).unwrap_or_default().max(self.receiving_since);
         self.can_tell() && self.now.saturating_sub(seen) > self.lost_after
     }

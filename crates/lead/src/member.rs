@@ -54,6 +54,8 @@ pub struct Member {
     pub(crate) changed: Option<Duration>,
     /// All its disks have failed: its messages are no sign of life.
     pub(crate) diskless: bool,
+    /// Its certificates were revoked, and it has not registered by a later one: it counts as lost.
+    pub(crate) revoked: bool,
     /// Blocks sent here since the last heartbeat, which counts only what runs already.
     pub(crate) placed_count: u32,
     /// Bytes, about, of the containers that it is to copy and that were not compared with what it has: they will take
@@ -74,6 +76,7 @@ impl Member {
             claimant: None,
             changed: None,
             diskless: false,
+            revoked: false,
             placed_count: 0,
             incoming_len: 0,
         }
@@ -86,7 +89,7 @@ impl Member {
     pub(crate) fn on_heartbeat(&mut self, usage: NodeUsage, now: Duration) {
         self.set_usage(usage);
         (self.seen, self.hung_up, self.placed_count) = (Some(now), false, 0);
-        (self.diskless, self.disconnected) = (false, false);
+        (self.diskless, self.disconnected, self.revoked) = (false, false, false);
     }
 
     /// When its last message came; `None` if none came to this process.

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use types::NodeId;
+use types::{Millis, NodeId};
 
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
@@ -31,6 +31,8 @@ struct Connection {
     /// one is meant by whatever comes.
     open_count: u32,
     principal: Principal,
+    /// What the certificate says of when it was made that the node showed which registered over it.
+    issued_at: Option<Millis>,
 }
 
 impl Connections {
@@ -43,6 +45,7 @@ impl Connections {
         let mut state = self.lock();
         let connection = state.open.entry(peer).or_default();
         connection.open_count += 1;
+        connection.issued_at = None;
         if let Some(node) = std::mem::take(&mut connection.principal).node {
             state.leave(node.id, peer);
         }
@@ -83,10 +86,11 @@ impl Connections {
         self.lock().open.get(&peer)?.principal.node
     }
 
-    /// `node` has registered over this connection. False: it has ended meanwhile, and so has the node's last one.
-    pub(crate) fn bind(&self, peer: SocketAddr, node: RegisteredNode) -> bool {
+    /// `node` has registered over this connection, by a certificate that was made then if it has one. False: it has ended meanwhile, and so has the node's last one.
+    pub(crate) fn bind(&self, peer: SocketAddr, node: RegisteredNode, issued_at: Option<Millis>) -> bool {
         let mut state = self.lock();
         let Some(connection) = state.open.get_mut(&peer) else { return state.last.contains_key(&node.id) };
+        connection.issued_at = issued_at;
         let before = connection.principal.node.replace(node);
         if let Some(before) = before.filter(|before| before.id != node.id) {
             state.leave(before.id, peer); // of two that registered at the same time
@@ -94,6 +98,13 @@ impl Connections {
         state.last.insert(node.id, peer);
         state.check();
         true
+    }
+
+    /// When the certificate was made that `node` showed over the connection over which it registered last. `None`: that
+    /// has ended, or it showed none.
+    pub(crate) fn issued_at(&self, node: NodeId) -> Option<Millis> {
+        let state = self.lock();
+        state.open.get(state.last.get(&node)?)?.issued_at
     }
 
     /// Whether the connection over which `node` registered last is open.
@@ -162,7 +173,7 @@ mod tests {
     #[test]
     fn the_end_of_the_last_connection_is_the_nodes() {
         let connections = connections([1, 2, 3]);
-        assert!(connections.bind(peer(1), NODE) && connections.bind(peer(2), NODE));
+        assert!(connections.bind(peer(1), NODE, None) && connections.bind(peer(2), NODE, None));
         assert_eq!(connections.closed(peer(1)), None, "it has another one");
         assert_eq!(connections.closed(peer(3)), None, "a client's");
         assert!(connections.has(NODE.id));
@@ -174,12 +185,12 @@ mod tests {
     #[test]
     fn the_end_of_an_earlier_connection_of_the_same_port_is_not_the_new_ones() {
         let connections = connections([1]);
-        assert!(connections.bind(peer(1), NODE));
+        assert!(connections.bind(peer(1), NODE, None));
         connections.accept(peer(1), Acceptance { members_entry: None, is_stranger: false });
         connections.opened(peer(1));
         assert_eq!(connections.node(peer(1)), None, "a new connection is nobody's yet");
         assert_eq!(connections.acceptance(peer(1)), None);
-        assert!(connections.bind(peer(1), NODE));
+        assert!(connections.bind(peer(1), NODE, None));
         assert_eq!(connections.closed(peer(1)), None, "the earlier one");
         assert_eq!(connections.node(peer(1)), Some(NODE));
         assert_eq!(connections.closed(peer(1)), Some(NODE.id));
@@ -195,14 +206,17 @@ mod tests {
         let user = User { caller, right: None, name: "alice".into(), real: None, authentication };
         for port in 1..100 {
             let connections = connections([port]);
-            assert!(connections.bind(peer(port), NODE));
+            assert!(connections.bind(peer(port), NODE, None));
             assert_eq!(connections.closed(peer(port)), Some(NODE.id));
-            assert!(!connections.bind(peer(port), NODE), "the node went meanwhile");
+            assert!(!connections.bind(peer(port), NODE, None), "the node went meanwhile");
             connections.set_user(peer(port), &identity, &Arc::new(user.clone()), second);
             connections.accept(peer(port), Acceptance { members_entry: None, is_stranger: true });
             assert!(is_empty(&connections));
             connections.opened(peer(port + 1));
-            assert!(connections.bind(peer(port + 1), NODE) && connections.bind(peer(port), NODE), "it is back already");
+            assert!(
+                connections.bind(peer(port + 1), NODE, None) && connections.bind(peer(port), NODE, None),
+                "it is back already"
+            );
             assert_eq!(connections.closed(peer(port + 1)), Some(NODE.id));
             assert!(is_empty(&connections));
         }
@@ -211,7 +225,7 @@ mod tests {
     #[test]
     fn of_two_nodes_on_a_connection_the_last_one_ends_with_it() {
         let connections = connections([1]);
-        assert!(connections.bind(peer(1), NODE) && connections.bind(peer(1), OTHER));
+        assert!(connections.bind(peer(1), NODE, None) && connections.bind(peer(1), OTHER, None));
         assert!(!connections.has(NODE.id));
         assert_eq!(connections.closed(peer(1)), Some(OTHER.id));
         assert!(is_empty(&connections));

@@ -4,6 +4,7 @@ use crate::caller::{Session, Users};
 use crate::change_error::ChangeError;
 use crate::command::{Command, Reply};
 use crate::config::Config;
+use crate::connections::Connections;
 use crate::free_space::Room;
 use crate::heartbeat_reception::HeartbeatReception;
 use crate::leader_lock::{LeaderLock, Leading};
@@ -12,6 +13,7 @@ use crate::node_calls::NodeCalls;
 use crate::node_registry::NodeRegistry;
 use crate::recoveries::Recoveries;
 use crate::refusal::{self, Placed};
+use crate::revocation::is_believed;
 use crate::telemetry::{Queue, Telemetry};
 use crate::topology_script::TopologyScript;
 use blocks::BlocksError;
@@ -53,6 +55,7 @@ pub(crate) struct Core {
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) heard: Arc<NodeRegistry>,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) room: Arc<Room>,
     /// `None`: datanodes alone name their racks.
     pub(crate) racks: Option<TopologyScript>,
@@ -101,6 +104,7 @@ pub(crate) struct Parts {
     pub(crate) raft: Raft<Machine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) heard: Arc<NodeRegistry>,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) room: Arc<Room>,
     pub(crate) calls: Arc<NodeCalls>,
     pub(crate) telemetry: Arc<Telemetry>,
@@ -112,7 +116,8 @@ pub(crate) struct Parts {
 
 impl Core {
     pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
-        let Parts { config, machine, raft, clock, heard, room, calls, telemetry, users, pool, cluster, term } = parts;
+        let Parts { config, machine, raft, clock, heard, connections, room, calls, .. } = parts;
+        let Parts { telemetry, users, pool, cluster, term, .. } = parts;
         let started = clock.monotonic();
         let leader = Leader::load(cluster, &machine.store().view(), clock.now(), started, config.lease_soft())?;
         let racks = config.topology_script.clone().map(TopologyScript::new);
@@ -123,6 +128,7 @@ impl Core {
             raft,
             clock,
             heard,
+            connections,
             room,
             racks,
             users,
@@ -272,6 +278,12 @@ impl Core {
     /// all look at.
     pub(crate) fn rows_here<T>(&self, run: impl FnOnce(&dyn Rows) -> Result<T, RowsError>) -> Result<T, Exception> {
         run(&self.machine.store().view()).map_err(refusal::rows)
+    }
+
+    /// Whether a datanode is asked anything, and what it answers is taken: its certificates were never revoked, or it
+    /// has registered by a later one over a connection that is open.
+    pub(crate) fn is_believed(&self, node: NodeId) -> Result<bool, RowsError> {
+        is_believed(&self.machine, &self.connections, node)
     }
 
     /// As [`Core::rows_here`], for what may be refused.

@@ -175,6 +175,9 @@ pub(crate) async fn revoke(
     must_have_level(core).await?;
     let before = revocation(core.now());
     core.change_joining(Command::Revoke { node, before }).await.map_err(refusal::raft)?.map_err(refused)?;
+    // What it has said goes with what it would say: others take its place without a wait.
+    core.with_cluster(|cluster, _| cluster.on_revoked(node));
+    core.repair_wake.notify_one();
     tracing::info!(%node, "the certificates of a datanode are revoked");
     Ok(admin::RevokeResponse { id: node.to_string() })
 }
@@ -263,20 +266,41 @@ mod tests {
     use super::*;
     use crate::container_sealing::tests::with_config;
     use rpc::Identity;
+    use std::path::Path;
 
     const NODE: NodeId = NodeId([7; 16]);
+
+    /// A server with an authority, in this directory, which leads and has heard one datanode.
+    async fn with_authority(dir: &Path) -> (tempfile::TempDir, crate::Metad, Arc<Core>) {
+        let [authority, member] = ["ca", "member"].map(|name| dir.join(name));
+        let signer = Authority::open_or_make(&authority, Millis(1)).unwrap();
+        signer.equip(&member, NodeName::Member(1), &[], Millis(1)).unwrap();
+        let set = |config: &mut crate::Config| {
+            (config.security.authority, config.security.node_certificates) = (Some(authority), Some(member));
+        };
+        with_config(set).await
+    }
+
+    /// What it has is copied elsewhere without a wait, and it gets no part in what is written.
+    #[tokio::test]
+    async fn a_revoked_datanode_is_lost_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_dir, metad, core) = with_authority(dir.path()).await;
+        let live_count = || core.with_cluster(|cluster, _| cluster.live_count(core.monotonic()));
+        assert_eq!(live_count(), 1);
+        let datanode = NodeId([1; 16]).to_string();
+        revoke(&core, admin::RevokeRequest { datanode }).await.unwrap();
+        assert_eq!(live_count(), 0);
+        drop(core);
+        metad.shutdown().await;
+    }
 
     /// The revocation is applied while the call that passed the door waits for the authority's files.
     #[tokio::test]
     async fn a_renewal_that_a_revocation_overtakes_gets_no_certificate() {
         let dir = tempfile::tempdir().unwrap();
-        let [authority, member, of_node] = ["ca", "member", "node"].map(|name| dir.path().join(name));
-        let signer = Authority::open_or_make(&authority, Millis(1)).unwrap();
-        signer.equip(&member, NodeName::Member(1), &[], Millis(1)).unwrap();
-        let with_authority = |config: &mut crate::Config| {
-            (config.security.authority, config.security.node_certificates) = (Some(authority), Some(member));
-        };
-        let (_dir, metad, core) = with_config(with_authority).await;
+        let of_node = dir.path().join("node");
+        let (_dir, metad, core) = with_authority(dir.path()).await;
         let token = JoinToken { authority: [0; 32], number: 1, secret: [0; 16] };
         let public_key = tls::Newcomer::joining(&of_node, &token).unwrap().public_key().to_vec();
         let renewed = async |issued_at| {

@@ -22,7 +22,7 @@ use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
 use crate::node_registry::{NodeRegistry, RegistrationRefusals};
 use crate::peers::Peers;
-use crate::revocation::counts;
+use crate::revocation::{counts, is_believed};
 use crate::start_error::StartError;
 use crate::telemetry::Telemetry;
 use crate::{audit, refusal, tasks};
@@ -345,12 +345,14 @@ impl Leadership {
         let leadership = Arc::clone(self);
         let core = io::task::blocking(move || {
             leadership.machine.follow(|| {
-                let Leadership { config, machine, raft, clock, heard, room, calls, telemetry, users, .. } =
-                    &*leadership;
+                let Leadership { config, machine, raft, clock, heard, connections, room, .. } = &*leadership;
+                let Leadership { calls, telemetry, users, .. } = &*leadership;
                 // Named at random, so that ids leased by another time than this are never taken for its own.
                 let mut cluster = Cluster::load(&machine.store().view(), io::OsRandom::new().next_u64())?;
                 cluster.set_container_len_max(config.container_len);
-                heard.restore_into(&mut cluster, config.topology_script.is_some());
+                // A standby hears of a revocation by the rows alone.
+                let is_believed = |node| is_believed(machine, connections, node);
+                heard.restore_into(&mut cluster, config.topology_script.is_some(), &is_believed)?;
                 Core::new(Parts {
                     config: config.clone(),
                     machine: Arc::clone(machine),
@@ -358,6 +360,7 @@ impl Leadership {
                     raft: raft.clone(),
                     clock: Arc::clone(clock),
                     heard: Arc::clone(heard),
+                    connections: Arc::clone(connections),
                     room: Arc::clone(room),
                     calls: Arc::clone(calls),
                     telemetry: Arc::clone(telemetry),

@@ -120,6 +120,13 @@ where
     A: prost::Message + Default + 'static,
 {
     let asked = core.monotonic();
+    // A thief may have the node: he would get a token with the question, and be believed.
+    let is_believed = |id: NodeId| {
+        core.is_believed(id).unwrap_or_else(|error| {
+            tracing::error!(node = %id, %error, "datanode not asked: what was revoked cannot be read");
+            false
+        })
+    };
     let calls: Vec<_> = nodes
         .iter()
         .map(|(id, addr)| {
@@ -138,17 +145,22 @@ where
                     Err(_) => Answer::Silence,
                 }
             };
-            (id, io::task::spawn_owned("question", call))
+            (id, is_believed(id).then(|| io::task::spawn_owned("question", call)))
         })
         .collect();
     let mut answers = Vec::with_capacity(calls.len());
     for (id, call) in calls {
+        let Some(call) = call else {
+            answers.push((id, Answer::Unreached));
+            continue;
+        };
         let answer = tokio::select! {
             biased;
             answer = call => answer.unwrap_or(Answer::Unreached),
             () = fallen_silent(core, id, asked) => Answer::Unreached, // nothing is known of it when it beats again
         };
-        answers.push((id, answer));
+        // Its certificates may have been revoked while it was asked.
+        answers.push((id, if is_believed(id) { answer } else { Answer::Unreached }));
     }
     answers
 }
@@ -168,6 +180,10 @@ async fn fallen_silent(core: &Core, id: NodeId, asked: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::container_sealing::tests::with_node;
+    use crate::principal::RegisteredNode;
+    use security::joining::Command;
+    use types::Millis;
 
     /// A newer program answers with a word that this one does not have: that is not the first of those it has.
     #[test]
@@ -181,5 +197,34 @@ mod tests {
         assert_eq!(read_max(0), Duration::from_secs(120));
         assert!(read_max(100 << 30) > Duration::from_secs((100 << 30) / (10 << 20)));
         assert!(read_max(u64::MAX) > READ_MAX, "whatever length a node has told");
+    }
+
+    /// It may be a thief's, who would be believed, and get a token to write with the question.
+    #[tokio::test]
+    async fn a_node_whose_certificates_were_revoked_is_not_asked() {
+        let (_dir, metad, core) = with_node().await;
+        let (id, peer) = (NodeId([1; 16]), ([127, 0, 0, 1], 40_000).into());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let nodes = [(id, listener.local_addr().unwrap().to_string())];
+        let request = node::VerifyRequest { block: 1, generation: 1 };
+        let is_asked = async || {
+            let limit = Duration::from_millis(200);
+            let ask = ask::<_, node::VerifyResponse>(&core, &nodes, node::VERIFY, &request, limit, Policy::All);
+            let (_, called) = tokio::join!(ask, tokio::time::timeout(2 * limit, listener.accept()));
+            called.is_ok()
+        };
+        assert!(is_asked().await);
+        assert!(core.raise_level(crate::command::JOINING).await.unwrap());
+        core.change_joining(Command::Revoke { node: id, before: Millis(50) }).await.unwrap().unwrap();
+        assert!(!is_asked().await);
+        // It has registered by a certificate from before, and then by a later one.
+        core.connections.opened(peer);
+        let process = RegisteredNode { id, incarnation: blocks::Incarnation::default() };
+        for (issued_at, is) in [(None, false), (Some(Millis(49)), false), (Some(Millis(50)), true)] {
+            core.connections.bind(peer, process, issued_at);
+            assert_eq!(is_asked().await, is, "{issued_at:?}");
+        }
+        drop(core);
+        metad.shutdown().await;
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use types::NodeId;
 use types::limits::DATANODE_COUNT_MAX;
+use types::rows::RowsError;
 
 #[derive(Debug, Default)]
 pub(crate) struct NodeRegistry {
@@ -74,16 +75,23 @@ impl NodeRegistry {
 
     /// Enters the live nodes into a new leader's picture. A node whose description differs from its row is left out,
     /// and registers with its next heartbeat. `scripted`: the rack of a node that names none comes from the script.
-    pub(crate) fn restore_into(&self, cluster: &mut Cluster, scripted: bool) {
+    /// One whose certificates were revoked since is not taken for live.
+    pub(crate) fn restore_into(
+        &self,
+        cluster: &mut Cluster,
+        scripted: bool,
+        is_believed: &dyn Fn(NodeId) -> Result<bool, RowsError>,
+    ) -> Result<(), RowsError> {
         for NodeEntry { node, usage, at, .. } in self.lock().values() {
             let same = |known: &Node| {
                 let rack = if scripted && node.rack == DEFAULT_RACK { &known.rack } else { &node.rack };
                 // Which address it calls from may differ from server to server.
                 Node { rack: rack.clone(), from: known.from.clone(), ..node.clone() } == *known
             };
-            if cluster.node(node.id).is_some_and(|member| same(&member.node)) {
+            if cluster.node(node.id).is_some_and(|member| same(&member.node)) && is_believed(node.id)? {
                 cluster.on_registered(*at, node.id, *usage);
             }
         }
+        Ok(())
     }
 }

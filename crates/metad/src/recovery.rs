@@ -230,11 +230,11 @@ async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generat
         Policy::All,
     )
     .await;
-    answers.into_iter().map(|(id, answer)| shown(id, answer)).collect()
+    answers.into_iter().map(|(id, answer)| shown(id, answer, generation)).collect()
 }
 
 /// What a node's answer tells of its replica.
-fn shown(id: NodeId, answer: Answer<node::BeginRecoveryResponse>) -> RecoveryReply {
+fn shown(id: NodeId, answer: Answer<node::BeginRecoveryResponse>, recovery: Generation) -> RecoveryReply {
     match answer {
         // One that does not take this order may have the replica that matters: it lives, and is asked again.
         Answer::Refused { class } if class == node::CANNOT_SAY || class == INVALID_BLOCK_TOKEN => {
@@ -244,7 +244,7 @@ fn shown(id: NodeId, answer: Answer<node::BeginRecoveryResponse>) -> RecoveryRep
         Answer::Said(node::BeginRecoveryResponse { replica: None }) => RecoveryReply::Nothing,
         // In a state that this program does not know it may be better than all others.
         Answer::Said(node::BeginRecoveryResponse { replica: Some(replica) }) => {
-            survivor(id, &replica).map_or(RecoveryReply::Unknown, RecoveryReply::Replica)
+            survivor(id, &replica).map_or(RecoveryReply::Unknown, |replica| RecoveryReply::fenced(replica, recovery))
         }
     }
 }
@@ -297,9 +297,21 @@ mod tests {
     /// Such a node may be the only one with bytes that were acknowledged: the block is not given up without it.
     #[test]
     fn a_node_that_does_not_take_the_order_is_not_gone() {
-        let refused = |class: &str| shown(NodeId([1; 16]), Answer::Refused { class: class.to_owned() });
+        let refused = |class: &str| shown(NodeId([1; 16]), Answer::Refused { class: class.to_owned() }, Generation(9));
         assert_eq!(refused(INVALID_BLOCK_TOKEN), RecoveryReply::Unknown);
         assert_eq!(refused("java.io.IOException"), RecoveryReply::Silence);
+    }
+
+    /// Whose generation would outdo that of all others.
+    #[test]
+    fn a_replica_younger_than_the_recovery_is_not_believed() {
+        let replica = |generation| node::Replica { generation, ..node::Replica::default() };
+        let shown = |generation| {
+            let response = node::BeginRecoveryResponse { replica: Some(replica(generation)) };
+            shown(NodeId([1; 16]), Answer::Said(response), Generation(9))
+        };
+        assert!(matches!(shown(8), RecoveryReply::Replica(_)));
+        assert_eq!((shown(9), shown(u64::MAX)), (RecoveryReply::Unknown, RecoveryReply::Unknown));
     }
 
     /// A newer program shows a replica in a state that this one does not know: it is not taken for a finalized one.

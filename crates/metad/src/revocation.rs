@@ -1,7 +1,11 @@
-//! Revocation: which certificates of a datanode count.
+//! Revocation: which certificates of a datanode count, and which datanodes are taken at their word.
 
+use crate::connections::Connections;
+use crate::machine::Machine;
+use security::joining;
 use std::time::Duration;
-use types::Millis;
+use types::rows::RowsError;
+use types::{Millis, NodeId};
 
 /// Whoever takes a certificate may have a clock that is ahead of this server's. A guess, far above what clocks of
 /// servers differ by.
@@ -19,4 +23,11 @@ pub(crate) fn revocation(now: Millis) -> Millis {
 /// Whether a certificate that says that it was made then counts.
 pub(crate) fn counts(issued_at: Millis, revoked_before: Option<Millis>) -> bool {
     revoked_before.is_none_or(|before| issued_at >= before)
+}
+
+/// Whether a datanode is asked anything, and what it answers is taken: its certificates were never revoked, or it has
+/// registered by a later one over a connection that is open.
+pub(crate) fn is_believed(machine: &Machine, connections: &Connections, node: NodeId) -> Result<bool, RowsError> {
+    let revoked = joining::revoked_before(&machine.store().view(), node)?;
+    Ok(revoked.is_none() || connections.issued_at(node).is_some_and(|issued_at| counts(issued_at, revoked)))
 }

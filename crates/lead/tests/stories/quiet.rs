@@ -1,7 +1,7 @@
 //! A node that has just fallen silent, before it counts as lost: it is asked last.
 
 use blocks::{Command, Node, apply};
-use lead::{Ask, Cluster, NodeUsage, Plan, QUIET_MAX, SILENCE_MAX};
+use lead::{Ask, Cluster, LivenessRules, NodeUsage, Plan, QUIET_MAX, SILENCE_MAX};
 use std::time::Duration;
 use types::random::Seeded;
 use types::rows::MemoryRows;
@@ -151,4 +151,25 @@ fn readers_are_sent_to_it_last() {
     let now = BEGIN + QUIET_MAX + Duration::from_millis(1);
     store.only_the_first_is_silent(3, now);
     assert!((0..40).all(|_| store.readers(home, now)[2] == id(1)));
+}
+
+/// It was live a moment ago, and may go on to send what it likes.
+#[test]
+fn a_revoked_node_is_lost_at_once_until_it_registers_again() {
+    let mut store = store(3);
+    let rules = LivenessRules {
+        now: BEGIN,
+        receiving_since: BEGIN,
+        lost_after: Duration::from_secs(600),
+        usual_replication: 3,
+    };
+    let is_lost = |store: &Store| rules.is_lost(store.cluster.node(id(1)));
+    assert!(!is_lost(&store));
+    store.cluster.on_revoked(id(1));
+    assert!(is_lost(&store) && store.cluster.live_count(BEGIN) == 2);
+    assert!(!store.cluster.on_heartbeat(BEGIN, id(1), USAGE), "it has to register first");
+    store.cluster.on_message(BEGIN, id(1));
+    assert!(is_lost(&store) && store.cluster.live_count(BEGIN) == 2);
+    store.cluster.on_registered(BEGIN, id(1), USAGE);
+    assert!(!is_lost(&store) && store.cluster.live_count(BEGIN) == 3);
 }

@@ -14,7 +14,6 @@ use blocks::Node;
 use hdfs::Exception;
 use rpc::{Call, Proof};
 use security::node_name::{Certified, NodeName};
-use std::net::SocketAddr;
 use types::NodeId;
 use wire::node::Sender;
 
@@ -47,9 +46,13 @@ pub(super) fn must_be_free(leadership: &Leadership, call: &Call, node: NodeId) -
     }
 }
 
-/// `node` has registered over this connection.
-pub(super) fn bind(leadership: &Leadership, peer: SocketAddr, node: RegisteredNode) {
-    if !leadership.connections.bind(peer, node) {
+/// `node` has registered by this call.
+pub(super) fn bind(leadership: &Leadership, call: &Call, node: RegisteredNode) {
+    let issued_at = match call.user.proof {
+        Proof::Node(Certified { issued_at, .. }) => Some(issued_at),
+        _ => None,
+    };
+    if !leadership.connections.bind(call.peer, node, issued_at) {
         leadership.disconnected(node.id);
     }
 }

@@ -106,12 +106,12 @@ pub(super) async fn register(
             let entered =
                 core.with_leader(|Leader { newcomers, cluster, .. }, _| newcomers.enter(now, node, version, cluster));
             entered.map_err(|refused| crowded(leadership, &refused))?;
-            bind(leadership, peer, process);
+            bind(leadership, call, process);
             Ok(RegisterResponse { new: true, ..answer })
         }
         Claim::InUse { .. } if mutation::is(Mutation::BelieveCopies) => {
             accept(core, leadership, node, usage, version, true).await?;
-            bind(leadership, peer, process);
+            bind(leadership, call, process);
             Ok(answer)
         }
         Claim::InUse { addr } => {
@@ -130,7 +130,7 @@ pub(super) async fn register(
         }
         claim @ (Claim::Known | Claim::Takes) => {
             accept(core, leadership, node, usage, version, claim == Claim::Takes).await?;
-            bind(leadership, peer, process);
+            bind(leadership, call, process);
             Ok(answer)
         }
     }

@@ -22,7 +22,7 @@ pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<
         if row.is_some_and(|row| row.incarnation == node.incarnation) {
             let process = process_of(&node);
             leadership.heard.registered(node, usage, version, leadership.clock.monotonic());
-            bind(leadership, visit.call.peer, process);
+            bind(leadership, &visit.call, process);
         }
     }
     Ok(RegisterResponse { block_pool, standby: true, term: 0, new: false, tokens: None })
