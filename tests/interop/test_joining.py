@@ -113,11 +113,12 @@ def test_a_datanode_whose_certificate_was_revoked_is_gone_until_it_is_invited(se
     secure.admin("revoke", node[:8])
     eventually(lambda: "was revoked" in (secure.directory / "data1.log").read_text(), 20, "it is told")
     secure.kill("data1")
-    for name in ["node.crt", "node.key"]:
-        (secure.certificates("data1") / name).unlink()
+    key = secure.certificates("data1") / "node.key"
+    stolen = key.read_bytes()
     refused = secure.join("data1", secure.token())
-    assert refused.returncode == 1 and "is known already" in refused.stderr
+    assert refused.returncode == 1 and "ask for a token that is for it" in refused.stderr
     assert secure.join("data1", secure.token("--datanode", node)).returncode == 0
+    assert key.read_bytes() != stolen
     assert secure.start("data1")["node"] == node
     eventually(lambda: secure.is_up(node), 20, "it is back")
 

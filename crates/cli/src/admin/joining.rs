@@ -9,7 +9,7 @@ const SECOND_MS: u64 = 1000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct InviteArgs {
-    /// For a datanode that the store knows, in place of its certificate: its id, the beginning of its id, or its address
+    /// For one that has disks, or had a certificate: its id, or, if the store knows it, the beginning of that or its address
     #[arg(long, value_name = "DATANODE")]
     datanode: Option<String>,
     /// For how long the token counts, as 30m, 24h or 7d
