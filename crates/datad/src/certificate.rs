@@ -107,7 +107,8 @@ async fn renew(dir: &Path, credentials: &Arc<Credentials>, metads: &[String]) ->
             return LOOK_EACH;
         }
     };
-    let request = RenewRequest { public_key: newcomer.public_key().to_vec().into() };
+    let (public_key, certificate) = (newcomer.public_key().to_vec().into(), credentials.certificate().into());
+    let request = RenewRequest { public_key, certificate };
     let options = ClientOptions::default().with_node(Some(credentials), Expected::AnyMember);
     let signed = match ask_each(metads, NODE_PROTOCOL, RENEW_CERTIFICATE, &options, &request).await {
         Ok(signed) => signed,

@@ -17,7 +17,7 @@ use io::LogLimit;
 use rpc::{Call, Proof};
 use security::joining::{self, Command, JoinError, JoinToken, Taken};
 use security::node_name::{Certified, NodeName};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tls::{Authority, Signed};
@@ -27,6 +27,8 @@ use wire::joining::{JoinRequest, RenewRequest, SignedResponse};
 
 /// A machine that is set up by hand waits for days; what counts for longer is forgotten by people.
 const INVITATION_LIFETIME_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Addresses that a certificate names for HTTPS: the newest ones. A guess: more than a machine has.
+const HOST_COUNT_MAX: usize = 16;
 /// Numbers that are drawn for one invitation.
 const NUMBER_COUNT_MAX: usize = 3;
 
@@ -73,7 +75,7 @@ pub(crate) async fn join(
     let taken = core.rows_here(|rows| joining::invitation(rows, number))?.and_then(|row| row.taken);
     assert!(taken.is_none_or(|taken| taken.node == node), "a certificate for {node} by an invitation of another one");
     let issued_at = |now: Millis, revoked: Option<Millis>| Ok(revoked.map_or(now, |before| before.max(now)));
-    let signed = sign(core, authority, peer, (node, public_key.to_vec()), issued_at).await?;
+    let signed = sign(core, authority, vec![host(peer)], (node, public_key.to_vec()), issued_at).await?;
     tracing::info!(%node, number = format!("{number:08x}"), %peer, "a datanode has joined by an invitation");
     Ok(signed)
 }
@@ -89,7 +91,14 @@ pub(crate) async fn renew(core: &Arc<Core>, call: &Call, request: RenewRequest) 
         true => Ok(shown.max(now)),
         false => Err(refusal::revoked(node)),
     };
-    let signed = sign(core, authority, call.peer, (node, request.public_key.to_vec()), issued_at).await?;
+    // An operator may have given it names, which the caller's address is none of.
+    let mut hosts = vec![host(call.peer)];
+    for named in authority.hosts_of(NodeName::Datanode(node), &request.certificate, core.now()) {
+        if hosts.len() < HOST_COUNT_MAX && !hosts.contains(&named) {
+            hosts.push(named);
+        }
+    }
+    let signed = sign(core, authority, hosts, (node, request.public_key.to_vec()), issued_at).await?;
     tracing::info!(%node, "the certificate of a datanode is renewed");
     Ok(signed)
 }
@@ -211,12 +220,17 @@ async fn authority(core: &Core) -> Result<Authority, Exception> {
     io::task::blocking(open).await.map_err(unusable)
 }
 
-/// `issued_at` says, by the time and by what was revoked, when the certificate shall say that it was made. For HTTPS it
-/// names the address from which it was asked for: any other one could be somebody else's.
+/// The address of who asks for a certificate: any other one, which nobody signed for it yet, could be somebody else's.
+fn host(peer: SocketAddr) -> IpAddr {
+    peer.ip().to_canonical()
+}
+
+/// `issued_at` says, by the time and by what was revoked, when the certificate shall say that it was made. It names
+/// `hosts`, for HTTPS.
 async fn sign(
     core: &Core,
     authority: Authority,
-    from: SocketAddr,
+    hosts: Vec<IpAddr>,
     (node, key): (NodeId, Vec<u8>),
     issued_at: impl FnOnce(Millis, Option<Millis>) -> Result<Millis, Exception>,
 ) -> Result<SignedResponse, Exception> {
@@ -224,8 +238,7 @@ async fn sign(
     let revoked = core.rows_here(|rows| joining::revoked_before(rows, node))?;
     let issued_at = issued_at(now, revoked)?;
     assert!(counts(issued_at, revoked), "a certificate that is revoked already");
-    let host = from.ip().to_canonical();
-    let sign = move || authority.sign(NodeName::Datanode(node), &key, &[host], now, issued_at);
+    let sign = move || authority.sign(NodeName::Datanode(node), &key, &hosts, now, issued_at);
     let Signed { certificate, authorities } = io::task::blocking(sign).await.map_err(|error| match error {
         tls::TlsError::PublicKey => refusal::illegal(error.to_string()),
         error => unusable(error),
@@ -317,7 +330,7 @@ mod tests {
                 peer: ([127, 0, 0, 1], 40_000).into(),
                 untaken: rpc::Untaken::default(),
             };
-            renew(&core, &call, RenewRequest { public_key: public_key.clone().into() }).await
+            renew(&core, &call, RenewRequest { public_key: public_key.clone().into(), ..RenewRequest::default() }).await
         };
         must_have_level(&core).await.unwrap();
         let issued_at = core.now();

@@ -4,7 +4,8 @@
 
 use crate::error::TlsError;
 use crate::files::{self, AUTHORITIES, CERTIFICATE};
-use crate::pem;
+use crate::verify::{self, SERIAL_RANDOM_LEN};
+use crate::{hosts, pem};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber, SignatureAlgorithm, date_time_ymd,
@@ -23,8 +24,6 @@ pub const LIFETIME: Duration = Duration::from_secs(90 * 24 * 3600);
 const AUTHORITY_LIFETIME: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
 /// By so much clocks of nodes may be behind the one that signs.
 pub const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(3600);
-/// A random part behind the time in a serial number: two of one moment differ. RFC 5280 allows 20 bytes in all.
-pub(crate) const SERIAL_RANDOM_LEN: usize = 8;
 const CA_KEY: &str = "ca.key";
 /// All authorities have this name; which one signed, its key says.
 const AUTHORITY_NAME: &str = "Levada store";
@@ -141,6 +140,17 @@ impl Authority {
         let before = if certificate_path.exists() { files::read(&certificate_path)? } else { String::new() };
         let certificate = pem::with_token(&certificate, pem::joined_by(&before));
         files::put_pair(dir, &pem::encode("PRIVATE KEY", key.serialized_der()), &certificate)
+    }
+
+    /// The addresses that `certificate` (DER) names, if it is this node's and somebody believes it who has what this
+    /// authority gives out. None otherwise: it is what a node says.
+    pub fn hosts_of(&self, name: NodeName, certificate: &[u8], now: Millis) -> Vec<IpAddr> {
+        let certificate = CertificateDer::from(certificate);
+        let is_own = verify::name_of(&certificate) == Some(name);
+        let is_believed = is_own
+            && pem::roots(Path::new(AUTHORITIES), &self.authorities)
+                .is_ok_and(|(roots, _)| verify::is_valid(&certificate, &roots, now));
+        if is_believed { hosts::hosts_of(&certificate) } else { Vec::new() }
     }
 
     /// A certificate that `public_key` (a point of P-256, not compressed) is this node's. It is valid by the time that it

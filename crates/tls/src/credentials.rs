@@ -10,15 +10,16 @@ use crate::authority::{Authority, LIFETIME};
 use crate::error::TlsError;
 use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
 use crate::follow;
+use crate::hosts;
 use crate::opening::{Hello, Socket};
 use crate::pem;
-use crate::verify::{ServerVerifier, Trust, certified};
+use crate::verify::{self, ServerVerifier, Trust, certified};
 use ::io::{Clock, SystemClock};
-use rustls::client::{WantsClientCert, verify_server_cert_signed_by_trust_anchor};
+use rustls::client::WantsClientCert;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, ServerConfig};
 use security::node_name::{Certified, Expected, NodeName};
@@ -60,11 +61,7 @@ pub(crate) struct Current {
 impl Current {
     /// Whether those who believe what this node believes take its certificate at that time.
     pub(crate) fn is_valid(&self, at: Millis) -> bool {
-        let [own, others @ ..] = &self.chain[..] else { return false };
-        let Ok(own) = ParsedCertificate::try_from(own) else { return false };
-        let (at, algorithms) = (Duration::from_millis(at.0), provider().signature_verification_algorithms.all);
-        let at = UnixTime::since_unix_epoch(at);
-        verify_server_cert_signed_by_trust_anchor(&own, &self.roots, others, at, algorithms).is_ok()
+        self.chain.first().is_some_and(|own| verify::is_valid(own, &self.roots, at))
     }
 }
 
@@ -119,6 +116,16 @@ impl Credentials {
     /// Whether the certificate has not ended, and is of an authority that is believed here.
     pub fn is_valid(&self, now: Millis) -> bool {
         self.current().is_valid(now)
+    }
+
+    /// The node's certificate (DER), without those of authorities.
+    pub fn certificate(&self) -> Vec<u8> {
+        self.current().chain.first().map_or_else(Vec::new, |own| own.to_vec())
+    }
+
+    /// The addresses that it names, for clients of HTTP.
+    pub fn hosts(&self) -> Vec<IpAddr> {
+        self.current().chain.first().map_or_else(Vec::new, hosts::hosts_of)
     }
 
     /// The number of the token by which this node joined, if it did; also of a certificate that came in place of that
@@ -251,12 +258,9 @@ pub(crate) fn usable(
     let mut chain = pem::certificates(&certificate, certificate_text)?;
     let of_node = || TlsError::content(&certificate, "it names no node of a store, or no authority of one made it");
     let Certified { name, .. } = certified(&chain[0]).ok_or_else(of_node)?;
-    let mut roots = RootCertStore::empty();
-    for root in pem::certificates(&authorities, authorities_text)? {
-        roots.add(root.clone()).map_err(|error| TlsError::content(&authorities, error))?;
-        // So that who has but the authority's fingerprint can believe this node.
-        chain.push(root);
-    }
+    let (roots, all) = pem::roots(&authorities, authorities_text)?;
+    // So that who has but the authority's fingerprint can believe this node.
+    chain.extend(all);
     let key_of = PrivateKeyDer::from_pem_slice(key_text.as_bytes());
     let key = key_of.map_err(|error| TlsError::content(&key, error))?;
     let roots = Arc::new(roots);

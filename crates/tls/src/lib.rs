@@ -18,6 +18,7 @@ mod credentials;
 mod error;
 mod files;
 mod follow;
+mod hosts;
 mod newcomer;
 mod opening;
 mod pem;

@@ -3,6 +3,7 @@
 use crate::error::TlsError;
 use crate::files::FILE_LEN_MAX;
 use base64ct::{Base64, Encoding};
+use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
@@ -58,6 +59,15 @@ pub(crate) fn union(path: &Path, texts: &[&str]) -> Result<String, TlsError> {
         ..=FILE_LEN_MAX => Ok(text),
         _ => Err(TlsError::content(path, format_args!("longer than {FILE_LEN_MAX} bytes"))),
     }
+}
+
+/// Those that sign, as they are believed, and as they were written.
+pub(crate) fn roots(path: &Path, text: &str) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), TlsError> {
+    let (mut roots, all) = (RootCertStore::empty(), certificates(path, text)?);
+    for root in &all {
+        roots.add(root.clone()).map_err(|error| TlsError::content(path, error))?;
+    }
+    Ok((roots, all))
 }
 
 /// By which a newcomer knows the authority of a store that it has nothing else of.

@@ -1,16 +1,19 @@
 //! Whose certificate it is, and whether that is whom this end expects.
 
-use crate::authority::SERIAL_RANDOM_LEN;
 use crate::pem::fingerprint;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use security::node_name::{Certified, Expected, NodeName};
 use std::sync::Arc;
+use std::time::Duration;
 use types::Millis;
+
+/// A random part behind the time in a serial number: two of one moment differ. RFC 5280 allows 20 bytes in all.
+pub(crate) const SERIAL_RANDOM_LEN: usize = 8;
 
 /// The node that a certificate names. One that names several, or none, is no node's.
 pub(crate) fn name_of(certificate: &CertificateDer<'_>) -> Option<NodeName> {
@@ -35,6 +38,14 @@ pub(crate) fn issued_at(certificate: &CertificateDer<'_>) -> Option<Millis> {
 /// What a certificate says whose signature was verified.
 pub(crate) fn certified(certificate: &CertificateDer<'_>) -> Option<Certified> {
     Some(Certified { name: name_of(certificate)?, issued_at: issued_at(certificate)? })
+}
+
+/// Whether those who believe `roots` take this certificate at that time.
+pub(crate) fn is_valid(certificate: &CertificateDer<'_>, roots: &RootCertStore, at: Millis) -> bool {
+    let Ok(certificate) = ParsedCertificate::try_from(certificate) else { return false };
+    let at = UnixTime::since_unix_epoch(Duration::from_millis(at.0));
+    let algorithms = ring::default_provider().signature_verification_algorithms.all;
+    verify_server_cert_signed_by_trust_anchor(&certificate, roots, &[], at, algorithms).is_ok()
 }
 
 /// Of the end that dials: it looks for a node, and not for the host that an address names.

@@ -1194,6 +1194,9 @@ pub struct JoinRequest {
 pub struct RenewRequest {
     #[prost(bytes = "bytes", tag = "1")]
     pub public_key: ::prost::bytes::Bytes,
+    /// That certificate, in DER: the addresses that it names are in the next one, too. Empty: only the caller's.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub certificate: ::prost::bytes::Bytes,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SignedResponse {

@@ -8,6 +8,7 @@ use metad::{Config, MemberAddr, Metad, StartError};
 use rpc::{CallError, Client, ClientOptions, NodeProof};
 use security::joining::JoinToken;
 use security::node_name::{Expected, NodeName};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tls::{Authority, Credentials, Newcomer, Signed};
@@ -213,7 +214,8 @@ impl Joining {
     /// What a datanode is answered that asks for another certificate.
     async fn renew(&self, home: &Path) -> Result<(Signed, Newcomer), CallError> {
         let newcomer = Newcomer::again(home).unwrap();
-        let renew = RenewRequest { public_key: newcomer.public_key().to_vec().into() };
+        let certificate = Credentials::open(home).unwrap().certificate().into();
+        let renew = RenewRequest { public_key: newcomer.public_key().to_vec().into(), certificate };
         let answer = self.0.ask((NODE_PROTOCOL, RENEW_CERTIFICATE), shown(home).0, &renew).await;
         let SignedResponse { certificate, authorities } = answer?;
         Ok((Signed { certificate, authorities }, newcomer))
@@ -394,6 +396,39 @@ async fn a_datanode_believes_whom_the_server_believes_that_signs() {
     }
 }
 
+/// Over HTTPS a datanode is known by the names that its operator gave it, and it renews its certificate by itself.
+#[tokio::test]
+async fn a_renewal_keeps_the_names_of_a_certificate() {
+    let store = Joining::new().await;
+    let dir = store.0.dir.path();
+    let home = equip(dir, "ca", NodeName::Datanode(FIRST));
+    let given: [IpAddr; 2] = ["192.0.2.7", "2001:db8::7"].map(|text| text.parse().unwrap());
+    let authority = Authority::open(&dir.join("ca")).unwrap();
+    authority.equip(&home, NodeName::Datanode(FIRST), &given, now()).unwrap();
+    let names = |home: &Path| Credentials::open(home).unwrap().hosts();
+    for _ in 0..2 {
+        let (renewed, newcomer) = store.renew(&home).await.unwrap();
+        newcomer.install(&renewed).unwrap();
+        assert_eq!(names(&home), [&["127.0.0.1".parse().unwrap()][..], &given].concat());
+    }
+    // Those of another datanode, or that another authority signed, are not its own.
+    let other = equip(dir, "ca", NodeName::Datanode(SECOND));
+    let foreign = equip(dir, "another ca", NodeName::Datanode(SECOND));
+    Authority::open(&dir.join("another ca"))
+        .unwrap()
+        .equip(&foreign, NodeName::Datanode(SECOND), &given, now())
+        .unwrap();
+    for shown_too in [&home, &foreign] {
+        let newcomer = Newcomer::again(&other).unwrap();
+        let certificate = Credentials::open(shown_too).unwrap().certificate().into();
+        let renew = RenewRequest { public_key: newcomer.public_key().to_vec().into(), certificate };
+        let answer = store.0.ask((NODE_PROTOCOL, RENEW_CERTIFICATE), shown(&other).0, &renew).await;
+        let SignedResponse { certificate, authorities } = answer.unwrap();
+        newcomer.install(&Signed { certificate, authorities }).unwrap();
+        assert_eq!(names(&other), ["127.0.0.1".parse::<IpAddr>().unwrap()]);
+    }
+}
+
 /// One row of the table is for who has proven nothing.
 #[tokio::test]
 async fn a_newcomer_is_nobody_else() {
@@ -402,7 +437,7 @@ async fn a_newcomer_is_nobody_else() {
     let newcomer = || ClientOptions { node: Some(NodeProof::Newcomer { authority }), ..ClientOptions::default() };
     let message = denied(store.0.register(newcomer(), FIRST).await);
     assert!(message.contains("has to show a certificate of this store"), "{message}");
-    let renew = RenewRequest { public_key: vec![4; 65].into() };
+    let renew = RenewRequest { public_key: vec![4; 65].into(), ..RenewRequest::default() };
     denied(store.0.ask::<SignedResponse>((NODE_PROTOCOL, RENEW_CERTIFICATE), newcomer(), &renew).await);
     denied(store.0.tell(newcomer(), message_of(2)).await);
     let member = store.0.server("ca", OTHER);
