@@ -26,7 +26,7 @@ impl Source for Replica {
 
     fn data(&mut self, range: Range<u64>, into: &mut Vec<u8>) -> Result<(), Infallible> {
         assert!(range.end <= LEN);
-        into.extend(range.map(|at| (at * 7 >> 3) as u8));
+        into.extend(range.map(|at| ((at * 7) >> 3) as u8));
         Ok(())
     }
 

@@ -328,6 +328,7 @@ mod tests {
                 call_id: 0,
                 retry_count: 0,
                 peer: ([127, 0, 0, 1], 40_000).into(),
+                is_private: true,
                 untaken: rpc::Untaken::default(),
             };
             renew(&core, &call, RenewRequest { public_key: public_key.clone().into(), ..RenewRequest::default() }).await

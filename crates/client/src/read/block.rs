@@ -9,24 +9,16 @@ use std::time::Duration;
 use xfer::fault::Fault;
 use xfer::read::{Given, Range, Receiver};
 
-/// Begins an operation on a block's node: on a connection that is there, or on a new one.
-pub(super) async fn on_a_connection<T>(
+/// A new connection to a block's node.
+pub(super) async fn connect(
     client: &Client,
     block: &Located,
     node: &Node,
-    stall: Duration,
-    begin: impl AsyncFn(Connection) -> Result<T, Fault>,
-) -> Result<T, Fault> {
-    // An idle connection may have been closed by the other side just now; that is no fault of the replica.
-    if let Some(connection) = client.store().take_idle(node) {
-        match begin(connection).await {
-            Err(Fault::Broken(_)) => {}
-            done => return done,
-        }
-    }
+    limit: Duration,
+) -> Result<Connection, Fault> {
     let dialling = client.dial(node, block.secret());
-    let connecting = tokio::time::timeout(stall, Connection::connect(node, client.options(), dialling)).await;
-    begin(connecting.map_err(|_| Fault::Silent)??).await
+    let connecting = tokio::time::timeout(limit, Connection::connect(node, client.options(), dialling)).await;
+    connecting.map_err(|_| Fault::Silent)?
 }
 
 #[derive(Debug)]
@@ -61,16 +53,32 @@ impl BlockReader {
         stall: Duration,
     ) -> Result<Self, Fault> {
         let request = block.read_request(&client.session.holder, range)?;
-        let start = async |mut connection: Connection| {
-            connection.allow(stall);
-            connection.send(&request).await?;
-            let mut receiver = connection.receiver(range);
-            while receiver.poll_answer()?.is_none() {
-                connection.bring(&mut receiver, &mut [][..]).await?;
+        // An idle connection may have been closed by the other side just now; that is no fault of the replica.
+        if let Some(connection) = client.store().take_idle(node) {
+            match Self::start(connection, &request, block, node, range, stall).await {
+                Err(Fault::Broken(_)) => {}
+                done => return done,
             }
-            Ok(Self { block: Arc::clone(block), node: node.clone(), connection, receiver })
-        };
-        on_a_connection(client, block, node, stall, start).await
+        }
+        let connection = connect(client, block, node, stall).await?;
+        Self::start(connection, &request, block, node, range, stall).await
+    }
+
+    async fn start(
+        mut connection: Connection,
+        request: &[u8],
+        block: &Arc<Located>,
+        node: &Node,
+        range: Range,
+        stall: Duration,
+    ) -> Result<Self, Fault> {
+        connection.allow(stall);
+        connection.send(request).await?;
+        let mut receiver = connection.receiver(range);
+        while receiver.poll_answer()?.is_none() {
+            connection.bring(&mut receiver, &mut [][..]).await?;
+        }
+        Ok(Self { block: Arc::clone(block), node: node.clone(), connection, receiver })
     }
 
     pub(super) fn file_position(&self) -> u64 {

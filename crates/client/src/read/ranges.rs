@@ -8,7 +8,7 @@
 //!
 //! A store that cannot do this is read the old way, several ranges at a time.
 
-use super::block::on_a_connection;
+use super::block::connect;
 use super::source::Source;
 use crate::choice::Choice;
 use crate::datanode::Connection;
@@ -18,11 +18,12 @@ use crate::retry::Attempt;
 use futures_util::future::join_all;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use types::BlockId;
 use wire::ranges::{Asked, RangesBlock, RangesToken, ReadRanges, put_ranges};
 use wire::{Abilities, Status as WireStatus};
 use xfer::fault::Fault;
-use xfer::ranges::{Dests, Event};
+use xfer::ranges::{Dests, Event, Receiver};
 
 /// Bytes of a file, and where they go.
 #[derive(Debug)]
@@ -157,25 +158,13 @@ impl Source {
         let client = &self.file.client;
         let Some(first) = asking.pieces.first().map(|piece| Arc::clone(&piece.block)) else { return asking };
         let (request, asked) = self.request(&asking.pieces);
-        let stall = client.options().timeout;
-        let lens = || asked.iter().map(|range| range.len);
-        let begin = async |mut connection: Connection| {
-            connection.allow(stall);
-            connection.send(&request).await?;
-            let mut receiver = connection.ranges_receiver(lens());
-            // The answer alone: an idle connection that was closed says so here.
-            while !receiver.is_answered()? {
-                connection.bring(&mut receiver, &mut Places(&mut [])).await?;
-            }
-            Ok((connection, receiver))
-        };
         let fail = |mut asking: Asking<'a>, fault: Fault| {
             let mut blocks: Vec<_> = asking.pieces.iter().map(|piece| Arc::clone(&piece.block)).collect();
             blocks.dedup_by_key(|block| block.offset);
             asking.faults.extend(blocks.into_iter().map(|block| (block, fault.clone())));
             asking
         };
-        let (mut connection, mut receiver) = match on_a_connection(client, &first, &asking.node, stall, begin).await {
+        let (mut connection, mut receiver) = match self.begin(&first, &asking.node, &request, &asked).await {
             Ok(begun) => begun,
             Err(fault) => return fail(asking, fault),
         };
@@ -221,6 +210,41 @@ impl Source {
             }
             Err(fault) => fail(asking, fault),
         }
+    }
+
+    /// Sends a request, and hears that it is served.
+    async fn begin(
+        &self,
+        block: &Located,
+        node: &Node,
+        request: &[u8],
+        asked: &[Asked],
+    ) -> Result<(Connection, Receiver), Fault> {
+        let client = &self.file.client;
+        // An idle connection may have been closed by the other side just now; that is no fault of the replica.
+        if let Some(connection) = client.store().take_idle(node) {
+            match Self::start(connection, client.options().timeout, request, asked).await {
+                Err(Fault::Broken(_)) => {}
+                done => return done,
+            }
+        }
+        let stall = client.options().timeout;
+        Self::start(connect(client, block, node, stall).await?, stall, request, asked).await
+    }
+
+    async fn start(
+        mut connection: Connection,
+        stall: Duration,
+        request: &[u8],
+        asked: &[Asked],
+    ) -> Result<(Connection, Receiver), Fault> {
+        connection.allow(stall);
+        connection.send(request).await?;
+        let mut receiver = connection.ranges_receiver(asked.iter().map(|range| range.len));
+        while !receiver.is_answered()? {
+            connection.bring(&mut receiver, &mut Places(&mut [])).await?;
+        }
+        Ok((connection, receiver))
     }
 
     /// For pieces that are sorted by block.
