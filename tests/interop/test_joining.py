@@ -72,8 +72,8 @@ def test_a_store_grows_by_tokens(secure, tmp_path):
     """Two datanodes join, one by a token in a file; both serve, and go on without the token."""
     kept = tmp_path / "token"
     kept.write_text(secure.token("--expires", "30m") + "\n")
-    assert secure.join("data1", f"@{kept}").returncode == 0
-    assert secure.join("data2", secure.token()).returncode == 0
+    tokens = {"data1": f"@{kept}", "data2": secure.token()}
+    assert all(secure.join(name, token).returncode == 0 for name, token in tokens.items())
     nodes = [secure.start(name)["node"] for name in secure.names]
     assert all(f"levada://datanode/{node}" in run("certificate", "show", secure.certificates(name)) for node, name in zip(nodes, secure.names))
     assert sorted(line["taken_by"] for line in secure.admin("invitations")) == sorted(nodes)
@@ -83,9 +83,14 @@ def test_a_store_grows_by_tokens(secure, tmp_path):
     levada(secure.fs, "put", "--block-size", BLOCK, "--replication", 2, local, "/f")
     for name in secure.names:
         secure.kill(name)
-        # A service may be started with its token for ever.
-        assert secure.join(name, kept.read_text().strip()).returncode == 0
+        # A service may be started with its token for ever, also when somebody has removed its file.
+        kept.unlink(missing_ok=True)
+        assert secure.join(name, tokens[name]).returncode == 0
         secure.start(name)
+    secure.kill("data2")
+    refused = secure.join("data2", secure.token())
+    assert refused.returncode == 1 and "ask for a token that is for it" in refused.stderr
+    secure.start("data2")
     assert levada(secure.fs, "cat", "/f", text=False).stdout == data
 
 
