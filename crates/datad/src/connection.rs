@@ -71,8 +71,11 @@ impl Connection {
     /// The connection as another serves it, and what came behind the last message that was asked for.
     pub(crate) fn into_parts(mut self) -> (Protected, Vec<u8>) {
         assert!(self.together.is_empty() && !self.outgoing.is_pending(), "all that was said was sent");
-        self.buffer.put(self.incoming.opened());
-        self.incoming.consume(self.incoming.opened().len());
+        // What is opened stays where it is counted: whoever has the connection gets it first.
+        if self.outgoing.is_plain() {
+            self.buffer.put(self.incoming.opened());
+            self.incoming.consume(self.incoming.opened().len());
+        }
         let Self { socket, incoming, outgoing, buffer, .. } = self;
         (Protected { socket, incoming, outgoing }, buffer.into_rest())
     }

@@ -23,12 +23,10 @@ use wire::ranges::{Asked, PartHead, ReadRanges};
 use wire::{Status, WireError};
 use xfer::answer::{self, Refusal, success};
 use xfer::memory::Held;
-use xfer::ranges::{BATCH_LEN_MAX, Batch, Made, Piece, Plan, Source, Unread, refusal};
+use xfer::ranges::{Composer, Made, Piece, Plan, Source, Unread, has_all, memory_len, refusal};
 
 /// What a range takes while its request is served: what was asked for, and its part in the plan.
 const RANGE_LEN: u64 = (size_of::<Asked>() + 2 * size_of::<[u64; 3]>()) as u64;
-/// What a batch takes: its bytes, and those it is made of. Beside them, the chunks at both ends of a range.
-const BATCH_LEN: u64 = 2 * BATCH_LEN_MAX;
 
 /// Serves one request. `Ok(true)`: the connection may carry another operation.
 pub(crate) async fn serve(
@@ -45,8 +43,8 @@ pub(crate) async fn serve(
         }
     };
     let count: usize = asked.iter().map(Vec::len).sum();
-    let needed_len = BATCH_LEN + count as u64 * RANGE_LEN;
-    let Some(mut memory) = service.budget.take_for_read(needed_len) else {
+    let asked_len = count as u64 * RANGE_LEN;
+    let Some(mut memory) = service.budget.take_for_read(asked_len + memory_len(0)) else {
         counted.refused();
         return Ok(Err(no_memory()));
     };
@@ -58,13 +56,13 @@ pub(crate) async fn serve(
         let block = BlockId(request.blocks[*place].block);
         (service.replicas.disks.asked_at(block), block)
     });
-    send_within(service, connection.send_all(&answer::encode(success()), true)).await?;
-    let mut plan = Plan::default();
+    send_within(service, connection.send_all(&answer::encode(success()), false)).await?;
+    let mut composer = Composer::default();
     for place in order {
         let mut of_block =
             OfBlock { service, connection: &mut *connection, first: firsts[place], asked: &asked[place] };
         let reader = match open(service, &asked[place], service.admission.ranges(&request, place)).await {
-            Ok(reader) if memory.grow_to(needed_len + 2 * u64::from(reader.checksum().chunk_len)) => reader,
+            Ok(reader) if memory.grow_to(asked_len + memory_len(reader.checksum().chunk_len)) => reader,
             Ok(_) => {
                 of_block.refuse(&no_memory()).await?;
                 continue;
@@ -74,7 +72,7 @@ pub(crate) async fn serve(
                 continue;
             }
         };
-        of_block.serve(&reader, &mut plan).await?;
+        of_block.serve(&reader, &mut composer).await?;
     }
     send_within(service, connection.send_all(&PartHead::End.encode(), false)).await?;
     counted.done();
@@ -93,7 +91,7 @@ fn not_understood(error: &WireError) -> Refusal {
 struct OfBlock<'a> {
     service: &'a DataService,
     connection: &'a mut Connection,
-    /// The number of its first range.
+    /// The number of its first range; of the first one that is not sent.
     first: u32,
     asked: &'a [Asked],
 }
@@ -102,48 +100,43 @@ impl OfBlock<'_> {
     async fn refuse(&mut self, refused: &Refusal) -> Result<()> {
         tracing::debug!(why = rpc::log_text(&refused.message), "ranges of a block were refused");
         let bytes = refusal(self.first, refused.status, &refused.message);
-        send_within(self.service, self.connection.send_all(&bytes, true)).await
+        send_within(self.service, self.connection.send_all(&bytes, false)).await
     }
 
-    async fn serve(&mut self, reader: &Reader, plan: &mut Plan) -> Result<()> {
+    async fn serve(&mut self, reader: &Reader, composer: &mut Composer) -> Result<()> {
         let block = reader.identity().block;
-        if let Err(short) = plan.add(stored(reader), self.first, self.asked) {
-            return self.refuse(&Refusal::error(format!("{block}: {short}"))).await;
-        }
+        let mut plan = match Plan::new(stored(reader), self.first, self.asked, composer) {
+            Ok(plan) => plan,
+            Err(short) => return self.refuse(&Refusal::error(format!("{block}: {short}"))).await,
+        };
         while let Some(batch) = plan.next_batch() {
             let quota = self.service.replicas.disks.quota_of(block);
-            let mut source = Stored(reader.clone());
-            let making = quota.run(move || {
-                let made = batch.make(&mut source);
-                (batch, made)
-            });
-            let (batch, made) = match making.await {
-                Ok(made) => made,
-                Err(hung) => return self.refuse(&Refusal::error(hung.to_string())).await,
-            };
-            match made {
-                Ok(made) => self.send(reader, made).await?,
-                Err(unread) => {
-                    let bytes = self.unread(block, plan, &batch, unread);
-                    send_within(self.service, self.connection.send_all(&bytes, true)).await?;
+            let (mut source, first) = (Stored(reader.clone()), batch.first());
+            let refused = match quota.run(move || batch.make(&mut source)).await {
+                Ok(Ok(made)) => {
+                    self.send(reader, made).await?;
+                    continue;
                 }
-            }
+                Ok(Err(unread)) => self.unread(block, unread),
+                Err(hung) => Refusal::error(hung.to_string()),
+            };
+            // Nothing more is sent of the block.
+            self.first = first;
+            return self.refuse(&refused).await;
         }
         Ok(())
     }
 
-    fn unread(&self, block: BlockId, plan: &mut Plan, batch: &Batch, unread: Unread<ReplicaError>) -> Vec<u8> {
+    fn unread(&self, block: BlockId, unread: Unread<ReplicaError>) -> Refusal {
         match unread {
             Unread::Unsound { offset } => {
                 if let Some(passed_over) = self.service.log_limits.found_unsound.due() {
                     tracing::warn!(%block, offset, passed_over, "bytes that were to be read do not match their checksum");
                 }
-                plan.refuse(batch, Status::ERROR_CHECKSUM, &format!("{block}: checksum error at {offset}"))
+                let message = format!("{block}: checksum error at {offset}");
+                Refusal { status: Status::ERROR_CHECKSUM, ..Refusal::error(message) }
             }
-            Unread::Source(error) => {
-                let refused = Refusal::from(error);
-                plan.refuse(batch, refused.status, &refused.message)
-            }
+            Unread::Source(error) => Refusal::from(error),
         }
     }
 
@@ -153,7 +146,8 @@ impl OfBlock<'_> {
         for Piece { bytes, file } in made {
             let len = file.end - file.start;
             let sending = async {
-                connection.send_all(&bytes, true).await?;
+                // What may have to wait for a disk behind it holds nothing back.
+                connection.send_all(&bytes, len > 0).await?;
                 connection.sendfile_all(reader.data(), quota, reader.data_offset() + file.start, len).await
             };
             send_within(service, sending).await?;
@@ -172,10 +166,7 @@ async fn open(
     named: std::result::Result<Named, Refusal>,
 ) -> std::result::Result<Reader, Refusal> {
     let (named, asked) = (named?, asked.to_vec());
-    let opened = once_it_serves(service, named, move |reader| {
-        let is_there = Plan::default().add(stored(&reader), 0, &asked).map(|_| ());
-        Ok(is_there.map(|()| reader))
-    });
+    let opened = once_it_serves(service, named, move |reader| Ok(has_all(stored(&reader), &asked).map(|()| reader)));
     opened.await?.map_err(|unserved| Refusal::error(format!("{}: {unserved}", named.block())))
 }
 

@@ -9,7 +9,7 @@ use wire::delimited;
 use wire::ranges::{Asked, PartHead, RANGE_COUNT_MAX, ReadRanges};
 use xfer::answer;
 use xfer::front::Front;
-use xfer::ranges::{Dests, Event, Plan, Receiver, Source};
+use xfer::ranges::{Composer, Dests, Event, Plan, Receiver, Source, memory_len};
 use xfer::read::Stored;
 
 /// What is there is a pattern, so that a replica of any length takes no memory.
@@ -50,23 +50,25 @@ pub(crate) fn asked(bytes: &[u8]) {
     let kind = ChecksumKind::from_number(i32::from(kind % 3)).expect("there are three");
     let mut replica = Replica { spec: ChecksumSpec { kind, chunk_len: 1 + u32::from(*chunk) * 40 } };
     let stored = Stored { generation: Generation(1), len: LEN, checksum: replica.spec, state: ReplicaState::Finalized };
-    let (mut plan, mut first, mut all) = (Plan::default(), 0, Vec::new());
-    for ranges in &asked {
-        // Numbered also where the block is refused.
-        if plan.add(stored, first, ranges).is_ok() {
-            all.extend((first..).zip(ranges.iter().copied()));
-        }
-        first += ranges.len() as u32;
-    }
-    if all.iter().map(|(_, range)| range.len as usize).sum::<usize>() > SENT_LEN_MAX {
+    let total: usize = asked.iter().flatten().map(|range| range.len as usize).sum();
+    if total > SENT_LEN_MAX {
         return;
     }
+    let (mut composer, mut first, mut all) = (Composer::default(), 0, Vec::new());
     let mut sent = answer::encode(answer::success());
-    while let Some(batch) = plan.next_batch() {
-        for piece in batch.make(&mut replica).expect("all of it is sound") {
-            sent.extend_from_slice(&piece.bytes);
-            let _endless = replica.data(piece.file, &mut sent);
+    for ranges in &asked {
+        // Numbered also where the block is refused.
+        if let Ok(mut plan) = Plan::new(stored, first, ranges, &mut composer) {
+            all.extend((first..).zip(ranges.iter().copied()));
+            while let Some(batch) = plan.next_batch() {
+                for piece in batch.make(&mut replica).expect("all of it is sound") {
+                    assert!(piece.bytes.len() as u64 <= memory_len(replica.spec.chunk_len));
+                    sent.extend_from_slice(&piece.bytes);
+                    let _endless = replica.data(piece.file, &mut sent);
+                }
+            }
         }
+        first += ranges.len() as u32;
     }
     sent.extend_from_slice(&PartHead::End.encode());
     let lens = asked.iter().flatten().map(|range| range.len).collect::<Vec<_>>();

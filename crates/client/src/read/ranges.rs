@@ -37,6 +37,8 @@ pub struct RangeRead<'a> {
 const PIECE_LEN_MAX: u64 = 16 << 20;
 /// Pieces of one request. A guess: 80 kB upwards.
 const REQUEST_COUNT_MAX: usize = 16 << 10;
+/// Blocks of one request: each may have a token of its own, and an operation has its longest message.
+const BLOCK_COUNT_MAX: usize = wire::ranges::BLOCK_COUNT_MAX / 4;
 /// Ranges that are read at a time, each by a request of its own, where there is nothing better. A guess.
 const SINGLE_COUNT_MAX: usize = 16;
 
@@ -52,7 +54,28 @@ struct Piece<'a> {
 struct Asking<'a> {
     node: Node,
     pieces: Vec<Piece<'a>>,
+    block_count: usize,
+    /// One of a block.
     faults: Vec<(Arc<Located>, Fault)>,
+}
+
+impl Asking<'_> {
+    /// Whatever else comes of a block: that its replica is damaged has to be told.
+    fn failed(&mut self, block: &Arc<Located>, fault: Fault) {
+        match self.faults.iter_mut().find(|(known, _)| known.offset == block.offset) {
+            Some((_, known)) if matches!(fault, Fault::Corrupt { .. }) => *known = fault,
+            Some(_) => {}
+            None => self.faults.push((Arc::clone(block), fault)),
+        }
+    }
+
+    /// What is still missing did not come.
+    fn all_failed(mut self, fault: &Fault) -> Self {
+        let mut blocks: Vec<_> = self.pieces.iter().map(|piece| Arc::clone(&piece.block)).collect();
+        blocks.dedup_by_key(|block| block.offset);
+        blocks.iter().for_each(|block| self.failed(block, fault.clone()));
+        self
+    }
 }
 
 impl Source {
@@ -121,32 +144,42 @@ impl Source {
     ) -> Result<Vec<Asking<'a>>> {
         pieces.sort_by_key(|piece| (piece.block.offset, piece.from));
         let mut askings: Vec<Asking<'a>> = Vec::new();
-        let mut chosen: Option<(BlockId, Node)> = None;
-        for piece in pieces {
-            let block = piece.block.identity.block;
-            let node = match &chosen {
-                Some((last, node)) if *last == block => node.clone(),
-                _ => {
-                    let attempt = attempts.entry(block).or_insert_with(|| self.attempt());
-                    self.node_for(&piece.block, attempt).await?
-                }
+        let mut chosen: Option<(Arc<Located>, Node)> = None;
+        for mut piece in pieces {
+            let id = piece.block.identity.block;
+            let is_next = chosen.as_ref().is_none_or(|(last, _)| last.identity.block != id);
+            if is_next {
+                let attempt = attempts.entry(id).or_insert_with(|| self.attempt());
+                chosen = Some(self.node_for(&piece.block, attempt).await?);
+            }
+            let (block, node) = chosen.as_ref().expect("one was chosen");
+            // It may have another token by now.
+            piece.block = Arc::clone(block);
+            let has_room = |asking: &&mut Asking<'_>| {
+                asking.node.addr == node.addr
+                    && asking.pieces.len() < REQUEST_COUNT_MAX
+                    && asking.block_count + usize::from(is_next) <= BLOCK_COUNT_MAX
             };
-            chosen = Some((block, node.clone()));
-            let has_room =
-                |asking: &&mut Asking<'_>| asking.node.addr == node.addr && asking.pieces.len() < REQUEST_COUNT_MAX;
-            match askings.iter_mut().find(has_room) {
-                Some(asking) => asking.pieces.push(piece),
-                None => askings.push(Asking { node, pieces: vec![piece], faults: Vec::new() }),
+            match askings.iter_mut().rev().find(has_room) {
+                Some(asking) => {
+                    asking.block_count += usize::from(is_next);
+                    asking.pieces.push(piece);
+                }
+                None => {
+                    let node = node.clone();
+                    askings.push(Asking { node, pieces: vec![piece], block_count: 1, faults: Vec::new() });
+                }
             }
         }
         Ok(askings)
     }
 
-    async fn node_for(&self, block: &Arc<Located>, attempt: &mut Attempt) -> Result<Node> {
+    async fn node_for(&self, block: &Arc<Located>, attempt: &mut Attempt) -> Result<(Arc<Located>, Node)> {
         let mut block = Arc::clone(block);
         loop {
             if let Some(Choice { node, .. }) = self.choose(&block, attempt.tried()) {
-                return Ok(node.clone());
+                let node = node.clone();
+                return Ok((block, node));
             }
             self.next_round(&block, attempt).await?;
             block = self.file.block_at(block.offset).await?;
@@ -158,15 +191,9 @@ impl Source {
         let client = &self.file.client;
         let Some(first) = asking.pieces.first().map(|piece| Arc::clone(&piece.block)) else { return asking };
         let (request, asked) = self.request(&asking.pieces);
-        let fail = |mut asking: Asking<'a>, fault: Fault| {
-            let mut blocks: Vec<_> = asking.pieces.iter().map(|piece| Arc::clone(&piece.block)).collect();
-            blocks.dedup_by_key(|block| block.offset);
-            asking.faults.extend(blocks.into_iter().map(|block| (block, fault.clone())));
-            asking
-        };
         let (mut connection, mut receiver) = match self.begin(&first, &asking.node, &request, &asked).await {
             Ok(begun) => begun,
-            Err(fault) => return fail(asking, fault),
+            Err(fault) => return asking.all_failed(&fault),
         };
         let mut whole = vec![false; asking.pieces.len()];
         let ended = loop {
@@ -180,15 +207,16 @@ impl Source {
                 Ok(Event::Whole(range)) => whole[range as usize] = true,
                 Ok(Event::Corrupt { range, offset }) => {
                     let Piece { block, from, .. } = &asking.pieces[range as usize];
-                    asking.faults.push((Arc::clone(block), Fault::Corrupt { offset: from + offset }));
+                    let (block, offset) = (Arc::clone(block), from + offset);
+                    asking.failed(&block, Fault::Corrupt { offset });
                 }
                 Ok(Event::Refused { range, status, message }) => {
                     let Piece { block, from, .. } = &asking.pieces[range as usize];
-                    let fault = match status {
-                        WireStatus::ERROR_CHECKSUM => Fault::Corrupt { offset: *from },
-                        _ => Fault::Refused { status, message },
+                    let (block, fault) = match status {
+                        WireStatus::ERROR_CHECKSUM => (Arc::clone(block), Fault::Corrupt { offset: *from }),
+                        _ => (Arc::clone(block), Fault::Refused { status, message }),
                     };
-                    asking.faults.push((Arc::clone(block), fault));
+                    asking.failed(&block, fault);
                 }
                 Ok(Event::End) => break Ok(()),
                 Err(fault) => break Err(fault),
@@ -205,10 +233,10 @@ impl Source {
                     |piece: &Piece<'_>| asking.faults.iter().any(|(block, _)| block.offset == piece.block.offset);
                 match asking.pieces.iter().all(is_told) {
                     true => asking,
-                    false => fail(asking, Fault::Protocol("its answer ended before all was there".to_owned())),
+                    false => asking.all_failed(&Fault::Protocol("its answer ended before all was there".to_owned())),
                 }
             }
-            Err(fault) => fail(asking, fault),
+            Err(fault) => asking.all_failed(&fault),
         }
     }
 

@@ -87,6 +87,35 @@ async fn a_damaged_replica_is_reported_and_read_elsewhere() {
     }
 }
 
+/// However many ranges of it are damaged.
+#[tokio::test]
+async fn a_damaged_replica_is_reported_once() {
+    let (store, data) = stored(2, RANGES).await;
+    store.nodes[0].script([Trick::Corrupt(650_000)]);
+    let reader = store.client.open("/f").await.unwrap();
+    let mut buffers = vec![vec![0; 50_000]; 40];
+    let mut reads: Vec<_> =
+        (0..).zip(&mut buffers).map(|(i, dest)| RangeRead { offset: 630_000 + i % 3, dest }).collect();
+    reader.read_ranges(&mut reads).await.unwrap();
+    assert!((0..).zip(&buffers).all(|(i, got)| got[..] == data[630_000 + i % 3..][..50_000]));
+    assert_eq!(store.book.state().reported.len(), 1);
+}
+
+/// More than one request may name.
+#[tokio::test]
+async fn a_file_of_very_many_blocks_takes_several_requests() {
+    let store = Store::new(1).await;
+    store.book.state().abilities = RANGES;
+    let data = bytes(3000);
+    let blocks: Vec<&[u8]> = data.chunks(1).collect();
+    store.book.add_file("/f", &blocks);
+    let reader = store.client.open("/f").await.unwrap();
+    let mut got = vec![0; 3000];
+    reader.read_ranges(&mut [RangeRead { offset: 0, dest: &mut got }]).await.unwrap();
+    assert!(got == data);
+    assert_eq!(requests(&store), 3);
+}
+
 #[tokio::test]
 async fn when_nobody_has_it_that_is_said() {
     let (store, _) = stored(1, RANGES).await;

@@ -42,15 +42,15 @@ impl Chunks {
         [Some(first), other].into_iter().flatten().filter(is_edge)
     }
 
-    /// The checksum of `part`. `edges`: the bytes of its edges, one behind the other; `sums`: of the chunks around it.
-    pub(super) fn sum(
+    /// The checksum of `part`. `edges`: the bytes of each of its edges; `sums`: of the chunks around it.
+    pub(super) fn sum<'a>(
         self,
         part: &Range<u64>,
-        mut edges: &[u8],
+        edges: impl IntoIterator<Item = &'a [u8]>,
         sums: &[u8],
         appender: &Appender,
     ) -> Result<u32, Unsound> {
-        let kind = self.spec.kind;
+        let (kind, mut edges) = (self.spec.kind, edges.into_iter());
         let chunk_len = u64::from(self.spec.chunk_len);
         let (mut total, mut at) = (0, self.around(part).start);
         for stored in sums.chunks_exact(ChecksumSpec::SUM_LEN) {
@@ -65,7 +65,7 @@ impl Chunks {
                     kind.append(total, stored, chunk.end - chunk.start)
                 };
             } else {
-                let bytes = edges.split_off(..(chunk.end - chunk.start) as usize).unwrap_or_default();
+                let bytes = edges.next().expect("an edge was read");
                 let [before, own] = [inside.start, inside.end].map(|end| (end - chunk.start) as usize);
                 let pieces = [&bytes[..before], &bytes[before..own], &bytes[own..]];
                 let [head, inner, tail] = pieces.map(|piece| kind.of(piece));
@@ -104,18 +104,18 @@ mod tests {
                 let mut sums = Vec::new();
                 chunks.spec.compute(&data[around.start as usize..around.end as usize], &mut sums);
                 let edges: Vec<_> = chunks.edges(&part).collect();
-                let read = |data: &[u8]| -> Vec<u8> {
-                    edges.iter().flat_map(|edge| data[edge.start as usize..edge.end as usize].to_vec()).collect()
-                };
+                fn read<'a>(data: &'a [u8], edges: &[Range<u64>]) -> Vec<&'a [u8]> {
+                    edges.iter().map(|edge| &data[edge.start as usize..edge.end as usize]).collect()
+                }
                 let want = kind.of(&data[part.start as usize..part.end as usize]);
                 if part.is_empty() {
                     continue;
                 }
-                prop_assert_eq!(chunks.sum(&part, &read(&data), &sums, &appender), Ok(want));
+                prop_assert_eq!(chunks.sum(&part, read(&data, &edges), &sums, &appender), Ok(want));
                 let mut rotten = data.clone();
                 let at = usize::from(rot) % data.len();
                 rotten[at] ^= 4;
-                let found = chunks.sum(&part, &read(&rotten), &sums, &appender);
+                let found = chunks.sum(&part, read(&rotten, &edges), &sums, &appender);
                 match edges.iter().find(|edge| edge.contains(&(at as u64))) {
                     Some(edge) => prop_assert_eq!(found, Err(Unsound(edge.start))),
                     None => prop_assert_eq!(found, Ok(want)),

@@ -10,11 +10,11 @@
 //! socket, and what is read of them is the chunks at their ends.
 //!
 //! Promise: a byte that a [`Receiver`] gives was held against a checksum that follows from those that were stored. A
-//! [`Plan`] holds what was asked for and no data; a [`Batch`] holds [`BATCH_LEN_MAX`] bytes and a read at most.
+//! [`Plan`] holds what was asked for of a block and no data; the making of a [`Batch`] takes [`memory_len`] at most.
 
 mod chunks;
 mod plan;
 mod receiver;
 
-pub use plan::{BATCH_LEN_MAX, Batch, Made, Piece, Plan, Source, Unread, refusal};
+pub use plan::{Batch, Composer, Made, Piece, Plan, Source, Unread, has_all, memory_len, refusal};
 pub use receiver::{Dests, Event, Receiver};

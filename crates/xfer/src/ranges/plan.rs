@@ -9,8 +9,8 @@ use super::chunks::{Chunks, Unsound};
 use crate::read::{Stored, Unserved};
 use std::ops::Range;
 use std::sync::Arc;
-use types::ChecksumKind;
 use types::checksum::Appender;
+use types::{ChecksumKind, ChecksumSpec};
 use wire::Status;
 use wire::ranges::{Asked, PART_LEN_MAX, PartHead, TEXT_LEN_MAX};
 
@@ -23,8 +23,13 @@ const READ_LEN_MAX: u64 = 256 << 10;
 const COPIED_LEN_MAX: u64 = 32 << 10;
 /// Of a long range, what one checksum covers.
 const PIECE_LEN: u64 = PART_LEN_MAX as u64;
-/// What is copied at a time: a hop to a thread that may wait for the disk serves as much.
-pub const BATCH_LEN_MAX: u64 = 512 << 10;
+/// A batch that has made as much is full: a hop to a thread that may wait for the disk serves so many bytes.
+const BATCH_LEN_MAX: u64 = 512 << 10;
+/// Stored checksums that are read at a time: of a whole piece, where chunks have their usual length.
+const SUMS_COUNT_MAX: u64 = 16 << 10;
+/// What the making of a batch takes at most where chunks have their usual length: what is made, in memory that grows by
+/// doubling, one read, and its checksums.
+const BATCH_MEMORY_LEN: u64 = 2 * (BATCH_LEN_MAX + READ_LEN_MAX) + READ_LEN_MAX + 8 * SUMS_COUNT_MAX;
 /// Most reads at a time, however short they are.
 const BATCH_COUNT_MAX: usize = 256;
 
@@ -37,6 +42,11 @@ pub trait Source {
 
     /// Appends the stored checksums of the chunks that make up `range`.
     fn sums(&mut self, range: Range<u64>, into: &mut Vec<u8>) -> Result<(), Self::Error>;
+}
+
+/// What a batch takes at most while it is made and sent, of replicas with such chunks.
+pub fn memory_len(chunk_len: u32) -> u64 {
+    BATCH_MEMORY_LEN + 2 * u64::from(chunk_len)
 }
 
 /// Why a batch could not be made.
@@ -58,19 +68,30 @@ pub struct Piece {
 
 pub type Made = Vec<Piece>;
 
-/// What is left to be done for a request.
-#[derive(Debug, Default)]
-pub struct Plan {
-    blocks: Vec<Block>,
-    at: usize,
-}
-
+/// What is left to be sent of one block.
 #[derive(Debug)]
-struct Block {
+pub struct Plan {
     chunks: Chunks,
     appender: Arc<Appender>,
-    /// What has not been batched, the last one first.
+    /// What has not been batched, the next one last.
     parts: Vec<Part>,
+}
+
+/// What composes the checksums of the last block: the next one is most likely covered in the same way.
+#[derive(Debug, Default)]
+pub struct Composer(Option<(ChecksumSpec, Arc<Appender>)>);
+
+impl Composer {
+    fn of(&mut self, spec: ChecksumSpec) -> Arc<Appender> {
+        match &self.0 {
+            Some((known, appender)) if *known == spec => Arc::clone(appender),
+            _ => {
+                let appender = Arc::new(Appender::new(spec.kind, spec.chunk_len.into()));
+                self.0 = Some((spec, Arc::clone(&appender)));
+                appender
+            }
+        }
+    }
 }
 
 /// Bytes of a range.
@@ -84,7 +105,6 @@ struct Part {
 /// Some of the reads for one block.
 #[derive(Debug)]
 pub struct Batch {
-    block: usize,
     chunks: Chunks,
     appender: Arc<Appender>,
     items: Vec<Item>,
@@ -96,50 +116,77 @@ enum Item {
     Sent(Part),
 }
 
+/// Whether a replica has all that is asked for.
+pub fn has_all(stored: Stored, asked: &[Asked]) -> Result<(), Unserved> {
+    if asked.iter().all(|range| range.end() <= stored.len) {
+        Ok(())
+    } else {
+        Err(Unserved::Short { len: stored.len, state: stored.state })
+    }
+}
+
 impl Plan {
-    /// Adds what is asked for of a block, as ranges that are numbered from `first`. To be called in the order in which
-    /// the blocks are to be read; answers the block's place.
-    pub fn add(&mut self, stored: Stored, first: u32, asked: &[Asked]) -> Result<usize, Unserved> {
-        if asked.iter().any(|range| range.end() > stored.len) {
-            return Err(Unserved::Short { len: stored.len, state: stored.state });
-        }
+    /// For ranges of a block that are numbered from `first`.
+    pub fn new(stored: Stored, first: u32, asked: &[Asked], composer: &mut Composer) -> Result<Self, Unserved> {
+        has_all(stored, asked)?;
         let numbered = (first..).zip(asked).filter(|(_, range)| range.len > 0);
         let mut parts: Vec<_> =
             numbered.map(|(range, asked)| Part { range, from: asked.from, end: asked.end() }).collect();
         parts.sort_by_key(|part| std::cmp::Reverse((part.from, part.end, part.range)));
         let chunks = Chunks { spec: stored.checksum, len: stored.len };
-        let shared = self.blocks.iter().find(|block| block.chunks.spec == stored.checksum);
-        let appender = shared.map(|block| Arc::clone(&block.appender));
-        let appender = appender.unwrap_or_else(|| Arc::new(Appender::new(stored.checksum.kind, chunk_len(chunks))));
-        self.blocks.push(Block { chunks, appender, parts });
-        Ok(self.blocks.len() - 1)
+        Ok(Self { chunks, appender: composer.of(stored.checksum), parts })
     }
 
     /// What is to be made and sent next. `None`: that was all.
     pub fn next_batch(&mut self) -> Option<Batch> {
-        while self.blocks.get(self.at)?.parts.is_empty() {
-            self.at += 1;
-        }
-        let block = &mut self.blocks[self.at];
         let (mut items, mut len) = (Vec::new(), 0);
         while items.len() < BATCH_COUNT_MAX
-            && let Some(part) = block.parts.last()
-            && (items.is_empty() || len + part.copied_len() <= BATCH_LEN_MAX)
+            && len < BATCH_LEN_MAX
+            && let Some(item) = self.take()
         {
-            let item = block.take();
-            len += match &item {
-                Item::Copied { read, .. } => read.end - read.start,
-                Item::Sent(_) => 0,
-            };
+            len += item.made_len();
             items.push(item);
         }
-        Some(Batch { block: self.at, chunks: block.chunks, appender: Arc::clone(&block.appender), items })
+        let (chunks, appender) = (self.chunks, Arc::clone(&self.appender));
+        (!items.is_empty()).then_some(Batch { chunks, appender, items })
     }
 
-    /// Nothing more is sent of the block of `batch`. Answers what says so.
-    pub fn refuse(&mut self, batch: &Batch, status: Status, text: &str) -> Vec<u8> {
-        self.blocks[batch.block].parts.clear();
-        refusal(batch.first(), status, text)
+    /// No more than so many bytes are covered by as many stored checksums as are read at a time.
+    fn within_sums(&self, len: u64) -> u64 {
+        len.min(SUMS_COUNT_MAX * chunk_len(self.chunks))
+    }
+
+    /// The next read, and what is made of it.
+    fn take(&mut self) -> Option<Item> {
+        let first = self.parts.pop()?;
+        if first.is_long() {
+            // Pieces end where chunks do, so that nothing must be read between them.
+            let len = self.within_sums(PIECE_LEN);
+            let aligned = (first.from + len) / chunk_len(self.chunks) * chunk_len(self.chunks);
+            let end = if aligned > first.from { aligned } else { first.from + len }.min(first.end);
+            if end < first.end {
+                self.parts.push(Part { from: end, ..first });
+            }
+            return Some(Item::Sent(Part { end, ..first }));
+        }
+        let mut read = self.chunks.around(&(first.from..first.end));
+        let (mut parts, mut made_len) = (vec![first], first.made_len());
+        // What is left of a long range comes before others that begin before it.
+        while let Some(next) = self.parts.last()
+            && !next.is_long()
+            && next.from >= read.start
+            && next.from <= read.end + GAP_LEN_MAX
+            && made_len + next.made_len() <= READ_LEN_MAX
+        {
+            let end = self.chunks.around(&(next.from..next.end)).end.max(read.end);
+            if end > read.end && end - read.start > self.within_sums(READ_LEN_MAX) {
+                break;
+            }
+            made_len += next.made_len();
+            read.end = end;
+            parts.extend(self.parts.pop());
+        }
+        Some(Item::Copied { read, parts })
     }
 }
 
@@ -158,51 +205,30 @@ fn chunk_len(chunks: Chunks) -> u64 {
     chunks.spec.chunk_len.into()
 }
 
-impl Block {
-    /// The next read, and what is made of it. There is a part.
-    fn take(&mut self) -> Item {
-        let first = self.parts.pop().expect("a part");
-        if first.copied_len() == 0 {
-            // Pieces end where chunks do, so that nothing must be read between them.
-            let end = (first.from + PIECE_LEN) / chunk_len(self.chunks) * chunk_len(self.chunks);
-            let end = if end > first.from { end.min(first.end) } else { (first.from + PIECE_LEN).min(first.end) };
-            if end < first.end {
-                self.parts.push(Part { from: end, ..first });
-            }
-            return Item::Sent(Part { end, ..first });
-        }
-        let mut read = self.chunks.around(&(first.from..first.end));
-        let mut parts = vec![first];
-        while let Some(next) = self.parts.last()
-            && next.copied_len() > 0
-            && next.from <= read.end + GAP_LEN_MAX
-        {
-            let end = self.chunks.around(&(next.from..next.end)).end.max(read.end);
-            if end - read.start > READ_LEN_MAX {
-                break;
-            }
-            read.end = end;
-            parts.extend(self.parts.pop());
-        }
-        Item::Copied { read, parts }
+impl Part {
+    /// It goes from the file to the socket.
+    fn is_long(self) -> bool {
+        self.end - self.from > COPIED_LEN_MAX
+    }
+
+    /// Bytes that are made for it, if it is copied.
+    fn made_len(self) -> u64 {
+        PartHead::LEN as u64 + self.end - self.from
     }
 }
 
-impl Part {
-    /// Bytes that are copied for it; none, if it goes from the file to the socket.
-    fn copied_len(self) -> u64 {
-        if self.end - self.from > COPIED_LEN_MAX { 0 } else { self.end - self.from }
+impl Item {
+    fn made_len(&self) -> u64 {
+        match self {
+            Self::Copied { parts, .. } => parts.iter().map(|part| part.made_len()).sum(),
+            Self::Sent(_) => PartHead::LEN as u64,
+        }
     }
 }
 
 impl Batch {
-    /// The block's place in the plan.
-    pub fn block(&self) -> usize {
-        self.block
-    }
-
-    /// The first of its ranges.
-    fn first(&self) -> u32 {
+    /// The number of a range in it: if it cannot be made, this one is refused.
+    pub fn first(&self) -> u32 {
         match &self.items[0] {
             Item::Copied { parts, .. } => parts[0].range,
             Item::Sent(part) => part.range,
@@ -235,13 +261,18 @@ impl Batch {
                 }
                 Item::Sent(part) => {
                     let bytes = part.from..part.end;
-                    if self.chunks.spec.kind != ChecksumKind::Null {
-                        for edge in self.chunks.edges(&bytes) {
-                            source.data(edge, &mut data).map_err(Unread::Source)?;
-                        }
+                    let edges: Vec<_> = match self.chunks.spec.kind {
+                        ChecksumKind::Null => Vec::new(),
+                        _ => self.chunks.edges(&bytes).collect(),
+                    };
+                    let mut rest = edges.iter().map(|edge| (edge.end - edge.start) as usize).collect::<Vec<_>>();
+                    for edge in edges {
+                        source.data(edge, &mut data).map_err(Unread::Source)?;
                     }
                     self.sums(source, &self.chunks.around(&bytes), &mut sums)?;
-                    last.bytes.extend_from_slice(&self.head(part, &data, &sums)?.encode());
+                    let mut left = &data[..];
+                    let edges = rest.drain(..).map(|len| left.split_off(..len).unwrap_or_default());
+                    last.bytes.extend_from_slice(&self.head(part, edges, &sums)?.encode());
                     last.file = bytes;
                     made.push(Piece::default());
                 }
@@ -278,13 +309,18 @@ impl Batch {
                 &sums[from..to]
             }
         };
-        let edges: Vec<u8> = self.chunks.edges(&bytes).flat_map(|edge| &data[place(&edge)]).copied().collect();
-        out.extend_from_slice(&self.head(part, &edges, sums)?.encode());
+        let edges = self.chunks.edges(&bytes).map(|edge| &data[place(&edge)]);
+        out.extend_from_slice(&self.head(part, edges, sums)?.encode());
         out.extend_from_slice(&data[place(&bytes)]);
         Ok(())
     }
 
-    fn head<E>(&self, part: &Part, edges: &[u8], sums: &[u8]) -> Result<PartHead, Unread<E>> {
+    fn head<'a, E>(
+        &self,
+        part: &Part,
+        edges: impl IntoIterator<Item = &'a [u8]>,
+        sums: &[u8],
+    ) -> Result<PartHead, Unread<E>> {
         let sum = self.chunks.sum(&(part.from..part.end), edges, sums, &self.appender);
         let sum = sum.map_err(|Unsound(offset)| Unread::Unsound { offset })?;
         Ok(PartHead::Bytes { range: part.range, len: (part.end - part.from) as u32, kind: self.chunks.spec.kind, sum })

@@ -60,6 +60,7 @@ struct Progress {
     came_len: u32,
     /// Something that came of it did not match.
     is_corrupt: bool,
+    is_refused: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +85,8 @@ impl Receiver {
     /// The request was sent, for ranges of such lengths, in the order of their numbers. Empty ones are there already.
     /// `front`: what came on the connection behind the operation before.
     pub fn new(lens: impl IntoIterator<Item = u32>, stall: Duration, front: Front) -> Self {
-        let ranges = lens.into_iter().map(|len| Progress { len, came_len: 0, is_corrupt: false }).collect();
+        let ranges =
+            lens.into_iter().map(|len| Progress { len, came_len: 0, is_corrupt: false, is_refused: false }).collect();
         Self { front, ranges, patience: Patience::new(stall), awaiting: Some(Awaiting::default()), state: State::Head }
     }
 
@@ -134,19 +136,23 @@ impl Receiver {
         Ok(true)
     }
 
-    fn begin(&self, head: PartHead) -> Result<State, Fault> {
+    fn begin(&mut self, head: PartHead) -> Result<State, Fault> {
         let unasked = |what: &str| Fault::Protocol(format!("{what}, which was not asked for"));
         match head {
             PartHead::Bytes { range, len, kind, sum } => {
                 let Some(progress) = self.ranges.get(range as usize) else { return Err(unasked("a part of a range")) };
-                if len == 0 || len > progress.len - progress.came_len {
+                if len == 0 || len > progress.len - progress.came_len || progress.is_refused {
                     return Err(unasked("a part of another length"));
                 }
                 Ok(State::Bytes(Part { range, len: len as usize, came_len: 0, kind, sum }))
             }
-            PartHead::Refused { range, text_len, status } => match self.ranges.get(range as usize) {
-                Some(_) => Ok(State::Text { range, len: text_len as usize, status }),
-                None => Err(unasked("the refusal of a range")),
+            PartHead::Refused { range, text_len, status } => match self.ranges.get_mut(range as usize) {
+                // Else a node could have a reader listen for ever.
+                Some(progress) if !progress.is_refused && progress.came_len < progress.len => {
+                    progress.is_refused = true;
+                    Ok(State::Text { range, len: text_len as usize, status })
+                }
+                _ => Err(unasked("the refusal of a range")),
             },
             PartHead::End => Ok(State::Ended),
         }
@@ -171,7 +177,7 @@ impl Receiver {
         self.state = State::Head;
         match progress {
             _ if is_first_fault => Some(Event::Corrupt { range: part.range, offset }),
-            Progress { len, came_len, is_corrupt: false } if len == came_len => Some(Event::Whole(part.range)),
+            Progress { len, came_len, is_corrupt: false, .. } if len == came_len => Some(Event::Whole(part.range)),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::answer::{self, success};
-use crate::ranges::{Batch, Plan, Source, Unread, refusal};
+use crate::ranges::{Composer, Plan, Source, Unread, memory_len, refusal};
 use crate::read::Stored;
 use proptest::prelude::*;
 use std::convert::Infallible;
@@ -57,20 +57,26 @@ impl Source for Replica {
 
 /// What the node sends, and the batches that it was made in.
 fn served(replicas: &mut [Replica], asked: &[Vec<Asked>]) -> (Vec<u8>, usize) {
-    let (mut plan, mut sent, mut first, mut count) = (Plan::default(), Vec::new(), 0, 0);
-    for (replica, asked) in replicas.iter().zip(asked) {
-        plan.add(replica.stored(), first, asked).unwrap();
+    let (mut composer, mut sent, mut first, mut count) = (Composer::default(), Vec::new(), 0, 0);
+    for (replica, asked) in replicas.iter_mut().zip(asked) {
+        let mut plan = Plan::new(replica.stored(), first, asked, &mut composer).unwrap();
         first += asked.len() as u32;
-    }
-    while let Some(batch) = plan.next_batch() {
-        count += 1;
-        let replica = &mut replicas[batch.block()];
-        match batch.make(replica) {
-            Ok(made) => made.iter().for_each(|piece| {
-                sent.extend_from_slice(&piece.bytes);
-                sent.extend_from_slice(replica.bytes(&piece.file));
-            }),
-            Err(Unread::Unsound { .. }) => sent.extend(plan.refuse(&batch, Status(4), "unsound")),
+        while let Some(batch) = plan.next_batch() {
+            count += 1;
+            match batch.make(replica) {
+                Ok(made) => {
+                    let len: usize = made.iter().map(|piece| piece.bytes.len()).sum();
+                    assert!(len as u64 <= memory_len(replica.spec.chunk_len), "{len} bytes at a time");
+                    made.iter().for_each(|piece| {
+                        sent.extend_from_slice(&piece.bytes);
+                        sent.extend_from_slice(replica.bytes(&piece.file));
+                    });
+                }
+                Err(Unread::Unsound { .. }) => {
+                    sent.extend(refusal(batch.first(), Status(4), "unsound"));
+                    break;
+                }
+            }
         }
     }
     sent.extend_from_slice(&PartHead::End.encode());
@@ -212,11 +218,57 @@ fn a_node_that_sends_what_was_not_asked_for_is_not_believed() {
     assert!(matches!(received(&wanted, &part(0, 5)[..7], &[100]), Err(Fault::Broken(_))), "closed");
 }
 
+/// What is left of a long range is short, and other ranges begin before it.
+#[test]
+fn ranges_that_overlap_come_all() {
+    let mut replicas = [Replica::new(3 << 20, ChecksumKind::Crc32c, 512)];
+    let long = Asked { from: 700, len: (1 << 20) + 5000 };
+    let mut wanted = vec![vec![long, Asked { from: 800, len: 100 }, long, Asked { from: (1 << 20) - 10, len: 20 }]];
+    wanted[0].extend((0..3000).map(|i| Asked { from: 5000 + i % 7, len: 30_000 }));
+    let (sent, _) = served(&mut replicas, &wanted);
+    let (places, _, receiver) = received(&wanted, &sent, &[60_000]).unwrap();
+    assert_eq!(receiver.missing().count(), 0);
+    for (range, place) in wanted[0].iter().zip(&places.0) {
+        assert!(replicas[0].bytes(&(range.from..range.end())) == &place[..], "{range:?}");
+    }
+}
+
+/// Of chunks of one byte the checksums are longer than the data.
+#[test]
+fn short_chunks_take_no_more_memory() {
+    let mut replicas = [Replica::new(300_000, ChecksumKind::Crc32c, 1)];
+    let wanted = [vec![Asked { from: 3, len: 299_000 }, Asked { from: 100, len: 20_000 }]];
+    let (sent, _) = served(&mut replicas, &wanted);
+    assert!(sent.len() >= 319_000 + 19 * PartHead::LEN, "a part for 16 KiB");
+    assert_eq!(received(&wanted, &sent, &[4000]).unwrap().2.missing().count(), 0);
+}
+
+#[test]
+fn a_node_that_refuses_for_ever_is_not_listened_to() {
+    let wanted = [vec![Asked { from: 0, len: 20 }, Asked { from: 0, len: 3 }]];
+    let again = [refusal(0, Status(6), "no"), refusal(1, Status(6), "no"), refusal(0, Status(6), "no")].concat();
+    assert!(matches!(received(&wanted, &again, &[100]), Err(Fault::Protocol(_))));
+    let part = |range, len| PartHead::Bytes { range, len, kind: ChecksumKind::Null, sum: 0 }.encode().to_vec();
+    let behind = [refusal(0, Status(6), "no"), part(0, 20), vec![0; 20]].concat();
+    assert!(matches!(received(&wanted, &behind, &[100]), Err(Fault::Protocol(_))), "bytes of a refused range");
+    let whole = [part(1, 3), vec![0; 3], refusal(1, Status(6), "no")].concat();
+    assert!(matches!(received(&wanted, &whole, &[100]), Err(Fault::Protocol(_))), "the refusal of a whole range");
+}
+
+/// Of ranges that lie in one long chunk, that is read once.
+#[test]
+fn a_long_chunk_is_read_once() {
+    let mut replicas = [Replica::new(5 << 20, ChecksumKind::Crc32c, 4 << 20)];
+    let wanted = [(0..100).map(|i| Asked { from: i * 40_000, len: 10 }).collect::<Vec<_>>()];
+    let (sent, _) = served(&mut replicas, &wanted);
+    assert_eq!(replicas[0].read_len, 4 << 20);
+    assert_eq!(received(&wanted, &sent, &[4000]).unwrap().2.missing().count(), 0);
+}
+
 #[test]
 fn a_block_that_is_shorter_is_not_served() {
     let replica = Replica::new(100, ChecksumKind::Crc32c, 512);
-    let refused = Plan::default().add(replica.stored(), 0, &[Asked { from: 90, len: 11 }]);
-    assert!(refused.is_err());
-    let none: Option<Batch> = Plan::default().next_batch();
-    assert!(none.is_none());
+    let plan = |from, len| Plan::new(replica.stored(), 0, &[Asked { from, len }], &mut Composer::default());
+    assert!(plan(90, 11).is_err());
+    assert!(plan(90, 0).unwrap().next_batch().is_none() && plan(90, 10).unwrap().next_batch().is_some());
 }

@@ -16,7 +16,7 @@ use wire::packet::{PacketFrame, Parsed};
 use wire::ranges::{PartHead, ReadRanges};
 use wire::small::{SmallAnswer, SmallWrite};
 use wire::{Op, OpHeader, PacketHeader, PipelineAck, Status, delimited};
-use xfer::ranges::{Plan, Source};
+use xfer::ranges::{Composer, Plan, Source, refusal};
 use xfer::read::Stored;
 
 /// What a node does with one op, instead of what it should.
@@ -214,33 +214,33 @@ impl Node {
         if let Some(ended) = refused(wire, &trick).await {
             return ended;
         }
-        let (mut plan, mut first, mut held) = (Plan::default(), 0, Vec::new());
-        for (block, asked) in request.blocks.iter().zip(request.asked().unwrap()) {
-            let mut block =
-                Held { data: self.book.state().blocks[&block.block].0.clone(), spec: self.spec, sums: Vec::new() };
+        let mut out = Vec::new();
+        answer(BlockOpResponseProto::default(), &mut out);
+        let (answer_len, mut first, mut composer) = (out.len(), 0, Composer::default());
+        for (place, (block, asked)) in request.blocks.iter().zip(request.asked().unwrap()).enumerate() {
+            let data = self.book.state().blocks[&block.block].0.clone();
+            let mut block = Held { data, spec: self.spec, sums: Vec::new() };
             block.spec.compute(&block.data, &mut block.sums);
             if let Trick::Corrupt(at) = trick
-                && held.is_empty()
+                && place == 0
             {
                 block.data[at] ^= 1;
             }
             let (len, checksum) = (block.data.len() as u64, block.spec);
             let stored = Stored { generation: Generation(1001), len, checksum, state: ReplicaState::Finalized };
-            plan.add(stored, first, &asked).unwrap();
+            let mut plan = Plan::new(stored, first, &asked, &mut composer).unwrap();
             first += asked.len() as u32;
-            held.push(block);
-        }
-        let mut out = Vec::new();
-        answer(BlockOpResponseProto::default(), &mut out);
-        let answer_len = out.len();
-        while let Some(batch) = plan.next_batch() {
-            let block = &mut held[batch.block()];
-            match batch.make(block) {
-                Ok(made) => made.iter().for_each(|piece| {
-                    out.extend_from_slice(&piece.bytes);
-                    out.extend_from_slice(&block.data[piece.file.start as usize..piece.file.end as usize]);
-                }),
-                Err(_) => out.extend(plan.refuse(&batch, Status::ERROR_CHECKSUM, "scripted")),
+            while let Some(batch) = plan.next_batch() {
+                match batch.make(&mut block) {
+                    Ok(made) => made.iter().for_each(|piece| {
+                        out.extend_from_slice(&piece.bytes);
+                        out.extend_from_slice(&block.data[piece.file.start as usize..piece.file.end as usize]);
+                    }),
+                    Err(_) => {
+                        out.extend(refusal(batch.first(), Status::ERROR_CHECKSUM, "scripted"));
+                        break;
+                    }
+                }
             }
         }
         out.extend_from_slice(&PartHead::End.encode());
