@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Promise: a request waits for one disk at a time and holds nothing of another meanwhile, so two of them never wait
-//! for each other. A block that is refused leaves the others alone. The memory of one batch and of what was asked for is
-//! all that a request takes.
+//! for each other. A block that is refused leaves the others alone. The memory of one batch and of what was asked for
+//! is all that a request takes.
 
 use crate::admission::Named;
 use crate::connection::Connection;
@@ -131,7 +131,7 @@ impl OfBlock<'_> {
         match unread {
             Unread::Unsound { offset } => {
                 if let Some(passed_over) = self.service.log_limits.found_unsound.due() {
-                    tracing::warn!(%block, offset, passed_over, "bytes that were to be read do not match their checksum");
+                    tracing::warn!(%block, offset, passed_over, "stored bytes do not match their checksum");
                 }
                 let message = format!("{block}: checksum error at {offset}");
                 Refusal { status: Status::ERROR_CHECKSUM, ..Refusal::error(message) }

@@ -307,7 +307,8 @@ mod tests {
             }).collect();
             let request = request(&blocks.iter().map(Vec::as_slice).collect::<Vec<_>>());
             let bytes = request.encode_op();
-            let (message, len) = delimited::split(&bytes[OpHeader::LEN..], "op", OP_MESSAGE_LEN_MAX as usize).unwrap().unwrap();
+            let max = OP_MESSAGE_LEN_MAX as usize;
+            let (message, len) = delimited::split(&bytes[OpHeader::LEN..], "op", max).unwrap().unwrap();
             prop_assert_eq!(OpHeader::LEN + len, bytes.len());
             let again: ReadRanges = delimited::decode(message, "op").unwrap();
             prop_assert_eq!(again.asked().unwrap(), blocks);

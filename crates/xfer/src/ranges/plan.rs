@@ -235,14 +235,6 @@ impl Batch {
         }
     }
 
-    /// The bytes of the replica that will be needed, for whoever can have the disk bring them.
-    pub fn reads(&self) -> impl Iterator<Item = Range<u64>> {
-        self.items.iter().map(|item| match item {
-            Item::Copied { read, .. } => read.clone(),
-            Item::Sent(part) => part.from..part.end,
-        })
-    }
-
     /// Reads, and makes what goes out. The thread may wait.
     pub fn make<S: Source>(&self, source: &mut S) -> Result<Made, Unread<S::Error>> {
         let mut made = vec![Piece::default()];
@@ -265,13 +257,13 @@ impl Batch {
                         ChecksumKind::Null => Vec::new(),
                         _ => self.chunks.edges(&bytes).collect(),
                     };
-                    let mut rest = edges.iter().map(|edge| (edge.end - edge.start) as usize).collect::<Vec<_>>();
-                    for edge in edges {
-                        source.data(edge, &mut data).map_err(Unread::Source)?;
+                    for edge in &edges {
+                        source.data(edge.clone(), &mut data).map_err(Unread::Source)?;
                     }
                     self.sums(source, &self.chunks.around(&bytes), &mut sums)?;
-                    let mut left = &data[..];
-                    let edges = rest.drain(..).map(|len| left.split_off(..len).unwrap_or_default());
+                    let mut rest = &data[..];
+                    let len = |edge: &Range<u64>| (edge.end - edge.start) as usize;
+                    let edges = edges.iter().map(|edge| rest.split_off(..len(edge)).unwrap_or_default());
                     last.bytes.extend_from_slice(&self.head(part, edges, &sums)?.encode());
                     last.file = bytes;
                     made.push(Piece::default());
