@@ -99,6 +99,16 @@ impl PageWriter {
         self.bytes.splice(start - 1..start, digits);
     }
 
+    /// Entries that were encoded before.
+    pub fn push_encoded(&mut self, entries: &[u8]) {
+        self.bytes.extend_from_slice(entries);
+    }
+
+    /// The entries so far.
+    pub fn encoded(&self) -> &[u8] {
+        &self.bytes[HEAD_LEN..]
+    }
+
     /// The answer: a page that so many entries follow.
     pub fn finish(mut self, remaining: u32) -> Bytes {
         put_numbers([REMAINING, remaining.into()], &mut self.bytes);

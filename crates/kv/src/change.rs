@@ -36,6 +36,11 @@ impl Change<'_> {
         self.staged.iter().map(|(full, value)| (Table(full[0]), &full[1..], value))
     }
 
+    /// What [`View::commits`] is once this is visible.
+    pub fn number(&self) -> u64 {
+        self.view.commits() + 1
+    }
+
     /// Makes it visible to every view from now on. Durable with the next flush.
     pub fn commit(self) {
         let Self { store, view, staged, alone, _held } = self;

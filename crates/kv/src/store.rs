@@ -66,6 +66,8 @@ pub(crate) struct Layers {
     moves: u64,
     /// Rises when the active layer is frozen, and so empty.
     freezes: u64,
+    /// Rises when rows change.
+    pub(crate) commits: u64,
 }
 
 impl Layers {
@@ -140,6 +142,7 @@ impl Store {
         // No view may see the new rows below the old changes: those that begin now wait for the disk.
         let gone = self.move_rows(|layers| {
             replacement.commit()?;
+            layers.commits += 1;
             Ok::<_, KvError>((std::mem::take(&mut layers.active), layers.frozen.take()))
         });
         gone.map(drop)
@@ -170,7 +173,10 @@ impl Store {
     pub(crate) fn commit(&self, staged: Layer) {
         let lock = || self.inner.layers.write().unwrap_or_else(PoisonError::into_inner);
         if staged.row_count() <= IN_PLACE_COUNT_MAX {
-            Arc::make_mut(&mut lock()).active.absorb(&staged);
+            let mut layers = lock();
+            let layers = Arc::make_mut(&mut layers);
+            layers.commits += 1;
+            layers.active.absorb(&staged);
             return;
         }
         // Made beside what all see. Only a flush can come between, which moves rows and changes none.
@@ -178,6 +184,7 @@ impl Store {
         above.absorb(&staged);
         let mut layers = lock();
         let layers_mut = Arc::make_mut(&mut layers);
+        layers_mut.commits += 1;
         // What it was put above may be frozen by now, or on disk; then it is all there is.
         let active = if layers_mut.freezes == freezes { above } else { staged };
         let old = std::mem::replace(&mut layers_mut.active, active);

@@ -52,6 +52,11 @@ impl Store {
 }
 
 impl<'s> View<'s> {
+    /// Changes that were made since the store was opened, as of this view.
+    pub fn commits(&self) -> u64 {
+        self.layers.commits
+    }
+
     fn stack(&self) -> Stack<'_, 's> {
         self.below_staged(None)
     }

@@ -81,6 +81,7 @@ mod node_calls;
 mod node_questions;
 mod node_registry;
 mod nodes;
+mod pages;
 mod peers;
 mod principal;
 mod rack_lookup;

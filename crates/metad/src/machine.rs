@@ -6,9 +6,11 @@
 
 use crate::command::{Command, Founding, LEVEL, Reply};
 use crate::faults::{self, Faults};
+use crate::pages::Pages;
 use crate::residency::Residency;
 use kv::Store;
 use namespace::Effects;
+use namespace::tables::{ENTRY, split_entry};
 use raft::MachineError;
 use security::joining;
 use security::rings::{self, RingError};
@@ -43,6 +45,8 @@ pub(crate) struct Machine {
     /// Entries that changed nothing, as they panicked.
     pub(crate) faults: Faults,
     pub(crate) residency: Residency,
+    /// What listings were answered with lately.
+    pub(crate) pages: Arc<Pages>,
 }
 
 /// The leader, which gets the effects of each entry at once, whether or not a caller waits for the reply.
@@ -87,6 +91,7 @@ impl Machine {
             level,
             faults: Faults::default(),
             residency: Residency::default(),
+            pages: Arc::default(),
         })
     }
 
@@ -186,6 +191,8 @@ impl Machine {
         let mut digest = self.digest.lock().unwrap_or_else(PoisonError::into_inner);
         *digest = digest.after(change.staged().filter(|(table, ..)| *table != POSITION));
         change.put(DIGEST, &[], digest.0.to_be_bytes().to_vec());
+        let entries = change.staged().filter(|(table, ..)| *table == ENTRY);
+        self.pages.change(change.number(), entries.filter_map(|(_, key, _)| split_entry(key)));
         change.commit();
     }
 }
@@ -306,6 +313,7 @@ impl raft::Machine for Machine {
             import,
             digest: Arc::clone(&self.digest),
             level: Arc::clone(&self.level),
+            pages: Arc::clone(&self.pages),
         }))
     }
 }
@@ -332,6 +340,7 @@ struct Incoming {
     import: kv::Import,
     digest: Arc<Mutex<RowsDigest>>,
     level: Arc<AtomicU8>,
+    pages: Arc<Pages>,
 }
 
 impl raft::Import for Incoming {
@@ -340,8 +349,11 @@ impl raft::Import for Incoming {
     }
 
     fn install(self: Box<Self>, position: &[u8]) -> Result<(), MachineError> {
-        let Self { store, import, digest, level } = *self;
-        store.replace(import, &[(POSITION, &[], position)]).map_err(MachineError::new)?;
+        let Self { store, import, digest, level, pages } = *self;
+        pages.change_all(u64::MAX);
+        let replaced = store.replace(import, &[(POSITION, &[], position)]).map_err(MachineError::new);
+        pages.change_all(store.view().commits());
+        replaced?;
         *digest.lock().unwrap_or_else(PoisonError::into_inner) = read_digest(&store.view())?;
         level.store(read_level(&store.view())?, Ordering::Relaxed);
         Ok(())

@@ -202,7 +202,7 @@ pub(crate) fn split_pair(key: &[u8]) -> Option<(u64, u64)> {
 }
 
 /// Parts a key of ENTRY, or a value of PLACE.
-pub(crate) fn split_entry(key: &[u8]) -> Option<(InodeId, &[u8])> {
+pub fn split_entry(key: &[u8]) -> Option<(InodeId, &[u8])> {
     let (parent, name) = key.split_first_chunk::<8>()?;
     Some((InodeId(u64::from_be_bytes(*parent)), name))
 }

@@ -343,7 +343,7 @@ impl Run {
         let system = Caller::system();
         let mut after = Vec::new();
         loop {
-            let limits = PageLimits { entries: 2, blocks: Some(3) };
+            let limits = PageLimits { entries: 2, may_end: 2, blocks: Some(3) };
             let page = read::list(&self.rows, &system, path, &after, limits).unwrap().unwrap().unwrap();
             for entry in &page.entries {
                 let child = path.join(std::str::from_utf8(&entry.status.name).unwrap()).unwrap();

@@ -7,16 +7,18 @@ use crate::answer::Encoded;
 use crate::block_tokens::ReadTokens;
 use crate::caller::Session;
 use crate::core::{Core, find_path};
+use crate::pages::Pages;
+use crate::refusal;
 use crate::to_hdfs::{self, Locator};
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::listing::{Entry, PageWriter};
 use hdfs::proto::*;
-use namespace::StatusRow;
-use namespace::read::{self, Listing, PageLimits};
+use namespace::read::{self, Listing, PageExtent, PageLimits, TakePage};
+use namespace::{FileBlocks, StatusRow};
 use prost::Message;
 use std::sync::Arc;
-use types::FsPath;
+use types::{FsPath, InodeId};
 
 pub(super) async fn get_listing(
     core: &Arc<Core>,
@@ -50,14 +52,42 @@ pub(super) fn page(
     Ok(Some(DirectoryListingProto { partial_listing, remaining_entries }))
 }
 
-/// Entries go from the rows into the answer.
+/// Entries go from the rows into the answer, or from an answer that has the same.
 fn plain_page(core: &Core, session: &Session, path: &FsPath, after: &[u8]) -> Result<Option<Bytes>, Exception> {
-    let mut page = PageWriter::default();
-    let end = core.read_here(|rows| {
-        let mut show = |status: StatusRow<'_>, _| page.push(&to_hdfs::entry(status, None));
-        read::list_each(rows, &session.caller, path, after, PageLimits::new(false), &mut show)
-    })?;
-    Ok(end.map(|end| page.finish(end.remaining)))
+    let view = core.machine.store().view();
+    let mut page = Plain { pages: &core.machine.pages, writer: PageWriter::default(), read: None, last: Vec::new() };
+    let end = read::list_each(&view, &session.caller, path, after, PageLimits::new(false), &mut page);
+    let Some(end) = end.map_err(refusal::rows)?.map_err(refusal::namespace)? else { return Ok(None) };
+    if let (Some(extent), Some((directory, after))) = (end.extent, page.read) {
+        page.pages.put((directory, &after), page.writer.encoded(), extent, &page.last, view.commits());
+    }
+    Ok(Some(page.writer.finish(end.remaining)))
+}
+
+/// A page without locations.
+struct Plain<'a> {
+    pages: &'a Pages,
+    writer: PageWriter,
+    /// Directory and place of what is read from the rows.
+    read: Option<(InodeId, Vec<u8>)>,
+    last: Vec<u8>,
+}
+
+impl TakePage for Plain<'_> {
+    fn known(&mut self, directory: InodeId, after: &[u8]) -> Option<PageExtent> {
+        let Some(page) = self.pages.get(directory, after) else {
+            self.read = Some((directory, after.to_vec()));
+            return None;
+        };
+        self.writer.push_encoded(&page.entries);
+        Some(page.extent)
+    }
+
+    fn take(&mut self, status: StatusRow<'_>, _: Option<FileBlocks>) {
+        self.last.clear();
+        self.last.extend_from_slice(status.name);
+        self.writer.push(&to_hdfs::entry(status, None));
+    }
 }
 
 /// Nodes are looked up when all rows are read: the lock of the leader is never waited for with a view open.

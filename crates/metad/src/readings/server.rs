@@ -19,6 +19,7 @@ const FAMILIES: &[Described] = &[
     gauge("levada_meta_free_warn_bytes", "With less free than this the server warns", &[]),
     gauge("levada_meta_free_reserve_bytes", "With less free than this it refuses changes that need room", &[]),
     gauge("levada_meta_refuses_changes", "1 while it refuses changes that need room", &[]),
+    gauge("levada_meta_listing_page_bytes", "Pages of listings that are kept as they were encoded", &[]),
     gauge("levada_rpc_memory_bytes", "Memory that requests and answers hold, by what it is", &["of"]),
     gauge("levada_rpc_memory_max_bytes", "As much may be held of it; who needs more waits", &["of"]),
     gauge("levada_rpc_connections", "Open connections", &[]),
@@ -76,6 +77,7 @@ fn read(leadership: &Leadership, readings: &mut Readings<'_>) {
     put("levada_meta_free_warn_bytes", limits.warn as f64);
     put("levada_meta_free_reserve_bytes", limits.reserve as f64);
     put("levada_meta_refuses_changes", flag(reading.level >= Level::Exhausted));
+    put("levada_meta_listing_page_bytes", leadership.machine.pages.len() as f64);
     put("levada_raft_failed_entries_total", leadership.machine.faults.counted().count as f64);
     let group = leadership.raft.group();
     put("levada_raft_term", group.term as f64);

@@ -20,7 +20,7 @@ pub use attributes::{acl, xattrs};
 pub use blocks::{cut_len, doomed_blocks, file_of_block, has_deleted_trees, located, located_unasked};
 pub use containers::{FileReplicas, Page, Place, container_page, file_replicas, is_empty, replication, resized_files};
 pub use leases::{Holder, OpenView, ever_reserved, holder_of, is_closed, lease_files, lease_holders, open_files};
-pub use list::{Entry, Listing, PageEnd, PageLimits, ShowEntry, list, list_each};
+pub use list::{Entry, Listing, PageEnd, PageExtent, PageLimits, TakePage, list, list_each};
 pub use plan::{BlockPlan, Writing, is_outgrown, plan_block, writing, written_block};
 pub use quota::{Quota, quota};
 pub use removal::Removal;

@@ -57,10 +57,10 @@ fn a_page_with_locations_ends_when_it_has_enough_blocks() {
         world.tell(&format!("root:w add /{name} {name}2 {name}=100\n root:w complete /{name} {name}2=1"));
         world.forget_block("x");
     }
-    let limits = PageLimits { entries: 10, blocks: Some(4) };
+    let limits = PageLimits { entries: 10, may_end: 10, blocks: Some(4) };
     let page = read::list(&world.rows, &caller("root"), &path("/"), b"", limits).unwrap().unwrap().unwrap();
     assert_eq!((page.entries.len(), page.remaining), (2, 1));
-    let limits = PageLimits { entries: 10, blocks: Some(0) };
+    let limits = PageLimits { entries: 10, may_end: 10, blocks: Some(0) };
     let page = read::list(&world.rows, &caller("root"), &path("/"), b"", limits).unwrap().unwrap().unwrap();
     assert_eq!((page.entries.len(), page.remaining), (1, 2), "a page is never empty");
 }

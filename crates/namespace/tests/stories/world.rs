@@ -412,7 +412,8 @@ impl World {
             "id" => read::status(rows, who, &target).unwrap().unwrap().unwrap().id.0.to_string(),
             // ls /d [LIMIT] [AFTER]
             "ls" => {
-                let limits = PageLimits { entries: number(1, 1000) as usize, blocks: None };
+                let entries = number(1, 1000) as usize;
+                let limits = PageLimits { entries, may_end: entries, blocks: None };
                 let after = args.get(2).unwrap_or(&"").as_bytes();
                 match read::list(rows, who, &target, after, limits).unwrap() {
                     Ok(None) => "nothing".into(),

@@ -1,0 +1,292 @@
+//! Pages of listings as they were encoded last: directories that are listed again and again are sent from here.
+//!
+//! Promise: a page that is here says what the rows say. [`crate::machine`] tells of each change before it can be seen,
+//! which takes the pages out that it touches; a page that was made of rows of before a change does not come in.
+
+use bytes::Bytes;
+use namespace::read::PageExtent;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard};
+use types::InodeId;
+
+/// Bytes of all pages. A guess: a hundred pages, the directories that a hundred jobs have in common.
+const LEN_MAX: usize = 16 << 20;
+/// A shorter page is made anew as quickly as it is found. A guess: 200 names.
+const PAGE_LEN_MIN: usize = 16 << 10;
+/// Directories whose changes are told apart; those of one number prevent each other's pages while they change.
+const CHANGED_COUNT: usize = 256;
+
+/// Encoded entries.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    pub(crate) entries: Bytes,
+    pub(crate) extent: PageExtent,
+    /// Its last name.
+    pub(crate) last: Box<[u8]>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pages {
+    inner: Mutex<Inner>,
+    len_max: usize,
+}
+
+/// A directory, and the name that a page begins behind.
+type Place = (InodeId, Vec<u8>);
+
+#[derive(Debug)]
+struct Inner {
+    /// No two overlap.
+    pages: BTreeMap<Place, Kept>,
+    len: usize,
+    /// Rises with each use.
+    uses: u64,
+    /// Number of the last change of directories, by their ids' remainder.
+    changed: [u64; CHANGED_COUNT],
+}
+
+#[derive(Debug)]
+struct Kept {
+    page: Page,
+    used: u64,
+}
+
+impl Kept {
+    /// Whether a name that is behind the place of this page, and not behind that of another, belongs to this one.
+    fn covers(&self, name: &[u8]) -> bool {
+        !self.page.extent.more || name <= &*self.page.last
+    }
+
+    fn len(&self) -> usize {
+        self.page.entries.len()
+    }
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        Self::new(LEN_MAX)
+    }
+}
+
+impl Pages {
+    fn new(len_max: usize) -> Self {
+        let inner = Inner { pages: BTreeMap::new(), len: 0, uses: 0, changed: [0; CHANGED_COUNT] };
+        Self { inner: Mutex::new(inner), len_max }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|poisoned| {
+            // Which pages a change that panicked had taken out is not known.
+            self.inner.clear_poison();
+            let mut inner = poisoned.into_inner();
+            inner.clear();
+            inner
+        })
+    }
+
+    /// The page of `directory` that begins behind the name `after`.
+    pub(crate) fn get(&self, directory: InodeId, after: &[u8]) -> Option<Page> {
+        let mut inner = self.lock();
+        inner.uses += 1;
+        let used = inner.uses;
+        let kept = inner.pages.get_mut(&(directory, after.to_vec()))?;
+        kept.used = used;
+        Some(kept.page.clone())
+    }
+
+    /// What the rows said as of so many commits, to `last`, the last name. It is not kept if its directory changed since.
+    pub(crate) fn put(&self, place: (InodeId, &[u8]), entries: &[u8], extent: PageExtent, last: &[u8], commits: u64) {
+        if !(PAGE_LEN_MIN..=self.len_max).contains(&entries.len()) {
+            return;
+        }
+        let page = Page { entries: Bytes::copy_from_slice(entries), extent, last: last.into() };
+        let mut inner = self.lock();
+        let (directory, after) = place;
+        if *inner.changed(directory) > commits {
+            return;
+        }
+        inner.remove_overlapping(directory, after, &page);
+        inner.uses += 1;
+        let kept = Kept { page, used: inner.uses };
+        inner.len += kept.len();
+        inner.pages.insert((directory, after.to_vec()), kept);
+        while inner.len > self.len_max {
+            inner.remove_oldest();
+        }
+    }
+
+    /// Change `number` is about to be seen: of these entries of directories.
+    pub(crate) fn change<'a>(&self, number: u64, entries: impl Iterator<Item = (InodeId, &'a [u8])>) {
+        let mut entries = entries.peekable();
+        if entries.peek().is_none() {
+            return;
+        }
+        let mut inner = self.lock();
+        for (directory, name) in entries {
+            *inner.changed(directory) = number;
+            if let Some(place) = inner.before(directory, name).filter(|(_, kept)| kept.covers(name)).map(first) {
+                inner.remove(&place);
+            }
+        }
+    }
+
+    /// All rows are about to be others: no page of less than so many commits comes in from now on.
+    pub(crate) fn change_all(&self, number: u64) {
+        let mut inner = self.lock();
+        inner.clear();
+        inner.changed = [number; CHANGED_COUNT];
+    }
+
+    /// Bytes of all pages.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len
+    }
+}
+
+fn first((place, _): (&Place, &Kept)) -> Place {
+    place.clone()
+}
+
+impl Inner {
+    fn changed(&mut self, directory: InodeId) -> &mut u64 {
+        &mut self.changed[directory.0 as usize % CHANGED_COUNT]
+    }
+
+    /// The last page that begins before a name.
+    fn before(&self, directory: InodeId, name: &[u8]) -> Option<(&Place, &Kept)> {
+        let found = self.pages.range(..(directory, name.to_vec())).next_back();
+        found.filter(|((at, _), _)| *at == directory)
+    }
+
+    fn remove_overlapping(&mut self, directory: InodeId, after: &[u8], page: &Page) {
+        let same = (directory, after.to_vec());
+        let mut overlapping: Vec<Place> = Vec::new();
+        if let Some((place, kept)) = self.before(directory, after)
+            && (!kept.page.extent.more || &*kept.page.last > after)
+        {
+            overlapping.push(place.clone());
+        }
+        let behind = self.pages.range((Bound::Included(same), Bound::Unbounded));
+        let reached = |(at, begin): &Place| {
+            *at == directory && (begin == after || !page.extent.more || begin.as_slice() < &*page.last)
+        };
+        overlapping.extend(behind.map(|(place, _)| place.clone()).take_while(reached));
+        overlapping.iter().for_each(|place| self.remove(place));
+    }
+
+    fn remove_oldest(&mut self) {
+        let oldest = self.pages.iter().min_by_key(|(_, kept)| kept.used).map(first);
+        oldest.iter().for_each(|place| self.remove(place));
+    }
+
+    fn remove(&mut self, place: &Place) {
+        if let Some(kept) = self.pages.remove(place) {
+            self.len -= kept.len();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.pages.clear();
+        self.len = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use types::random::{Random, Seeded};
+
+    const DIRECTORY_COUNT: u64 = 3;
+    /// As the entries of tests are encoded: each name is so long, and a page has so many at most.
+    const NAME_LEN: usize = PAGE_LEN_MIN / 4;
+    const NAME_COUNT_MAX: usize = 8;
+
+    fn name(number: u64) -> Vec<u8> {
+        format!("{number:0>NAME_LEN$}").into()
+    }
+
+    /// What directories have in them as of so many commits.
+    #[derive(Clone, Default)]
+    struct Rows {
+        names: [BTreeSet<Vec<u8>>; DIRECTORY_COUNT as usize],
+        commits: u64,
+    }
+
+    impl Rows {
+        fn page(&self, directory: InodeId, after: &[u8]) -> (Vec<u8>, PageExtent, Vec<u8>) {
+            let behind = self.names[directory.0 as usize].range::<[u8], _>((Bound::Excluded(after), Bound::Unbounded));
+            let names: Vec<_> = behind.clone().take(NAME_COUNT_MAX).cloned().collect();
+            let extent = PageExtent { count: names.len() as u32, more: behind.count() > NAME_COUNT_MAX };
+            (names.concat(), extent, names.last().cloned().unwrap_or_default())
+        }
+
+        fn change(&mut self, pages: &Pages, directory: InodeId, name: Vec<u8>) {
+            pages.change(self.commits + 1, [(directory, name.as_slice())].into_iter());
+            self.commits += 1;
+            let names = &mut self.names[directory.0 as usize];
+            if !names.remove(&name) {
+                names.insert(name);
+            }
+        }
+
+        fn keep(&self, pages: &Pages, directory: InodeId, after: &[u8]) {
+            let (entries, extent, last) = self.page(directory, after);
+            pages.put((directory, after), &entries, extent, &last, self.commits);
+        }
+    }
+
+    #[test]
+    fn a_page_says_what_the_rows_say() {
+        let mut random = Seeded(1);
+        let mut draw = |n: u64| random.below(n as usize) as u64;
+        let pages = Pages::new(40 * PAGE_LEN_MIN);
+        let (mut rows, mut found, mut slow) = (Rows::default(), 0, None::<(Rows, InodeId, Vec<u8>)>);
+        for _ in 0..20_000 {
+            let (directory, name) = (InodeId(draw(DIRECTORY_COUNT)), name(draw(60)));
+            match draw(8) {
+                0 => rows.change(&pages, directory, name),
+                // Whoever reads may be slow, and puts what it read when the rows are others.
+                1 => match slow.take() {
+                    Some((before, directory, name)) => before.keep(&pages, directory, &name),
+                    None => slow = Some((rows.clone(), directory, name)),
+                },
+                2..4 => rows.keep(&pages, directory, &name),
+                4 => rows.keep(&pages, directory, b""),
+                5 if draw(500) == 0 => {
+                    pages.change_all(u64::MAX);
+                    rows.keep(&pages, directory, b"");
+                    assert_eq!(pages.len(), 0);
+                    rows.commits += 1;
+                    rows.names.iter_mut().for_each(BTreeSet::clear);
+                    pages.change_all(rows.commits);
+                }
+                _ => {
+                    let after = if draw(2) == 0 { name } else { Vec::new() };
+                    if let Some(page) = pages.get(directory, &after) {
+                        let (entries, extent, _) = rows.page(directory, &after);
+                        assert!(page.entries == entries && page.extent == extent, "{directory:?} behind {after:?}");
+                        found += 1;
+                    }
+                }
+            }
+        }
+        assert!(found > 1000, "only {found} were found");
+    }
+
+    #[test]
+    fn what_is_used_stays() {
+        let pages = Pages::new(3 * PAGE_LEN_MIN);
+        let extent = PageExtent { count: 1, more: true };
+        let keep = |n: u64, len: usize| pages.put((InodeId(n), b""), &vec![b'a'; len], extent, b"a", 0);
+        (0..3).for_each(|n| keep(n, PAGE_LEN_MIN));
+        assert!(pages.get(InodeId(0), b"").is_some());
+        keep(3, PAGE_LEN_MIN);
+        // Too short to be worth it, and too long for all of the room.
+        keep(4, PAGE_LEN_MIN - 1);
+        keep(5, 3 * PAGE_LEN_MIN + 1);
+        let there: Vec<_> = (0..6).filter(|n| pages.get(InodeId(*n), b"").is_some()).collect();
+        assert_eq!((there, pages.len()), (vec![0, 2, 3], 3 * PAGE_LEN_MIN));
+    }
+}
