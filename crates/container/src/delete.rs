@@ -87,14 +87,11 @@ impl Inner {
         }
         let removed = self.index.change(|rows| {
             let empty = index::read_container(rows, shelf)?.pack_live_count == 0;
-            let removed = empty
-                && pack.remove_if_idle(|| remove(&self.layout.pack(shelf))).map_err(|error| {
-                    types::rows::RowsError { op: "remove an empty pack", reason: error.to_string() }
-                })?;
-            if removed {
-                index::write_container(rows, shelf, index::ContainerRow::default())?;
+            if !empty {
+                return Ok(false);
             }
-            Ok(removed)
+            pack.remove_if_idle(|| remove(&self.layout.pack(shelf)))
+                .map_err(|error| types::rows::RowsError { op: "remove an empty pack", reason: error.to_string() })
         })?;
         if removed {
             self.drop_removed_pack(pack);

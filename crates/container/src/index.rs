@@ -10,11 +10,14 @@
 //! Promise: a change is visible at once and durable with the next [`Index::flush`]. What a crash takes is found again
 //! in the containers that `ahead/` names, so nothing here is the only place of a fact.
 
+use crate::inner::lock;
 use crate::replica::Identity;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
+use std::sync::Mutex;
 use types::rows::{Rows, RowsError, RowsMut, Table};
 use types::{BlockId, ChecksumSpec, ContainerId, FileId, Generation};
 
@@ -68,7 +71,9 @@ impl Row {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub(crate) struct ContainerRow {
-    /// All records of the pack below this offset are in the index (or dead).
+    /// All records of the pack below this offset are in the index (or dead). It never falls, though the pack is removed
+    /// and begun anew: what a crash leaves of the index may be older than the pack, and must not speak of another
+    /// file. So a later pack begins where the one before it ended, behind a hole.
     pub pack_known: u64,
     pub pack_live_count: u64,
 }
@@ -86,11 +91,14 @@ const MAP_LEN: usize = 64 << 30;
 #[derive(Debug)]
 pub(crate) struct Index {
     store: kv::Store,
+    /// Containers whose rows were removed, and on disk perhaps not yet: how far their packs were known.
+    forgotten: Mutex<BTreeMap<ContainerId, u64>>,
 }
 
 impl Index {
     pub(crate) fn open(dir: &Path) -> Result<Self, kv::KvError> {
-        Ok(Self { store: kv::Store::open(dir, kv::Options { map_len: MAP_LEN, ..kv::Options::default() })? })
+        let store = kv::Store::open(dir, kv::Options { map_len: MAP_LEN, ..kv::Options::default() })?;
+        Ok(Self { store, forgotten: Mutex::default() })
     }
 
     /// True if a flush would write something.
@@ -115,7 +123,10 @@ impl Index {
 
     /// Makes all changes so far durable.
     pub(crate) fn flush(&self) -> Result<(), kv::KvError> {
-        self.store.flush()
+        let gone = lock(&self.forgotten).clone();
+        self.store.flush()?;
+        lock(&self.forgotten).retain(|container, known| gone.get(container) != Some(known));
+        Ok(())
     }
 
     pub(crate) fn replica(&self, block: BlockId) -> Result<Option<Row>, RowsError> {
@@ -150,6 +161,14 @@ impl Index {
         self.view(|rows| read_container(rows, container))
     }
 
+    /// Where the next pack of a container that has none begins, at least.
+    pub(crate) fn pack_known(&self, container: ContainerId) -> Result<u64, RowsError> {
+        // The row first: whoever removes it says before how far it went.
+        let known = self.container(container)?.pack_known;
+        let forgotten = lock(&self.forgotten).get(&container).copied();
+        Ok(known.max(forgotten.unwrap_or(0)))
+    }
+
     /// Containers that have a row.
     pub(crate) fn containers(&self) -> Result<Vec<ContainerId>, RowsError> {
         self.view(|rows| {
@@ -173,7 +192,11 @@ impl Index {
             return Ok(());
         }
         self.change(|rows| {
-            if read_container(rows, container)?.pack_live_count == 0 {
+            let row = read_container(rows, container)?;
+            if row.pack_live_count == 0 {
+                if row.pack_known > 0 {
+                    lock(&self.forgotten).insert(container, row.pack_known);
+                }
                 rows.delete(CONTAINER, &container.0.to_be_bytes());
                 rows.delete(VOLUME, &dead_key(container));
             }

@@ -68,7 +68,7 @@ impl Inner {
         }
         let path = self.layout.pack(shelf);
         let syncs = if create { Some(self.shelf(shelf)?) } else { None };
-        let known = self.index.container(shelf)?.pack_known;
+        let known = self.index.pack_known(shelf)?;
         match Pack::open(&path, (self.salt(), shelf), known, create, |_, _| {}) {
             Ok(pack) => {
                 // Before anybody else sees the pack: a record in a file whose name is lost is lost.

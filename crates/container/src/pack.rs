@@ -108,8 +108,10 @@ impl Pack {
         let (salt, container) = place;
         let file = OpenOptions::new().read(true).write(true).create(create).truncate(false).open(path)?;
         let file_len = file.metadata()?.len();
-        let first = Seat { salt, container, offset: known };
-        let scanned = scan(&file, file_len, first, found)?;
+        // A loss of power may leave less of the file than the index has heard of.
+        let first = Seat { salt, container, offset: if file_len < known { 0 } else { known } };
+        let mut scanned = scan(&file, file_len, first, found)?;
+        scanned.end = scanned.end.max(known);
         if !scanned.tail_stays() && file_len > scanned.end {
             // Or the rest of a torn record would lie behind a shorter one that takes its place, and be looked through.
             file.set_len(scanned.end)?;
@@ -263,12 +265,8 @@ impl Pack {
                     let mut bytes = [0; RecordHeader::LEN];
                     self.file.read_exact_at(&mut bytes, at)?;
                     stretch.damaged |= bytes != [0; RecordHeader::LEN];
-                    let Some(data) = io::file::next_data(&self.file, at + RecordHeader::ALIGN)? else {
-                        return Ok(None);
-                    };
-                    // A hole begins and ends with a page, records do not.
-                    let data = (data / RecordHeader::ALIGN * RecordHeader::ALIGN).max(at + RecordHeader::ALIGN);
-                    stretch.to = next_magic(&*self.file, data, end, &mut Unreadable::default())?;
+                    let next = at + RecordHeader::ALIGN;
+                    stretch.to = next_magic(&*self.file, next, end, &mut Unreadable::default())?;
                     if stretch.live.is_empty() && !stretch.damaged {
                         stretch.from = stretch.to; // nothing was there
                     }
@@ -402,7 +400,7 @@ impl Unreadable {
 
 /// Walks the records of a pack of `file_len` bytes, from `first` on.
 pub(crate) fn scan(
-    file: &impl FileExt,
+    file: &impl Pierced,
     file_len: u64,
     first: Seat,
     mut found: impl FnMut(u64, &RecordHeader),
@@ -451,12 +449,32 @@ fn is_whole(file: &impl FileExt, at: u64, header: &RecordHeader, unreadable: &mu
     Ok(reads && ChecksumKind::Crc32c.of(&body) == header.body_crc)
 }
 
+/// A file that may have holes.
+pub(crate) trait Pierced: FileExt {
+    /// The next place at or behind `at` that is in no hole, as far as that is known.
+    fn next_data(&self, at: u64) -> Result<Option<u64>>;
+}
+
+impl Pierced for File {
+    fn next_data(&self, at: u64) -> Result<Option<u64>> {
+        io::file::next_data(self, at)
+    }
+}
+
 /// The next place at or behind `at` that starts like a record; `file_len` if there is none.
-fn next_magic(file: &impl FileExt, mut at: u64, file_len: u64, unreadable: &mut Unreadable) -> Result<u64> {
+fn next_magic(file: &impl Pierced, mut at: u64, file_len: u64, unreadable: &mut Unreadable) -> Result<u64> {
     let mut window = vec![0; 1 << 20];
     // Where a window does not read, its sectors are tried one by one.
     let mut by_sectors_until = 0;
     while at < file_len {
+        // A disk that does not tell is read.
+        if let Ok(data) = file.next_data(at) {
+            // A hole begins and ends with a page, records do not.
+            at = data.map_or(file_len, |data| (data / RecordHeader::ALIGN * RecordHeader::ALIGN).max(at));
+            if at >= file_len {
+                break;
+            }
+        }
         let by_sectors = at < by_sectors_until;
         let step = if by_sectors { SECTOR_LEN - at % SECTOR_LEN } else { window.len() as u64 };
         let piece = &mut window[..step.min(file_len - at) as usize];
@@ -584,6 +602,12 @@ mod tests {
 
         fn write_at(&self, _: &[u8], _: u64) -> Result<usize> {
             unreachable!("it is only read")
+        }
+    }
+
+    impl Pierced for Holed<'_> {
+        fn next_data(&self, at: u64) -> Result<Option<u64>> {
+            Ok(Some(at))
         }
     }
 

@@ -12,7 +12,6 @@
 use crate::compare_answer::Answers;
 use crate::repair_context::RepairContext;
 use crate::replica_fate::ReportedReplica;
-use crate::surplus::Surplus;
 use namespace::BlockView;
 use std::collections::{BTreeMap, BTreeSet};
 use types::mutation::{self, Mutation};
@@ -55,10 +54,12 @@ pub struct Cleared {
 }
 
 impl Clearance {
-    /// `home` is what [`Surplus::next`] answered.
-    pub fn begin(home: ContainerId, surplus: &mut Surplus) -> Self {
-        let kept = surplus.next_of(home, PAGE_COUNT);
-        Self { home, kept, found: BTreeMap::new(), asked: Vec::new(), before: None }
+    /// `home` is what [`Surplus::next`](crate::Surplus::next) answered. Whose members are asked is settled before
+    /// anything is looked up: who joins in between gets no order for a file that was deleted before.
+    pub fn begin(home: ContainerId, context: &mut RepairContext<'_>) -> Self {
+        let before = set_of(home, context);
+        let kept = context.surplus.next_of(home, PAGE_COUNT);
+        Self { home, kept, found: BTreeMap::new(), asked: Vec::new(), before }
     }
 
     /// Blocks to look up.
@@ -76,7 +77,6 @@ impl Clearance {
         // What is being written again is judged when it is complete.
         let here = self.found.values().flatten().filter(|wanted| wanted.complete && wanted.home == self.home);
         self.asked = here.copied().collect();
-        self.before = set_of(self.home, context);
         context.members_to_ask(self.home)
     }
 
@@ -103,6 +103,10 @@ impl Clearance {
         let mut settled_all = true;
         let mut cleared = Vec::new();
         for (node, reported) in self.kept {
+            if !surplus.keeps(home, node, &reported) {
+                settled_all = false; // what was reported since is asked about by itself
+                continue;
+            }
             let Some(at) = places.get(&reported.block).copied() else {
                 let found = match self.found.get(&reported.block) {
                     Some(Some(found)) => *found,
@@ -151,7 +155,7 @@ impl Clearance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cluster, LivenessRules, NodeUsage, Repair};
+    use crate::{Cluster, LivenessRules, NodeUsage, Repair, Surplus};
     use blocks::{Command, Node, apply};
     use std::time::Duration;
     use types::rows::MemoryRows;
@@ -165,9 +169,13 @@ mod tests {
         NodeId([number; 16])
     }
 
-    /// Nodes 1 and 2 hold a container, node 3 told of a replica of its block, of this generation. The namespace has the
-    /// block as `found`. What goes, if the members say this.
-    fn check(generation: u64, found: Option<Option<BlockView>>, said: [Option<Fitness>; 2], goes: usize) {
+    fn reported(generation: u64) -> ReportedReplica {
+        let generation = Generation(generation);
+        ReportedReplica { block: BLOCK, generation, len: 5, file: None, home: None, finalized: true }
+    }
+
+    /// Nodes 1 and 2 hold a container, node 3 told of a replica of its block, of this generation.
+    fn kept(generation: u64) -> (MemoryRows, Cluster, Repair, Surplus) {
         let mut rows = MemoryRows::default();
         let mut commands: Vec<Command> = (1..=3).map(|number| Command::Register(Node::example(number, "/r"))).collect();
         commands.push(Command::CreateSet { members: vec![id(1), id(2)], wanted: 2, planned: true });
@@ -175,22 +183,24 @@ mod tests {
         commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
         let mut cluster = Cluster::load(&rows, 1).unwrap();
         (1..=3).for_each(|number| cluster.on_registered(NOW, id(number), NodeUsage::default()));
-        let (mut repair, mut surplus) = (Repair::default(), Surplus::default());
-        let reported = ReportedReplica {
-            block: BLOCK,
-            generation: Generation(generation),
-            len: 5,
-            file: None,
-            home: None,
-            finalized: true,
-        };
-        surplus.keep(id(3), reported, HOME, NOW);
+        let mut surplus = Surplus::default();
+        surplus.keep(id(3), reported(generation), HOME, NOW);
         assert_eq!(surplus.next(NOW), Some(HOME));
-        let mut clearance = Clearance::begin(HOME, &mut surplus);
-        assert_eq!(clearance.blocks(), BTreeSet::from([BLOCK]));
+        (rows, cluster, Repair::default(), surplus)
+    }
+
+    fn context<'a>(cluster: &'a mut Cluster, repair: &'a mut Repair, surplus: &'a mut Surplus) -> RepairContext<'a> {
         let lost_after = Duration::from_secs(15);
         let rules = LivenessRules { now: NOW, receiving_since: Duration::ZERO, lost_after, usual_replication: 2 };
-        let mut context = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
+        RepairContext { cluster, repair, surplus, rules }
+    }
+
+    /// The namespace has the block of [`kept`] as `found`. What goes, if the members say this.
+    fn check(generation: u64, found: Option<Option<BlockView>>, said: [Option<Fitness>; 2], goes: usize) {
+        let (_, mut cluster, mut repair, mut surplus) = kept(generation);
+        let mut context = context(&mut cluster, &mut repair, &mut surplus);
+        let mut clearance = Clearance::begin(HOME, &mut context);
+        assert_eq!(clearance.blocks(), BTreeSet::from([BLOCK]));
         let nodes = clearance.on_found(found.map(|found| (BLOCK, found)), &context);
         assert_eq!(nodes, [id(1), id(2)]);
         let count = clearance.asked().len();
@@ -198,6 +208,30 @@ mod tests {
         let answers = Answers::new(count, nodes.into_iter().zip(said));
         clearance.on_answers(&answers, &mut context);
         assert_eq!(surplus.orders(id(3), NOW).len(), goes, "{generation} {found:?} {answers:?}");
+    }
+
+    /// While the members are asked, the node reports a younger replica, or another node joins them.
+    #[test]
+    fn what_changes_while_the_members_are_asked_is_asked_about_again() {
+        for joins in [false, true] {
+            let (mut rows, mut cluster, mut repair, mut surplus) = kept(1004);
+            let mut context = context(&mut cluster, &mut repair, &mut surplus);
+            let mut clearance = Clearance::begin(HOME, &mut context);
+            if joins {
+                let members = vec![id(1), id(2), id(3)];
+                let epoch = set_of(HOME, &context).unwrap().epoch;
+                let command = Command::SetMembers { pipeline: PipelineId(1), epoch, members };
+                let reply = apply(&mut rows, &command).unwrap();
+                assert!(reply.is_ok());
+                context.cluster.on_applied(&command, &reply);
+            } else {
+                context.surplus.keep(id(3), reported(1005), HOME, NOW);
+            }
+            clearance.on_found([(BLOCK, None)], &context);
+            clearance.on_answers(&Answers::new(0, []), &mut context);
+            assert_eq!(surplus.orders(id(3), NOW), [], "a node joins: {joins}");
+            assert_eq!(surplus.len(), 1);
+        }
     }
 
     #[test]

@@ -139,10 +139,15 @@ impl Undecided {
         self.of.get(&node).into_iter().flat_map(|kept| kept.replicas.values()).copied().collect()
     }
 
-    /// `told` was judged; the one after it is judged next.
+    /// `reported` was judged, and with it what `node` reported of the block before; what it reported since is still to
+    /// be judged.
     pub fn settle(&mut self, node: NodeId, reported: &ReportedReplica) {
         let Some(kept) = self.of.get_mut(&node) else { return };
-        if kept.replicas.get(&reported.block) == Some(reported) {
+        let is_over = |kept: &ReportedReplica| {
+            let is_outdated = (kept.generation, kept.finalized) < (reported.generation, reported.finalized);
+            kept == reported || is_outdated && !mutation::is(Mutation::KeepOutdated)
+        };
+        if kept.replicas.get(&reported.block).is_some_and(is_over) {
             kept.replicas.remove(&reported.block);
             self.count -= 1;
         }

@@ -375,6 +375,23 @@ mod tests {
         assert_eq!(owner, [(block(1), InodeId(20_000), HOME)]);
     }
 
+    /// A node tells of an open replica, and a moment later, under a younger generation, that it was put.
+    #[test]
+    fn what_a_node_reported_before_is_not_judged_after_what_it_reported_since() {
+        let open = BlockView { complete: false, ..wanted() };
+        let old = ReportedReplica { generation: Generation(1004), finalized: false, ..reported(1) };
+        let mut leader = leader();
+        decide(&mut leader, 3, old, Some(open), false);
+        assert!(decide(&mut leader, 3, reported(1), Some(wanted()), false).has_surplus, "its home is elsewhere");
+        assert_eq!(leader.due_for_decision(node(3), false, NOW), []);
+        assert_eq!(leader.surplus.next_of(HOME, 9), [(node(3), reported(1))]);
+        assert_eq!(leader.surplus.sources(block(1), GENERATION, 5), [node(3)]);
+        // What came since waits, whatever becomes of what was before.
+        decide(&mut leader, 1, reported(1), Some(open), false);
+        decide(&mut leader, 1, old, None, false);
+        assert_eq!(leader.due_for_decision(node(1), false, NOW), [reported(1)]);
+    }
+
     /// Block 1 is to be copied.
     fn lack(to: u8, from: u8) -> Lack {
         Lack {

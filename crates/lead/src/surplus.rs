@@ -278,8 +278,10 @@ impl Surplus {
         }
         let (sure, old): (Vec<_>, Vec<_>) =
             taken.into_iter().partition(|(_, at)| now.saturating_sub(*at) <= CONFIRMED_FOR);
-        // Its node reports it again in its next catalogue.
-        old.into_iter().for_each(|(reported, _)| _ = self.stays(node, reported.block));
+        old.iter().for_each(|(reported, _)| _ = self.stays(node, reported.block));
+        if !old.is_empty() {
+            self.ask_all(node); // nobody else remembers them
+        }
         sure.into_iter().map(|(reported, _)| reported).collect()
     }
 
@@ -303,10 +305,22 @@ impl Surplus {
     /// Forgets what is too old to be true.
     pub fn expire(&mut self, now: Duration) {
         self.leaving.retain(|_, (_, since)| now.saturating_sub(*since) <= LEAVING_FOR);
-        self.going.retain(|_, going| {
+        let mut dropping = Vec::new();
+        self.going.retain(|node, going| {
+            let count = going.len();
             going.retain(|_, (_, at)| now.saturating_sub(*at) <= CONFIRMED_FOR);
+            if going.len() < count {
+                dropping.push(*node);
+            }
             !going.is_empty()
         });
+        dropping.into_iter().for_each(|node| self.ask_all(node)); // nobody else remembers them
+    }
+
+    /// Whether this is what is kept: no younger report came, and it was not settled.
+    pub(crate) fn keeps(&self, home: ContainerId, node: NodeId, reported: &ReportedReplica) -> bool {
+        let kept = self.by_home.get(&home).and_then(|kept| kept.get(&(reported.block, node)));
+        kept.is_some_and(|(kept, _)| kept == reported)
     }
 
     /// Nodes with a surplus replica of `block` that can be read, as young as `generation` and as long as `len`.
@@ -524,6 +538,7 @@ mod tests {
         surplus.check();
         assert_eq!(surplus.orders(node, CONFIRMED_FOR + Duration::from_secs(1)), [], "the others may be gone by now");
         assert!(!surplus.is_leaving(block, node, Generation(1001)), "it stays, so it is a copy again");
+        assert!(surplus.take_ask(node), "nobody remembers it");
     }
 
     #[test]
@@ -538,6 +553,7 @@ mod tests {
             surplus.expire(now);
             surplus.check();
             assert_eq!((surplus.going.len(), surplus.leaving.len()), (goes, leaves), "after {now:?}");
+            assert_eq!(surplus.take_ask(node), now == LEAVING_FOR, "it is asked what it has when that is forgotten");
         }
     }
 }

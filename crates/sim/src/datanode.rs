@@ -20,8 +20,6 @@ use std::time::Duration;
 use types::{BlockId, ContainerId, Generation, InodeId, NodeId, StorageUsage};
 use wire::node::{CatalogueRequest, Deletion, HeartbeatRequest, Orders, RegisterResponse};
 
-/// More often than in production, so that a run of some minutes has several.
-const CATALOGUE_EACH: Duration = Duration::from_secs(120);
 /// As `rpc` waits for a server that is alone.
 const CALL_MAX: Duration = Duration::from_secs(60);
 /// A node has one disk.
@@ -247,7 +245,7 @@ impl Datanode {
         member: usize,
         attempts: &mut Attempts,
     ) -> Result<Infallible, Broken> {
-        let mut session = Session::new(number, self.register(number, member).await?, CATALOGUE_EACH);
+        let mut session = Session::new(number, self.register(number, member).await?, self.world.plan.catalogue_each);
         self.tell_all_due(&mut session, member).await?;
         attempts.succeeded();
         loop {
@@ -419,7 +417,13 @@ impl Datanode {
                 if self.world.plan.removes_slowly {
                     self.world.node_disk(self.number).remove().await;
                 }
-                if self.volume.delete(block, generation).await == Ok(true) {
+                let deleted = self.volume.delete(block, generation).await;
+                if deleted == Ok(false)
+                    && let Some(held) = self.held(block)
+                {
+                    self.with(|node| node.was_put(&held));
+                }
+                if deleted == Ok(true) {
                     self.deleted_count.set(self.deleted_count.get() + 1);
                     self.sim.say(|| format!("node {} deleted {block:?} up to {generation}", self.number));
                     let ordered_at = self.ledger.borrow().ordered_at(block);

@@ -103,6 +103,8 @@ pub(crate) struct Plan {
     pub(crate) removes_slowly: bool,
     /// Replicas in a page of a catalogue.
     pub(crate) page_count: usize,
+    /// Datanodes send catalogues so often, and when a leader asks for them.
+    pub(crate) catalogue_each: Duration,
     /// Now and then a datanode has one more session with a metadata server, which ends whatever it is at.
     pub(crate) second_sessions: bool,
     /// Peers of data transfer follow scripts, which may break the protocol.
@@ -115,6 +117,13 @@ pub(crate) struct Plan {
 fn page_count(seed: u64) -> usize {
     let mut random = Seeded(seed ^ 0xcaab_1096);
     if random.below(4) == 0 { 1 + random.below(12) } else { PAGE_COUNT }
+}
+
+/// More often than in production, so that a run of some minutes has several; or never, so that what a leader has forgotten
+/// does not come back to it.
+fn catalogue_each(seed: u64) -> Duration {
+    let is_often = Seeded(seed ^ 0xca7a_106e).below(2) == 0;
+    Duration::from_secs(if is_often { 120 } else { 24 * 3600 })
 }
 
 impl Plan {
@@ -177,6 +186,7 @@ impl Plan {
             drill,
             removes_slowly: second_sessions || drill == Some(Drill::ChangeOfLeaders),
             page_count: page_count(seed),
+            catalogue_each: catalogue_each(seed),
             second_sessions,
             scripted: false,
             has_tokens: Seeded(seed ^ 0x70c_e205).below(2) == 0,
@@ -207,6 +217,7 @@ impl Plan {
             drill: None,
             removes_slowly: false,
             page_count: PAGE_COUNT,
+            catalogue_each: Duration::from_secs(120),
             second_sessions: false,
             scripted: true,
             has_tokens: false,

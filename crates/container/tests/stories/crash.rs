@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use types::random::{Random, Seeded};
-use types::{BlockId, Generation, ReplicaState};
+use types::{BlockId, ContainerId, Generation, ReplicaState};
 
 const VICTIM_DIR: &str = "LEVADA_TEST_VICTIM_DIR";
 const VICTIM_FIRST: &str = "LEVADA_TEST_VICTIM_FIRST";
@@ -32,6 +32,16 @@ struct Told {
     put: bool,
     deleting: bool,
     deleted: bool,
+}
+
+/// Each thread has a container of its own, which is empty now and then.
+fn block_of(index: u32) -> BlockId {
+    BlockId::new(ContainerId(u64::from(7 + index % THREADS)), index)
+}
+
+fn identity_of(index: u32) -> container::Identity {
+    let block = block_of(index);
+    container::Identity { block, home: block.born_in(), ..identity(index, 1001) }
 }
 
 fn data_of(index: u32) -> Vec<u8> {
@@ -63,10 +73,10 @@ fn victim() {
 
 fn work(volume: &Volume, first: u32) {
     let mut random = Seeded(first.into());
-    let mut open_writers = Vec::new();
+    let (mut open_writers, mut held) = (Vec::new(), Vec::new());
     for index in (first..).step_by(THREADS as usize) {
         let data = data_of(index);
-        let mut writer = volume.create(identity(index, 1001)).unwrap();
+        let mut writer = volume.create(identity_of(index)).unwrap();
         let mut sent = 0;
         while sent < data.len() {
             let start = sent / 512 * 512;
@@ -82,7 +92,7 @@ fn work(volume: &Volume, first: u32) {
             1 => {
                 writer.put(data.len() as u64).unwrap();
                 let grow = ask(ReopenKind::Append, 1001, 1002, data.len() as u64, data.len() as u64);
-                let writer = volume.reopen(block(index), grow).unwrap();
+                let writer = volume.reopen(block_of(index), grow).unwrap();
                 writer.put(data.len() as u64).unwrap();
                 tell(&format!("put {index} 0"));
             }
@@ -91,10 +101,15 @@ fn work(volume: &Volume, first: u32) {
                 tell(&format!("put {index} 0"));
             }
         }
-        if random.below(4) == 0 {
-            let gone = first + random.below((index - first) as usize / THREADS as usize + 1) as u32 * THREADS;
+        held.push(index);
+        let going = match random.below(16) {
+            0 => std::mem::take(&mut held),
+            1..5 => vec![held.swap_remove(random.below(held.len()))],
+            _ => Vec::new(),
+        };
+        for gone in going {
             tell(&format!("deleting {gone} 0"));
-            volume.delete(block(gone), Generation(u64::MAX)).unwrap();
+            volume.delete(block_of(gone), Generation(u64::MAX)).unwrap();
             tell(&format!("deleted {gone} 0"));
         }
     }
@@ -146,7 +161,7 @@ fn kill_after(dir: &Path, first: u32, lines: usize, told: &mut BTreeMap<u32, Tol
 /// Holds the volume against what was promised; recovers what waits, and so ends with finalized replicas only.
 fn check_all(volume: &Volume, told: &mut BTreeMap<u32, Told>) {
     for (&index, told) in told.iter_mut() {
-        let found = volume.find(block(index)).unwrap();
+        let found = volume.find(block_of(index)).unwrap();
         let data = data_of(index);
         let Some(info) = found else {
             assert!(told.deleting || (told.acknowledged == 0 && !told.put), "block {index} is gone: {told:?}");
@@ -155,17 +170,17 @@ fn check_all(volume: &Volume, told: &mut BTreeMap<u32, Told>) {
         };
         assert!(!told.deleted, "block {index} is back from the dead: {told:?} {info:?}");
         if info.state == ReplicaState::Finalized {
-            check(&read(volume, block(index)), &data);
+            check(&read(volume, block_of(index)), &data);
         } else {
             assert_eq!(info.state, ReplicaState::WaitingForRecovery, "block {index}: {told:?}");
             assert!(!told.put, "block {index} was put: {info:?}");
             let recovery = Generation(info.identity.generation.0 + 10);
-            let info = volume.begin_recovery(block(index), recovery).unwrap();
+            let info = volume.begin_recovery(block_of(index), recovery).unwrap();
             assert!(info.len >= told.acknowledged, "block {index} lost bytes: {told:?} {info:?}");
-            volume.finish_recovery(block(index), recovery, info.len).unwrap();
-            check(&read(volume, block(index)), &data[..info.len as usize]);
+            volume.finish_recovery(block_of(index), recovery, info.len).unwrap();
+            check(&read(volume, block_of(index)), &data[..info.len as usize]);
             // Otherwise the next round would find it shorter than what its index says.
-            assert!(volume.delete(block(index), recovery).unwrap());
+            assert!(volume.delete(block_of(index), recovery).unwrap());
             told.deleting = true;
         }
     }
@@ -174,9 +189,9 @@ fn check_all(volume: &Volume, told: &mut BTreeMap<u32, Told>) {
         let index = info.identity.block.index();
         if info.state == ReplicaState::WaitingForRecovery {
             assert!(!told.contains_key(&index), "the victim died before it could tell of {info:?}");
-            assert!(volume.delete(block(index), info.identity.generation).unwrap());
+            assert!(volume.delete(block_of(index), info.identity.generation).unwrap());
         } else {
-            check(&read(volume, block(index)), &data_of(index));
+            check(&read(volume, block_of(index)), &data_of(index));
         }
     }
     assert_eq!(volume.usage().unwrap().replica_count, volume.replicas(BlockId(0), usize::MAX).unwrap().len() as u64);

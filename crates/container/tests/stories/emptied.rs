@@ -87,6 +87,91 @@ fn what_was_emptied_before_goes_after_the_next_start() {
     check(&read(&volume, block(1)), &pattern(1, LENS[1]));
 }
 
+/// What a process that is killed leaves of the volume.
+fn kill(volume: &Path) -> tempfile::TempDir {
+    fn copy(from: &Path, to: &Path) {
+        for entry in std::fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let to = to.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                std::fs::create_dir(&to).unwrap();
+                copy(&entry.path(), &to);
+            } else {
+                std::fs::copy(entry.path(), &to).unwrap();
+            }
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    copy(volume, dir.path());
+    dir
+}
+
+/// The index on disk speaks of the pack that was removed, of which more or less was known than the one in its place has.
+#[test]
+fn a_pack_that_was_begun_anew_is_found_after_a_kill() {
+    for lens in [[4000, 100, 100], [100, 4000, 100], [1000, 1000, 1000]] {
+        let dir = tempfile::tempdir().unwrap();
+        let volume = open_still(dir.path());
+        put(&volume, identity(0, 1001), &pattern(0, lens[0]));
+        volume.flush_index().unwrap();
+        volume.delete(block(0), Generation(1001)).unwrap();
+        (1..3).for_each(|index| put(&volume, identity(index, 1001), &pattern(index.into(), lens[index as usize])));
+        let killed = kill(dir.path());
+        let volume = open_still(killed.path());
+        for index in 1..3 {
+            check(&read(&volume, block(index)), &pattern(index.into(), lens[index as usize]));
+        }
+        assert!(volume.find(block(0)).unwrap().is_none());
+    }
+}
+
+/// As above, where the pack's row was removed as well, if not yet on disk: after a first kill the pack is not there.
+#[test]
+fn a_pack_that_was_begun_anew_is_found_though_its_container_was_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open_still(dir.path());
+    put(&volume, identity(0, 1001), &pattern(0, 4000));
+    volume.flush_index().unwrap();
+    volume.delete(block(0), Generation(1001)).unwrap();
+    let killed = kill(dir.path());
+    let volume = open_still(killed.path());
+    for index in 1..4 {
+        while !containers(killed.path()).is_empty() {
+            volume.flush_index().unwrap();
+        }
+        // The second time the row's removal is on disk.
+        (1..index).for_each(|_| volume.flush_index().unwrap());
+        let blocks = [(index, 100), (index + 10, 4000)];
+        blocks.iter().for_each(|(index, len)| put(&volume, identity(*index, 1001), &pattern((*index).into(), *len)));
+        let again = kill(killed.path());
+        let found = open_still(again.path());
+        for (index, len) in blocks {
+            check(&read(&found, block(index)), &pattern(index.into(), len));
+            volume.delete(block(index), Generation(1001)).unwrap();
+        }
+    }
+}
+
+/// A new index is made of packs that begin far behind their files' beginnings.
+#[test]
+fn a_pack_behind_a_hole_is_read_from_its_file_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let volume = open_still(dir.path());
+        for index in 0..100 {
+            put(&volume, identity(index, 1001), &pattern(index.into(), 4000));
+            volume.delete(block(index), Generation(1001)).unwrap();
+        }
+        put(&volume, identity(100, 1001), &pattern(100, 1000));
+    }
+    let pack = dir.path().join("containers/7/pack");
+    assert!(std::fs::metadata(&pack).unwrap().len() > 100 * 4000);
+    assert!(std::os::unix::fs::MetadataExt::blocks(&std::fs::metadata(&pack).unwrap()) * 512 < 100_000);
+    std::fs::remove_dir_all(dir.path().join("index")).unwrap();
+    let volume = open_still(dir.path());
+    check(&read(&volume, block(100)), &pattern(100, 1000));
+}
+
 #[test]
 fn nobody_is_hindered_who_puts_while_the_container_is_looked_at() {
     for durability in [Durability::Replicated, Durability::Synced] {

@@ -31,7 +31,7 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
 }
 
 async fn ask(core: &Arc<Core>, home: ContainerId) -> Result<(), RepairError> {
-    let mut clearance = Clearance::begin(home, &mut core.leader().surplus);
+    let mut clearance = core.with_repair_context(|context| Clearance::begin(home, context));
     let found = look_up(core, clearance.blocks()).await?;
     let nodes = core.with_repair_context(|context| clearance.on_found(found, context));
     let answers = answers(core, clearance.asked(), &nodes).await;
