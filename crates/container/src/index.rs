@@ -10,14 +10,13 @@
 //! Promise: a change is visible at once and durable with the next [`Index::flush`]. What a crash takes is found again
 //! in the containers that `ahead/` names, so nothing here is the only place of a fact.
 
-use crate::inner::lock;
 use crate::replica::Identity;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use types::rows::{Rows, RowsError, RowsMut, Table};
 use types::{BlockId, ChecksumSpec, ContainerId, FileId, Generation};
 
@@ -101,6 +100,11 @@ impl Index {
         Ok(Self { store, forgotten: Mutex::default() })
     }
 
+    fn forgotten(&self) -> MutexGuard<'_, BTreeMap<ContainerId, u64>> {
+        // Changed in single steps, so a panic elsewhere does not spoil it.
+        self.forgotten.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// True if a flush would write something.
     pub(crate) fn is_dirty(&self) -> bool {
         self.store.overlay_len() > 0
@@ -123,9 +127,9 @@ impl Index {
 
     /// Makes all changes so far durable.
     pub(crate) fn flush(&self) -> Result<(), kv::KvError> {
-        let gone = lock(&self.forgotten).clone();
+        let gone = self.forgotten().clone();
         self.store.flush()?;
-        lock(&self.forgotten).retain(|container, known| gone.get(container) != Some(known));
+        self.forgotten().retain(|container, known| gone.get(container) != Some(known));
         Ok(())
     }
 
@@ -165,7 +169,7 @@ impl Index {
     pub(crate) fn pack_known(&self, container: ContainerId) -> Result<u64, RowsError> {
         // The row first: whoever removes it says before how far it went.
         let known = self.container(container)?.pack_known;
-        let forgotten = lock(&self.forgotten).get(&container).copied();
+        let forgotten = self.forgotten().get(&container).copied();
         Ok(known.max(forgotten.unwrap_or(0)))
     }
 
@@ -195,7 +199,7 @@ impl Index {
             let row = read_container(rows, container)?;
             if row.pack_live_count == 0 {
                 if row.pack_known > 0 {
-                    lock(&self.forgotten).insert(container, row.pack_known);
+                    self.forgotten().insert(container, row.pack_known);
                 }
                 rows.delete(CONTAINER, &container.0.to_be_bytes());
                 rows.delete(VOLUME, &dead_key(container));

@@ -106,6 +106,7 @@ impl Pages {
         if *inner.changed(directory) > commits {
             return;
         }
+        assert!(*page.last > *after, "a page ends behind its place");
         inner.remove_overlapping(directory, after, &page);
         inner.uses += 1;
         let kept = Kept { page, used: inner.uses };
@@ -114,6 +115,7 @@ impl Pages {
         while inner.len > self.len_max {
             inner.remove_oldest();
         }
+        debug_assert_eq!(inner.len, inner.pages.values().map(Kept::len).sum::<usize>(), "what is kept is counted");
     }
 
     /// Change `number` is about to be seen: of these entries of directories.
@@ -124,7 +126,8 @@ impl Pages {
         }
         let mut inner = self.lock();
         for (directory, name) in entries {
-            *inner.changed(directory) = number;
+            let before = std::mem::replace(inner.changed(directory), number);
+            assert!(before <= number, "change {number} comes after change {before}");
             if let Some(place) = inner.before(directory, name).filter(|(_, kept)| kept.covers(name)).map(first) {
                 inner.remove(&place);
             }

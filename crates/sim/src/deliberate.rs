@@ -73,7 +73,7 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::DeleteSurplusUnasked, 148, LOST),
     whole(Mutation::TrustDamagedOthers, 2, &["the only sound copy"]),
     rolling(Mutation::SkipSecondLook, 5, &["which it should have"]),
-    whole(Mutation::KeepOutdated, 0, RESTLESS),
+    rolling(Mutation::KeepOutdated, 19, RESTLESS),
     whole(Mutation::KeepElsewhere, 0, RESTLESS),
     whole(Mutation::KeepRemoved, 123, RESTLESS),
     whole(Mutation::RemoveUnemptied, 1, RESTLESS),
