@@ -21,6 +21,8 @@
 //! server in one call (`small/`), where the store knows how to. Whatever is in the way is told by `close` then, not by
 //! `create`.
 //!
+//! A file that others are to see whole or not at all, also when it replaces another, is a [`Staged`] one.
+//!
 //! What all users of a process share (sockets, latencies, locations) is in a [`Store`]; a [`Client`] is one user of it.
 //! Whatever waits does so in a scope (`scope`), which [`Store::close`] ends. HDFS's messages about blocks end in
 //! `messages` and `calls` (docs/adr/0018).
@@ -55,6 +57,7 @@ mod scope;
 mod small;
 mod socket;
 mod sockets;
+mod staged;
 mod status;
 mod stock;
 mod store;
@@ -70,6 +73,7 @@ pub use listing::Listing;
 pub use meter::{Meter, Role};
 pub use options::{Options, Routing};
 pub use read::{RangeRead, Reader};
+pub use staged::{Staged, is_unfinished};
 pub use status::{BlockLocation, FsStats, Kind, ServerDefaults, Status, Summary};
 pub use store::Store;
 pub use ticket::ticket_user;

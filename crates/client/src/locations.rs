@@ -32,6 +32,10 @@ impl FileBlocks {
         self.len
     }
 
+    pub(crate) fn file(&self) -> Option<u64> {
+        self.file
+    }
+
     pub(crate) fn at(&self, offset: u64) -> Option<Arc<Located>> {
         let (_, block) = self.known.range(..=offset).next_back()?;
         (offset - block.offset < block.len).then(|| Arc::clone(block))

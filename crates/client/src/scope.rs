@@ -41,6 +41,11 @@ impl Scope {
         self.process != std::process::id()
     }
 
+    /// Whether a task could be begun here and now.
+    pub(crate) fn has_runtime(&self) -> bool {
+        self.runtime.is_some() || Handle::try_current().is_ok()
+    }
+
     /// Does this on the scope's runtime, whoever polls it, until the scope is closed: from then on it is not polled.
     pub(crate) fn run<T>(&self, work: impl Future<Output = Result<T>>) -> impl Future<Output = Result<T>> {
         // Boxed, as one runs within another, and each would hold the one inside of it twice.

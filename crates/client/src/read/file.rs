@@ -60,6 +60,11 @@ impl File {
         Ok(Self { client: client.clone(), path: path.into(), len, blocks: Arc::new(SharedBlocks::new(blocks)) })
     }
 
+    /// As the server names it, if it does.
+    pub(super) async fn id(&self) -> Option<u64> {
+        self.blocks.read().await.file()
+    }
+
     pub(super) async fn block_at(&self, offset: u64) -> Result<Arc<Located>> {
         if let Some(block) = self.blocks.read().await.at(offset) {
             return Ok(block);

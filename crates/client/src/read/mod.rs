@@ -59,6 +59,12 @@ impl Reader {
         self.source.file.len
     }
 
+    /// Which file this is, as in [`Status::id`]. `None`: the server did not say, as HDFS's do not; nor does any of a file
+    /// without blocks.
+    pub async fn file_id(&self) -> Option<u64> {
+        self.source.file.id().await
+    }
+
     pub fn position(&self) -> u64 {
         self.position
     }

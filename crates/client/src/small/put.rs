@@ -35,13 +35,13 @@ impl Drop for Held<'_> {
 }
 
 impl Client {
-    /// Puts a whole small file. False: it has to be streamed.
-    pub(crate) async fn put_small(&self, wish: Wish<'_>, whole: &Whole) -> Result<bool> {
+    /// Puts a whole small file. Answers its id. `None`: it has to be streamed.
+    pub(crate) async fn put_small(&self, wish: Wish<'_>, whole: &Whole) -> Result<Option<u64>> {
         if whole.data_len == 0 {
-            return self.put_file(wish, None, false).await.map(|put| put.is_some());
+            return self.put_file(wish, None, false).await;
         }
         for _ in 0..ATTEMPT_COUNT_MAX {
-            let Some(lease) = lease::take(self, wish.replication, wish.block_len).await else { return Ok(false) };
+            let Some(lease) = lease::take(self, wish.replication, wish.block_len).await else { return Ok(None) };
             let mut held = Held { stock: &self.session.stock, block: Some(lease.block) };
             let Some(have_count) = self.write_small(&lease, whole).await else { continue };
             let short = have_count < lease.batch.nodes.len();
@@ -57,10 +57,10 @@ impl Client {
                     tracing::info!(path = wish.path, why, "a lease of blocks has ended; taking another");
                     self.session.stock.forget_all();
                 }
-                put => return put.map(|put| put.is_some()),
+                put => return put,
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// `None`: the server does not know the call.

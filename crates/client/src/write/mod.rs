@@ -20,6 +20,7 @@ mod add;
 mod ahead;
 mod block;
 mod chain;
+mod ended;
 mod open;
 
 use crate::calls::Appended;
@@ -38,6 +39,7 @@ use types::ChecksumSpec;
 use wire::Abilities;
 use xfer::writer::{Identity, Packer, Plan};
 
+pub(crate) use ended::{Ended, Name};
 pub use open::OpenFile;
 
 /// A file open for writing. Dropped without [`Writer::close`] it stays open at the server until its lease runs out;
@@ -162,6 +164,10 @@ impl Client {
 }
 
 impl Writer {
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Bytes of the file so far, those still in this process included.
     pub fn position(&self) -> u64 {
         self.block_offset + self.packer.position()
@@ -240,14 +246,16 @@ impl Writer {
     }
 
     /// Ends the file: when this returns, it is complete and all its blocks are put.
-    pub async fn close(self) -> Result<()> {
-        self.client.clone().run(self.end()).await
+    pub async fn close(mut self) -> Result<()> {
+        let client = self.client.clone();
+        client.run(async move { self.end(None).await.map(|_| ()) }).await
     }
 
-    async fn end(mut self) -> Result<()> {
+    /// Ends the file. If it is small and `name` says so, it is put under that name.
+    pub(crate) async fn end(&mut self, name: Option<Name<'_>>) -> Result<Ended> {
         self.guard()?;
-        if self.put_whole().await? {
-            return Ok(());
+        if let Some(file) = self.put_whole(name).await? {
+            return Ok(Ended { file, has_name: true });
         }
         self.begin().await?;
         if !self.packer.is_empty() {
@@ -260,20 +268,45 @@ impl Writer {
         if let Some(ahead) = self.ahead.take() {
             ahead.leave().await;
         }
-        complete(&self.client, &self.path, self.file, self.previous.as_ref()).await
+        complete(&self.client, &self.path, self.file, self.previous.as_ref()).await?;
+        Ok(Ended { file: self.file, has_name: false })
     }
 
-    /// Puts a file that is still small in one request. False: it is streamed, or was all the while.
-    async fn put_whole(&mut self) -> Result<bool> {
-        let Start::Pending(NewFile { path, create, replication, block_len }) = &self.start else { return Ok(false) };
+    /// Puts a file that is still small in one request. `None`: it is streamed, or was all the while.
+    async fn put_whole(&mut self, name: Option<Name<'_>>) -> Result<Option<u64>> {
+        let Start::Pending(NewFile { path, create, replication, block_len }) = &self.start else { return Ok(None) };
         let whole = self.packer.take_whole();
-        let wish = Wish { path, create, replication: *replication, block_len: *block_len };
-        if self.client.put_small(wish, &whole).await? {
-            return Ok(true);
+        let (mut path, mut create) = (path.as_str(), create.clone());
+        if let Some(name) = name {
+            (path, create.overwrite) = (name.path, name.overwrite);
+        }
+        let wish = Wish { path, create: &create, replication: *replication, block_len: *block_len };
+        if let Some(file) = self.client.put_small(wish, &whole).await? {
+            return Ok(Some(file));
         }
         self.begin().await?;
         self.write(&whole.body[whole.body.len() - whole.data_len as usize..]).await?;
-        Ok(false)
+        Ok(None)
+    }
+
+    /// The server was not asked to make the file.
+    pub(crate) fn is_unknown_to_server(&self) -> bool {
+        matches!(self.start, Start::Pending(_))
+    }
+
+    /// Deletes the file. Nothing is written any more.
+    pub(crate) async fn remove(&mut self) -> Result<()> {
+        self.failed = true;
+        if self.is_unknown_to_server() {
+            return Ok(());
+        }
+        // Not before it is made, or it would be made behind us.
+        let _ = self.begin().await;
+        (self.block, self.closing, self.adding) = (None, None, None);
+        if let Some(ahead) = self.ahead.take() {
+            ahead.leave().await;
+        }
+        self.client.delete(&self.path, false).await.map(|_| ())
     }
 
     /// Makes the file at the server, if that was not done yet.

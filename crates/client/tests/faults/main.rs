@@ -4,6 +4,7 @@ mod abilities;
 mod ranges;
 mod read;
 mod small;
+mod staged;
 mod store;
 mod support;
 mod write;

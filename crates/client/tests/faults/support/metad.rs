@@ -291,6 +291,20 @@ impl State {
                 self.returned.extend(request.returned);
                 encoded(self.lease(request.count))
             }
+            "rename2" => {
+                let request: Rename2RequestProto = call.request()?;
+                if self.files.contains_key(&request.dst) && !request.overwrite_dest {
+                    return Err(Exception::new(hdfs::exception::FILE_ALREADY_EXISTS, "it is there"));
+                }
+                let file = self.files.remove(&request.src).expect("a file that is renamed");
+                assert!(file.1, "{} is renamed while it is open", request.src);
+                self.files.insert(request.dst, file);
+                encoded(Rename2ResponseProto {})
+            }
+            "delete" => {
+                let request: DeleteRequestProto = call.request()?;
+                encoded(DeleteResponseProto { result: self.files.remove(&request.src).is_some() })
+            }
             "fsync" => encoded(FsyncResponseProto {}),
             "renewLease" => encoded(RenewLeaseResponseProto {}),
             _ => Err(call.no_such_method()),
