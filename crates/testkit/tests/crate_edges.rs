@@ -71,6 +71,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("http", &["types", "io", "metrics", "tls"]),
     // ring 4: products
     ("levada", &["types", "io", "metrics", "host", "security", "tls", "metad", "datad", "client", "http"]),
+    ("levada-object-store", &["client"]),
     // aside: development only
     ("testkit", &["types"]),
     ("fuzzed", &["types", "wire", "hdfs", "xfer", "security", "namespace", "blocks", "kv", "container", "raft"]),
