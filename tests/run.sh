@@ -112,6 +112,8 @@ rust() {
   cargo clippy -q --workspace --all-targets -- -D warnings
   say "cargo test"
   cargo test -q --workspace --exclude levada-sim --no-fail-fast
+  say "cargo test, with the trait of object_store 0.13"
+  cargo test -q -p levada-object-store --features object_store_0_13 --lib --tests
 }
 
 # Packages that are built with the simulation: what two builds share is compiled once if they are one.
