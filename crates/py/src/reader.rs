@@ -1,0 +1,131 @@
+//! A file open for reading.
+
+use crate::call::Call;
+use crate::memory::{NewBytes, WritableView};
+use ::client::RangeRead;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::RwLock;
+
+/// A file open for reading, with the length that it had then. May be used by many threads and tasks at once.
+#[pyclass(module = "levada._levada", frozen)]
+pub(crate) struct Reader {
+    path: String,
+    len: u64,
+    shared: Arc<Shared>,
+}
+
+/// Reads at any place need it for reading, and run beside each other; a stream has it alone.
+struct Shared {
+    reader: RwLock<::client::Reader>,
+    /// Where the last read ended. What begins there is taken for a part of a stream: then the datanode sends on without
+    /// being asked for each piece.
+    last_end: AtomicU64,
+}
+
+/// No read has ended yet.
+const NOWHERE: u64 = u64::MAX;
+
+impl Reader {
+    pub(crate) fn new(reader: ::client::Reader, path: String) -> Self {
+        let len = reader.len();
+        let shared = Shared { reader: RwLock::new(reader), last_end: AtomicU64::new(NOWHERE) };
+        Self { path, len, shared: Arc::new(shared) }
+    }
+
+    /// How many of `len` bytes the file has from `offset` on.
+    fn there(&self, offset: u64, len: u64) -> usize {
+        usize::try_from(len.min(self.len.saturating_sub(offset))).unwrap_or(usize::MAX)
+    }
+}
+
+impl Shared {
+    async fn read(&self, offset: u64, dest: &mut [u8]) -> ::client::Result<usize> {
+        let goes_on = self.last_end.swap(offset + dest.len() as u64, Ordering::Relaxed) == offset;
+        if goes_on && let Ok(mut reader) = self.reader.try_write() {
+            reader.seek(offset);
+            return reader.read(dest).await;
+        }
+        self.reader.read().await.read_at(offset, dest).await
+    }
+}
+
+#[pymethods]
+impl Reader {
+    #[getter]
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Bytes of the file, as of its opening.
+    #[getter]
+    fn size(&self) -> u64 {
+        self.len
+    }
+
+    /// `bytes` from `offset` on; fewer than `length` only at the end of the file.
+    fn read_at(&self, py: Python<'_>, offset: u64, length: u64) -> PyResult<Call> {
+        let mut bytes = NewBytes::new(py, self.there(offset, length))?;
+        let shared = Arc::clone(&self.shared);
+        let work = async move {
+            let wanted = bytes.as_mut().len();
+            if wanted > 0 {
+                let got = shared.read(offset, bytes.as_mut()).await?;
+                assert_eq!(got, wanted, "a read inside of a file was short");
+            }
+            Ok(bytes)
+        };
+        Ok(Call::new(&self.path, work, |_, bytes| Ok(bytes.into_object())))
+    }
+
+    /// Fills a buffer with what is at `offset`, and tells how many bytes that were; fewer only at the end of the file.
+    fn readinto_at(&self, offset: u64, buffer: &Bound<'_, PyAny>) -> PyResult<Call> {
+        let mut view = WritableView::new(buffer)?;
+        let len = self.there(offset, view.len() as u64);
+        let shared = Arc::clone(&self.shared);
+        let work = async move {
+            let got = if len > 0 { shared.read(offset, &mut view.as_mut()[..len]).await? } else { 0 };
+            Ok((got, view))
+        };
+        Ok(Call::new(&self.path, work, |py, (got, _view)| Ok(got.into_pyobject(py)?.into_any().unbind())))
+    }
+
+    /// A list of `bytes` for a list of `(offset, length)`: one request to each datanode. A range that reaches beyond
+    /// the end of the file is cut there.
+    fn read_ranges(&self, py: Python<'_>, ranges: Vec<(u64, u64)>) -> PyResult<Call> {
+        let all = ranges.iter().map(|(offset, len)| Ok((*offset, NewBytes::new(py, self.there(*offset, *len))?)));
+        let mut all = all.collect::<PyResult<Vec<_>>>()?;
+        let shared = Arc::clone(&self.shared);
+        let work = async move {
+            let filled = all.iter_mut().map(|(offset, bytes)| RangeRead { offset: *offset, dest: bytes.as_mut() });
+            let mut reads: Vec<_> = filled.filter(|read| !read.dest.is_empty()).collect();
+            shared.reader.read().await.read_ranges(&mut reads).await?;
+            Ok(all)
+        };
+        Ok(Call::new(&self.path, work, |py, all| {
+            let all = all.into_iter().map(|(_, bytes)| bytes.into_object());
+            Ok(PyList::new(py, all.collect::<Vec<_>>())?.into_any().unbind())
+        }))
+    }
+
+    /// As `read_ranges`, into buffers of the caller's: a list of `(offset, buffer)`. All must lie in the file.
+    fn readinto_ranges(&self, ranges: Vec<(u64, Bound<'_, PyAny>)>) -> PyResult<Call> {
+        let all = ranges.iter().map(|(offset, buffer)| Ok((*offset, WritableView::new(buffer)?)));
+        let mut all = all.collect::<PyResult<Vec<(u64, WritableView)>>>()?;
+        let is_within = |(offset, view): &(u64, WritableView)| self.there(*offset, view.len() as u64) == view.len();
+        if !all.iter().all(is_within) {
+            return Err(PyValueError::new_err("a range reaches beyond the end of the file"));
+        }
+        let shared = Arc::clone(&self.shared);
+        let work = async move {
+            let filled = all.iter_mut().map(|(offset, view)| RangeRead { offset: *offset, dest: view.as_mut() });
+            let mut reads: Vec<_> = filled.filter(|read| !read.dest.is_empty()).collect();
+            shared.reader.read().await.read_ranges(&mut reads).await?;
+            Ok(all)
+        };
+        Ok(Call::new(&self.path, work, |py, _all| Ok(py.None())))
+    }
+}
