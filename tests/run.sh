@@ -7,6 +7,7 @@
 #   tests/run.sh sim [SEEDS]           whole clusters under faults, 1000 seeds or FROM..TO; groups of metadata servers alone
 #   tests/run.sh coverage [SEEDS]      lines of the pure crates and the metadata server that seeds 0..300 of the simulation pass
 #   tests/run.sh prepare               only install what the real clients need
+#   tests/run.sh python [PYTEST...]    the Python package: its wheel is built, installed and tested; LEVADA_BIN goes into it
 #   tests/run.sh interop [PYTEST...]   real clients against a real store; arguments go to pytest
 #
 # Needs Rust and a C compiler; a JDK of 17 or newer, Maven, Go, strace, MIT's KDC and Python 3.11 are taken from Debian when
@@ -164,6 +165,26 @@ interop() {
   exec "$cache/venv/bin/python" -m pytest "$@"
 }
 
+# The wheel, in an environment of its own.
+python() {
+  local env=$cache/python
+  need "python3 -c 'import ensurepip'" python3-venv
+  if [ -z "${LEVADA_BIN:-}" ]; then
+    say "cargo build --release"
+    cargo build -q --release
+    LEVADA_BIN=$root/target/release/levada
+  fi
+  say "wheel"
+  rm -rf "$env" "$cache/wheel"
+  python3 -m venv "$env"
+  "$env/bin/pip" -q --disable-pip-version-check install maturin -r tests/python/requirements.txt
+  PATH=$env/bin:$PATH LEVADA_BIN=$LEVADA_BIN crates/py/build_wheel.sh "$cache/wheel"
+  "$env/bin/pip" -q --disable-pip-version-check install "$cache"/wheel/*.whl
+  say "the Python package"
+  cd tests/python
+  env -u LEVADA_BIN "$env/bin/python" -m pytest "$@"
+}
+
 # Minutes after a build, and none of the tests that wait: the pure crates, whole clusters from a few seeds, and every client
 # that writes one set of files and reads all others'.
 quick() {
@@ -191,5 +212,6 @@ case $part in
   coverage) coverage "${2:-}" ;;
   prepare) prepare ;;
   interop) shift && interop "$@" ;;
-  *) sed -n '2,17p' "$0" && exit 2 ;;
+  python) shift && python "$@" ;;
+  *) sed -n '2,18p' "$0" && exit 2 ;;
 esac

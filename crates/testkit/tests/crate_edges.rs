@@ -72,6 +72,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // ring 4: products
     ("levada", &["types", "io", "metrics", "host", "security", "tls", "metad", "datad", "client", "http"]),
     ("levada-object-store", &["client"]),
+    ("levada-py", &["types", "io", "client"]),
     // aside: development only
     ("testkit", &["types"]),
     ("fuzzed", &["types", "wire", "hdfs", "xfer", "security", "namespace", "blocks", "kv", "container", "raft"]),

@@ -1,0 +1,69 @@
+"""A store for tests: started in a temporary directory, and gone afterwards.
+
+    from levada.testing import Store
+
+    with Store() as store:
+        fs = fsspec.filesystem("levada", host=store.host, port=store.port)
+
+With pytest the fixtures `levada_store` (one for the whole run) and `levada_fs` come with the package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from urllib.parse import urlsplit
+
+
+
+class Store:
+    """`levada up` on ports of its own. `url` is `hdfs://host:port`, which stock HDFS clients open as well."""
+
+    def __init__(self, binary: str | None = None):
+        self._directory = tempfile.mkdtemp(prefix="levada-")
+        command = [binary or _binary(), "up", "--dir", f"{self._directory}/store", "--port-base", "0", "--json"]
+        self._log = open(os.path.join(self._directory, "log"), "wb")
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log)
+        try:
+            line = self._process.stdout.readline()
+            if not line:
+                with open(self._log.name, errors="replace") as log:
+                    raise RuntimeError(f"levada up did not start: {log.read()[-2000:]}")
+            self.url: str = json.loads(line)["fs"]
+        except BaseException:
+            self.stop()
+            raise
+        parts = urlsplit(self.url)
+        self.host, self.port = parts.hostname, parts.port
+
+    def stop(self) -> None:
+        """Ends it, and deletes what it had. The second time it does nothing."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process.stdout.close()
+        self._log.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.stop()
+
+
+def _binary() -> str:
+    """LEVADA_BIN, what was installed with this package, or what is on the PATH."""
+    beside = os.path.join(os.path.dirname(sys.executable), "levada")
+    found = os.environ.get("LEVADA_BIN") or (beside if os.access(beside, os.X_OK) else shutil.which("levada"))
+    if not found:
+        raise FileNotFoundError("there is no command levada: LEVADA_BIN can name it")
+    return found

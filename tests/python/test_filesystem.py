@@ -1,0 +1,157 @@
+"""The file system of fsspec, against a real store."""
+
+import asyncio
+import io
+import os
+import threading
+
+import fsspec
+import pytest
+
+import levada
+
+
+def test_names(levada_fs, home):
+    fs = levada_fs
+    fs.pipe_file(f"{home}/a", b"one")
+    fs.makedirs(f"{home}/d/e", exist_ok=True)
+    assert sorted(fs.ls(home, detail=False)) == [f"{home}/a", f"{home}/d"]
+    info = fs.info(f"{home}/a")
+    assert (info["name"], info["size"], info["type"]) == (f"{home}/a", 3, "file")
+    assert fs.isdir(f"{home}/d") and fs.isfile(f"{home}/a") and not fs.exists(f"{home}/none")
+    assert fs.find(home) == [f"{home}/a"] and fs.glob(f"{home}/*") == [f"{home}/a", f"{home}/d"]
+    fs.mv(f"{home}/a", f"{home}/b")
+    assert fs.cat_file(f"{home}/b") == b"one" and not fs.exists(f"{home}/a")
+    fs.mv(f"{home}/b", f"{home}/d")
+    assert fs.exists(f"{home}/d/b")
+    fs.cp_file(f"{home}/d/b", f"{home}/c")
+    assert fs.cat_file(f"{home}/c") == b"one"
+    fs.rm(f"{home}/d", recursive=True)
+    assert fs.ls(home, detail=False) == [f"{home}/c"]
+
+
+def test_bytes_in_parts(levada_fs, home):
+    data = bytes(range(256)) * 8000
+    path = f"{home}/f"
+    levada_fs.pipe_file(path, data)
+    assert levada_fs.cat_file(path, start=-10) == data[-10:]
+    assert levada_fs.cat_file(path, start=5, end=9) == data[5:9]
+    starts = list(range(0, 2_000_000, 4001))
+    ends = [start + 300 for start in starts]
+    assert levada_fs.cat_ranges([path] * len(starts), starts, ends) == [data[s:e] for s, e in zip(starts, ends)]
+    found = levada_fs.cat_ranges([path, f"{home}/none"], [0, 0], [4, 4])
+    assert found[0] == data[:4] and isinstance(found[1], FileNotFoundError)
+
+
+def test_files(levada_fs, home):
+    path = f"{home}/f"
+    with levada_fs.open(path, "wb") as file:
+        assert file.write(b"abc") == 3
+        file.flush()
+        assert levada_fs.cat_file(path) == b"abc"
+        file.write(b"def" * 100_000)
+    with levada_fs.open(path, "ab") as file:
+        assert file.tell() == 300_003
+        file.write(b"end")
+    with levada_fs.open(path) as file:
+        assert file.size == 300_006
+        file.seek(-6, io.SEEK_END)
+        buffer = bytearray(10)
+        assert file.readinto(buffer) == 6 and buffer[:6] == b"defend"
+        assert file.read_ranges([(0, 3), (300_003, 99)]) == [b"abc", b"end"]
+        file.seek(1)
+        assert file.read(4) == b"bcde"
+    with levada_fs.open(path, "rt") as file:
+        assert file.read(6) == "abcdef"
+    with pytest.raises(FileExistsError):
+        levada_fs.open(path, "xb").close()
+
+
+def test_a_transaction_shows_its_files_at_its_end(levada_fs, home):
+    with levada_fs.transaction:
+        with levada_fs.open(f"{home}/t", "wb") as file:
+            file.write(b"x")
+        assert not levada_fs.exists(f"{home}/t")
+    assert levada_fs.cat_file(f"{home}/t") == b"x"
+    with pytest.raises(KeyError), levada_fs.transaction:
+        with levada_fs.open(f"{home}/t", "wb") as file:
+            file.write(b"y")
+        raise KeyError
+    assert levada_fs.cat_file(f"{home}/t") == b"x" and len(levada_fs.ls(home)) == 1
+
+
+def test_errors_are_pythons_own(levada_fs, levada_store, home):
+    fs = levada_fs
+    fs.pipe_file(f"{home}/f", b"")
+    with pytest.raises(FileNotFoundError) as error:
+        fs.open(f"{home}/none")
+    assert error.value.filename == f"{home}/none"
+    with pytest.raises(FileNotFoundError):
+        fs.rm_file(f"{home}/none")
+    with pytest.raises(FileExistsError):
+        fs.mkdir(home)
+    with pytest.raises(NotADirectoryError):
+        fs.rmdir(f"{home}/f")
+    with pytest.raises(OSError):
+        fs.rm(home)  # not empty
+    assert fs.exists(f"{home}/f")
+    other = levada.LevadaFileSystem(levada_store.host, levada_store.port, user="nobody-else", skip_instance_cache=True)
+    with pytest.raises(PermissionError):
+        other.pipe_file(f"{home}/g", b"")
+    away = levada.LevadaFileSystem("127.0.0.1", 1, skip_instance_cache=True)
+    with pytest.raises(ConnectionError):
+        away.ls("/")
+
+
+def test_what_a_fork_inherits_is_refused(levada_fs, home):
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            levada_fs.client.status(home).wait()
+            said = b"it worked"
+        except RuntimeError as error:
+            said = f"refused: {error}".encode()
+        os.write(theirs, said)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(ours, 1000).startswith(b"refused: ")
+    assert levada_fs.exists(home)
+
+
+def test_many_threads(levada_fs, home):
+    data = os.urandom(2_000_000)
+    levada_fs.pipe_file(f"{home}/f", data)
+    wrong = []
+
+    def work(seed: int):
+        for place in range(seed, len(data) - 1000, 97_003):
+            if levada_fs.cat_file(f"{home}/f", place, place + 1000) != data[place : place + 1000]:
+                wrong.append(place)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_in_an_event_loop(levada_store, home):
+    async def work():
+        fs = levada.LevadaFileSystem(
+            levada_store.host, levada_store.port, asynchronous=True, loop=asyncio.get_running_loop(),
+            skip_instance_cache=True,
+        )  # fmt: skip
+        await asyncio.gather(*(fs._pipe_file(f"{home}/{n}", str(n).encode()) for n in range(20)))
+        return await asyncio.gather(*(fs._cat_file(f"{home}/{n}") for n in range(20)))
+
+    assert asyncio.run(work()) == [str(n).encode() for n in range(20)]
+
+
+def test_by_address(levada_store, home):
+    address = f"levada://{levada_store.host}:{levada_store.port}{home}/x"
+    with fsspec.open(address, "wb") as file:
+        file.write(b"hello")
+    with fsspec.open(address) as file:
+        assert file.read() == b"hello"
