@@ -82,8 +82,8 @@ pub const DELIBERATE: &[Deliberate] = &[
     whole(Mutation::ForgetDamage, 4, &["it does not come to rest", "the only sound copy"]),
     whole(Mutation::WholeUnanswered, 4, RESTLESS),
     whole(Mutation::WaitForMissing, 35, RESTLESS),
-    rolling(Mutation::JoinUncopied, 216, LOST),
-    whole(Mutation::WholePipelinesOnly, 14, &["has room for it"]),
+    rolling(Mutation::JoinUncopied, 43, LOST),
+    whole(Mutation::WholePipelinesOnly, 14, &["has room for it", "no lack of room is told"]),
     whole(Mutation::HastyDrain, 35, LOST),
     // ── the rest of the metadata server ──
     whole(Mutation::UncountedRenames, 1, &["has counted", "levels below it"]),
