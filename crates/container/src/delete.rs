@@ -80,14 +80,15 @@ impl Inner {
         }
     }
 
-    fn remove_pack_if_empty(&self, pack: &Arc<Pack>) -> Result<()> {
+    /// A pack of which not all is in the index yet stays, too: after a crash files are taken in before their pack is read.
+    pub(crate) fn remove_pack_if_empty(&self, pack: &Arc<Pack>) -> Result<()> {
         let shelf = pack.container;
         if self.index.container(shelf)?.pack_live_count > 0 {
             return Ok(());
         }
         let removed = self.index.change(|rows| {
-            let empty = index::read_container(rows, shelf)?.pack_live_count == 0;
-            if !empty {
+            let row = index::read_container(rows, shelf)?;
+            if row.pack_live_count > 0 || row.pack_known < pack.end() {
                 return Ok(false);
             }
             pack.remove_if_idle(|| remove(&self.layout.pack(shelf)))

@@ -116,7 +116,7 @@ impl Pack {
             // Or the rest of a torn record would lie behind a shorter one that takes its place, and be looked through.
             file.set_len(scanned.end)?;
         }
-        let end = scanned.next_start(file_len);
+        let end = scanned.next_start(file_len).max(known);
         let tail = Tail { end, in_flight: BTreeSet::new(), removed: false, torn: false };
         Ok(Self {
             container,

@@ -216,7 +216,11 @@ impl Inner {
             self.pass_over(error)?;
             self.keep_mark(shelf);
         }
-        self.forget_deleted(shelf, &found)
+        self.forget_deleted(shelf, &found)?;
+        match self.pack(shelf, false)? {
+            Some(pack) => self.remove_pack_if_empty(&pack),
+            None => Ok(()),
+        }
     }
 
     /// Drops the rows of replicas that were deleted shortly before the crash. Blocks that were born in the container

@@ -1,7 +1,7 @@
 //! Containers that hold nothing any more leave nothing behind, and take replicas again as if nothing had been.
 
 use crate::support::*;
-use container::{Durability, Options, Volume};
+use container::{Durability, Options, ReopenKind, Volume};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -150,6 +150,24 @@ fn a_pack_that_was_begun_anew_is_found_though_its_container_was_forgotten() {
             volume.delete(block(index), Generation(1001)).unwrap();
         }
     }
+}
+
+/// After a kill the files of one are found before the pack, in which the index knows of no other.
+#[test]
+fn a_pack_stays_until_all_of_it_was_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = open_still(dir.path());
+    put(&volume, identity(0, 1001), &pattern(0, 1000));
+    volume.flush_index().unwrap();
+    let data = pattern(0, 20_000);
+    let mut writer = volume.reopen(block(0), ask(ReopenKind::Append, 1001, 1002, 1000, 1000)).unwrap();
+    writer.write(512, &data[512..], &sums(writer.identity().checksum, &data[512..])).unwrap();
+    writer.put(20_000).unwrap();
+    put(&volume, identity(1, 1001), &pattern(1, 1000));
+    let killed = kill(dir.path());
+    let volume = open_still(killed.path());
+    check(&read(&volume, block(0)), &data);
+    check(&read(&volume, block(1)), &pattern(1, 1000));
 }
 
 /// A new index is made of packs that begin far behind their files' beginnings.
