@@ -216,11 +216,8 @@ impl Inner {
             self.pass_over(error)?;
             self.keep_mark(shelf);
         }
-        self.forget_deleted(shelf, &found)?;
-        match self.pack(shelf, false)? {
-            Some(pack) => self.remove_pack_if_empty(&pack),
-            None => Ok(()),
-        }
+        // A pack without live records stays here: it may hold those of another identity that comes back.
+        self.forget_deleted(shelf, &found)
     }
 
     /// Drops the rows of replicas that were deleted shortly before the crash. Blocks that were born in the container

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard};
 use types::InodeId;
+use types::limits::NAME_LEN_MAX;
 
 /// Bytes of all pages. A guess: a hundred pages, the directories that a hundred jobs have in common.
 const LEN_MAX: usize = 16 << 20;
@@ -97,12 +98,13 @@ impl Pages {
 
     /// What the rows said as of so many commits, to `last`, the last name. It is not kept if its directory changed since.
     pub(crate) fn put(&self, place: (InodeId, &[u8]), entries: &[u8], extent: PageExtent, last: &[u8], commits: u64) {
-        if !(PAGE_LEN_MIN..=self.len_max).contains(&entries.len()) {
+        let (directory, after) = place;
+        // A client may say any place; only those of names are worth it.
+        if !(PAGE_LEN_MIN..=self.len_max).contains(&entries.len()) || after.len() > NAME_LEN_MAX {
             return;
         }
         let page = Page { entries: Bytes::copy_from_slice(entries), extent, last: last.into() };
         let mut inner = self.lock();
-        let (directory, after) = place;
         if *inner.changed(directory) > commits {
             return;
         }
