@@ -51,8 +51,7 @@ fn delete(replicas: &Replicas, number: usize, batch: Vec<(BlockId, Generation)>)
         }
         match replicas.disks.delete_at(number, block, generation_at_most) {
             Ok(true) => replicas.node.with(|node| node.was_deleted(block)),
-            // A younger one stays. Whoever ordered this takes it for deleted, if it does not hear of it.
-            Ok(false) => replicas.was_put(block),
+            Ok(false) => replicas.was_kept(block), // a younger one, or none
             Err(error) => tracing::error!(%block, %error, "a replica could not be deleted"),
         }
     }

@@ -72,11 +72,23 @@ impl Replicas {
 
     /// A replica is whole: the metadata server is to hear of it soon.
     pub(crate) fn was_put(&self, block: BlockId) {
-        match self.disks.find(block) {
-            Ok(Some(info)) => self.node.with(|node| node.was_put(&held(&info))),
-            Ok(None) => {} // deleted meanwhile
-            Err(error) => tracing::error!(%block, %error, "a replica that was just put is not found"),
+        if let Some(held) = self.held(block) {
+            self.node.with(|node| node.was_put(&held));
         }
+    }
+
+    /// A replica is younger than what was ordered deleted: whoever gave the order is to hear of it.
+    pub(crate) fn was_kept(&self, block: BlockId) {
+        if let Some(held) = self.held(block) {
+            self.node.with(|node| node.was_kept(self.now(), &held));
+        }
+    }
+
+    /// What is to be told of a replica; `None`: it was deleted meanwhile, or its disk does not say.
+    fn held(&self, block: BlockId) -> Option<Held> {
+        let found = self.disks.find(block);
+        let found = found.inspect_err(|error| tracing::error!(%block, %error, "what became of a replica is not known"));
+        Some(held(&found.ok()??))
     }
 
     /// A chain broke off and left its replica open.

@@ -26,6 +26,12 @@ struct Bad {
     is_acknowledged: bool,
 }
 
+impl Bad {
+    fn report_again(&mut self, now: Duration) {
+        (self.is_acknowledged, self.at) = (false, now);
+    }
+}
+
 impl Damage {
     /// For the heartbeat.
     pub fn report(&self, now: Duration) -> Vec<Replica> {
@@ -47,9 +53,13 @@ impl Damage {
 
     /// Another metadata server leads, or this one has lost what it knew: it is to hear of all damage that is known.
     pub(crate) fn report_again(&mut self, now: Duration) {
-        for known in &mut self.known {
-            (known.is_acknowledged, known.at) = (false, now);
-        }
+        self.known.iter_mut().for_each(|known| known.report_again(now));
+    }
+
+    /// The server hears of this replica as of one that was put: what it knew of its damage is forgotten with that.
+    pub(crate) fn report_once_more(&mut self, now: Duration, block: BlockId) {
+        let of_block = self.known.iter_mut().filter(|known| known.replica.block == block.0);
+        of_block.for_each(|known| known.report_again(now));
     }
 
     /// A replica of this node was found damaged: the metadata server is to hear of it.

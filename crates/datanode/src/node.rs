@@ -12,7 +12,7 @@ use crate::told::Told;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
-use types::{BlockId, Generation};
+use types::{BlockId, Generation, ReplicaState};
 use wire::node::{
     CopyFailure, CopyOrder, Deletion, DiskBalanceOrder, HeartbeatRequest, Orders, Owner, RegisterResponse, ScrubOrder,
 };
@@ -82,6 +82,17 @@ impl Datanode {
     pub fn was_put(&mut self, held: &Held) {
         self.changes.put(held.report());
         self.is_report_due = true;
+    }
+
+    /// It is younger than what was ordered deleted. The server that gave the order takes it for deleted until it hears
+    /// of it; and takes what it hears of so for sound.
+    pub fn was_kept(&mut self, now: Duration, held: &Held) {
+        if held.state == ReplicaState::Finalized {
+            self.was_put(held);
+            self.damage.report_once_more(now, held.block);
+        } else {
+            self.was_left(now, held.block); // unless its writer makes it whole
+        }
     }
 
     /// By an order. Nobody waits to hear of it.
@@ -367,6 +378,22 @@ mod tests {
         node.reads_well(BlockId(2));
         let (_, request) = heartbeat(&mut node);
         assert_eq!((request.bad, request.deleted), (vec![], vec![1]));
+    }
+
+    /// The server takes what it hears of so for sound, so it hears of the damage in the same heartbeat.
+    #[test]
+    fn a_damaged_replica_that_was_too_young_to_be_deleted_is_still_damaged() {
+        let mut node = Datanode::new(1, 3);
+        node.found_damaged(NOW, &held(1));
+        let (told, _) = heartbeat(&mut node);
+        node.answered(told, true);
+        let later = NOW + LEFT_FOR;
+        assert_eq!(node.damage.report(later), []);
+        node.was_kept(later, &held(1));
+        node.was_kept(later, &Held { state: ReplicaState::Open, ..held(2) });
+        let mut told = node.begin_heartbeat(later, true, LEFT_FOR);
+        let request = node.heartbeat(later, &mut told, &[]);
+        assert_eq!((request.put, request.bad), (vec![held(1).report()], vec![held(1).report()]));
     }
 
     #[test]

@@ -51,8 +51,8 @@ pub struct Surplus {
     count: usize,
     /// Nodes that reported more than there was room for, since they began their catalogues.
     overflowing: BTreeSet<NodeId>,
-    /// Confirmed by others, and when; to be ordered deleted.
-    going: BTreeMap<NodeId, BTreeMap<BlockId, (ReportedReplica, Duration)>>,
+    /// Confirmed by others; to be ordered deleted.
+    going: BTreeMap<NodeId, BTreeMap<BlockId, Going>>,
     /// To be deleted, or ordered deleted and not confirmed: up to which generation, and since when.
     leaving: BTreeMap<(BlockId, NodeId), (Generation, Duration)>,
     /// Nodes that left a pipeline: their replicas of it are surplus, and they should send catalogues soon.
@@ -81,6 +81,20 @@ enum Catalogue {
     NotAsked,
     Asked,
     Complete,
+}
+
+/// A replica to be ordered deleted: others have confirmed its block at this time.
+#[derive(Clone, Copy, Debug)]
+struct Going {
+    reported: ReportedReplica,
+    home: ContainerId,
+    confirmed: Duration,
+}
+
+impl Going {
+    fn is_old(&self, now: Duration) -> bool {
+        now.saturating_sub(self.confirmed) > CONFIRMED_FOR
+    }
 }
 
 impl Surplus {
@@ -263,7 +277,7 @@ impl Surplus {
     /// Others have the block: the replica is to be deleted, at this generation and below.
     pub fn approve_deletion(&mut self, home: ContainerId, node: NodeId, reported: ReportedReplica, now: Duration) {
         self.forget(home, node, reported.block);
-        self.going.entry(node).or_default().insert(reported.block, (reported, now));
+        self.going.entry(node).or_default().insert(reported.block, Going { reported, home, confirmed: now });
         self.leaving.insert((reported.block, node), (reported.generation, now));
     }
 
@@ -271,18 +285,20 @@ impl Surplus {
     /// are kept.
     pub fn orders(&mut self, node: NodeId, now: Duration) -> Vec<ReportedReplica> {
         let Some(going) = self.going.get_mut(&node) else { return Vec::new() };
-        let taken: Vec<(ReportedReplica, Duration)> =
-            (0..ORDER_COUNT_MAX).map_while(|_| going.pop_first()).map(|(_, entry)| entry).collect();
+        let taken: Vec<Going> = (0..ORDER_COUNT_MAX).map_while(|_| going.pop_first()).map(|(_, going)| going).collect();
         if going.is_empty() {
             self.going.remove(&node);
         }
-        let (sure, old): (Vec<_>, Vec<_>) =
-            taken.into_iter().partition(|(_, at)| now.saturating_sub(*at) <= CONFIRMED_FOR);
-        old.iter().for_each(|(reported, _)| _ = self.stays(node, reported.block));
-        if !old.is_empty() {
-            self.ask_all(node); // nobody else remembers them
-        }
-        sure.into_iter().map(|(reported, _)| reported).collect()
+        let (old, sure): (Vec<_>, Vec<_>) = taken.into_iter().partition(|going| going.is_old(now));
+        old.iter().for_each(|going| self.keep_again(node, going, now));
+        sure.into_iter().map(|going| going.reported).collect()
+    }
+
+    /// It was not ordered away in time. Members are asked again, without a word from its node: a catalogue of all that it
+    /// has may take longer than a confirmation counts.
+    fn keep_again(&mut self, node: NodeId, going: &Going, now: Duration) {
+        self.stays(node, going.reported.block);
+        self.keep(node, going.reported, going.home, now);
     }
 
     /// A replica that was let go is not ordered away, is gone, or was put anew.
@@ -305,16 +321,13 @@ impl Surplus {
     /// Forgets what is too old to be true.
     pub fn expire(&mut self, now: Duration) {
         self.leaving.retain(|_, (_, since)| now.saturating_sub(*since) <= LEAVING_FOR);
-        let mut dropping = Vec::new();
-        self.going.retain(|node, going| {
-            let count = going.len();
-            going.retain(|_, (_, at)| now.saturating_sub(*at) <= CONFIRMED_FOR);
-            if going.len() < count {
-                dropping.push(*node);
-            }
-            !going.is_empty()
-        });
-        dropping.into_iter().for_each(|node| self.ask_all(node)); // nobody else remembers them
+        let is_old = |(_, going): &(&BlockId, &Going)| going.is_old(now);
+        let old = self
+            .going
+            .iter()
+            .flat_map(|(node, of_node)| of_node.iter().filter(is_old).map(|(_, going)| (*node, *going)));
+        let old: Vec<(NodeId, Going)> = old.collect();
+        old.iter().for_each(|(node, going)| self.keep_again(*node, going, now));
     }
 
     /// Whether this is what is kept: no younger report came, and it was not settled.
@@ -369,11 +382,11 @@ impl Surplus {
         assert!(self.count <= KEPT_COUNT_MAX, "{} replicas are kept", self.count);
         for (node, going) in &self.going {
             assert!(!going.is_empty(), "{node} is listed, and nothing goes there");
-            for (block, (reported, since)) in going {
+            for (block, Going { reported, confirmed, .. }) in going {
                 let leaving = self.leaving.get(&(*block, *node));
                 assert_eq!(
                     leaving,
-                    Some(&(reported.generation, *since)),
+                    Some(&(reported.generation, *confirmed)),
                     "what goes counts as no copy: {block} on {node}"
                 );
             }
@@ -538,7 +551,8 @@ mod tests {
         surplus.check();
         assert_eq!(surplus.orders(node, CONFIRMED_FOR + Duration::from_secs(1)), [], "the others may be gone by now");
         assert!(!surplus.is_leaving(block, node, Generation(1001)), "it stays, so it is a copy again");
-        assert!(surplus.take_ask(node), "nobody remembers it");
+        surplus.check();
+        assert_eq!((surplus.len(), surplus.take_ask(node)), (1, false), "others are asked again, not its node");
     }
 
     #[test]
@@ -549,11 +563,18 @@ mod tests {
         let mut surplus = Surplus::default();
         surplus.keep(node, reported, home, Duration::ZERO);
         surplus.approve_deletion(home, node, reported, Duration::ZERO);
-        for (now, goes, leaves) in [(CONFIRMED_FOR, 1, 1), (LEAVING_FOR, 0, 1), (LEAVING_FOR + CONFIRMED_FOR, 0, 0)] {
+        for (now, goes, leaves, kept) in [(CONFIRMED_FOR, 1, 1, 0), (CONFIRMED_FOR * 2, 0, 0, 1)] {
             surplus.expire(now);
             surplus.check();
-            assert_eq!((surplus.going.len(), surplus.leaving.len()), (goes, leaves), "after {now:?}");
-            assert_eq!(surplus.take_ask(node), now == LEAVING_FOR, "it is asked what it has when that is forgotten");
+            assert_eq!((surplus.going.len(), surplus.leaving.len(), surplus.len()), (goes, leaves, kept), "{now:?}");
+            assert!(!surplus.take_ask(node), "others are asked again, not its node");
+        }
+        surplus.approve_deletion(home, node, reported, Duration::ZERO);
+        assert_eq!(surplus.orders(node, CONFIRMED_FOR), [reported]);
+        for (now, leaves) in [(LEAVING_FOR, 1), (LEAVING_FOR + CONFIRMED_FOR, 0)] {
+            surplus.expire(now);
+            surplus.check();
+            assert_eq!((surplus.leaving.len(), surplus.len()), (leaves, 0), "ordered away, and nothing heard: {now:?}");
         }
     }
 }
