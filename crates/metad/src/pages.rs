@@ -25,6 +25,24 @@ pub(crate) struct Page {
     pub(crate) extent: PageExtent,
     /// Its last name.
     pub(crate) last: Box<[u8]>,
+    /// The first name behind it, without which there would be no more.
+    pub(crate) next: Option<Box<[u8]>>,
+}
+
+/// A page as it was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown<'a> {
+    pub(crate) entries: &'a [u8],
+    pub(crate) extent: PageExtent,
+    pub(crate) last: &'a [u8],
+    pub(crate) next: Option<&'a [u8]>,
+}
+
+impl Shown<'_> {
+    fn to_page(self) -> Page {
+        let Self { entries, extent, last, next } = self;
+        Page { entries: Bytes::copy_from_slice(entries), extent, last: last.into(), next: next.map(Box::from) }
+    }
 }
 
 #[derive(Debug)]
@@ -54,9 +72,9 @@ struct Kept {
 }
 
 impl Kept {
-    /// Whether a name that is behind the place of this page, and not behind that of another, belongs to this one.
-    fn covers(&self, name: &[u8]) -> bool {
-        !self.page.extent.more || name <= &*self.page.last
+    /// Whether this page may be another one with or without a name that is behind its place.
+    fn depends_on(&self, name: &[u8]) -> bool {
+        self.page.next.as_ref().is_none_or(|next| name <= &**next)
     }
 
     fn len(&self) -> usize {
@@ -86,9 +104,12 @@ impl Pages {
         })
     }
 
-    /// The page of `directory` that begins behind the name `after`.
-    pub(crate) fn get(&self, directory: InodeId, after: &[u8]) -> Option<Page> {
+    /// The page of `directory` that begins behind the name `after`, if it is what rows of so many commits say.
+    pub(crate) fn get(&self, directory: InodeId, after: &[u8], commits: u64) -> Option<Page> {
         let mut inner = self.lock();
+        if *inner.changed(directory) > commits {
+            return None;
+        }
         inner.uses += 1;
         let used = inner.uses;
         let kept = inner.pages.get_mut(&(directory, after.to_vec()))?;
@@ -96,14 +117,15 @@ impl Pages {
         Some(kept.page.clone())
     }
 
-    /// What the rows said as of so many commits, to `last`, the last name. It is not kept if its directory changed since.
-    pub(crate) fn put(&self, place: (InodeId, &[u8]), entries: &[u8], extent: PageExtent, last: &[u8], commits: u64) {
+    /// What the rows said as of so many commits. It is not kept if its directory changed since.
+    pub(crate) fn put(&self, place: (InodeId, &[u8]), shown: Shown<'_>, commits: u64) {
         let (directory, after) = place;
         // A client may say any place; only those of names are worth it.
-        if !(PAGE_LEN_MIN..=self.len_max).contains(&entries.len()) || after.len() > NAME_LEN_MAX {
+        if !(PAGE_LEN_MIN..=self.len_max).contains(&shown.entries.len()) || after.len() > NAME_LEN_MAX {
             return;
         }
-        let page = Page { entries: Bytes::copy_from_slice(entries), extent, last: last.into() };
+        let page = shown.to_page();
+        assert_eq!(page.extent.more, page.next.is_some(), "what is behind a page has a first name");
         let mut inner = self.lock();
         if *inner.changed(directory) > commits {
             return;
@@ -130,9 +152,10 @@ impl Pages {
         for (directory, name) in entries {
             let before = std::mem::replace(inner.changed(directory), number);
             assert!(before <= number, "change {number} comes after change {before}");
-            if let Some(place) = inner.before(directory, name).filter(|(_, kept)| kept.covers(name)).map(first) {
-                inner.remove(&place);
-            }
+            // The page that has the name or may get it, and the one before that, if the name is the first behind it.
+            let touched = inner.before(directory, name).filter(|(_, kept)| kept.depends_on(name)).take(2);
+            let touched: Vec<Place> = touched.map(first).collect();
+            touched.iter().for_each(|place| inner.remove(place));
         }
     }
 
@@ -158,16 +181,16 @@ impl Inner {
         &mut self.changed[directory.0 as usize % CHANGED_COUNT]
     }
 
-    /// The last page that begins before a name.
-    fn before(&self, directory: InodeId, name: &[u8]) -> Option<(&Place, &Kept)> {
-        let found = self.pages.range(..(directory, name.to_vec())).next_back();
-        found.filter(|((at, _), _)| *at == directory)
+    /// The pages that begin before a name, the last one first.
+    fn before(&self, directory: InodeId, name: &[u8]) -> impl Iterator<Item = (&Place, &Kept)> {
+        let found = self.pages.range(..(directory, name.to_vec())).rev();
+        found.take_while(move |((at, _), _)| *at == directory)
     }
 
     fn remove_overlapping(&mut self, directory: InodeId, after: &[u8], page: &Page) {
         let same = (directory, after.to_vec());
         let mut overlapping: Vec<Place> = Vec::new();
-        if let Some((place, kept)) = self.before(directory, after)
+        if let Some((place, kept)) = self.before(directory, after).next()
             && (!kept.page.extent.more || &*kept.page.last > after)
         {
             overlapping.push(place.clone());
@@ -220,11 +243,13 @@ mod tests {
     }
 
     impl Rows {
-        fn page(&self, directory: InodeId, after: &[u8]) -> (Vec<u8>, PageExtent, Vec<u8>) {
+        fn page(&self, directory: InodeId, after: &[u8]) -> Page {
             let behind = self.names[directory.0 as usize].range::<[u8], _>((Bound::Excluded(after), Bound::Unbounded));
             let names: Vec<_> = behind.clone().take(NAME_COUNT_MAX).cloned().collect();
-            let extent = PageExtent { count: names.len() as u32, more: behind.count() > NAME_COUNT_MAX };
-            (names.concat(), extent, names.last().cloned().unwrap_or_default())
+            let next = behind.clone().nth(NAME_COUNT_MAX).map(|name| name.as_slice().into());
+            let extent = PageExtent { count: names.len() as u32, more: next.is_some() };
+            let last = names.last().cloned().unwrap_or_default();
+            Page { entries: names.concat().into(), extent, last: last.into(), next }
         }
 
         fn change(&mut self, pages: &Pages, directory: InodeId, name: Vec<u8>) {
@@ -237,8 +262,9 @@ mod tests {
         }
 
         fn keep(&self, pages: &Pages, directory: InodeId, after: &[u8]) {
-            let (entries, extent, last) = self.page(directory, after);
-            pages.put((directory, after), &entries, extent, &last, self.commits);
+            let Page { entries, extent, last, next } = &self.page(directory, after);
+            let shown = Shown { entries, extent: *extent, last, next: next.as_deref() };
+            pages.put((directory, after), shown, self.commits);
         }
     }
 
@@ -269,9 +295,12 @@ mod tests {
                 }
                 _ => {
                     let after = if draw(2) == 0 { name } else { Vec::new() };
-                    if let Some(page) = pages.get(directory, &after) {
-                        let (entries, extent, _) = rows.page(directory, &after);
-                        assert!(page.entries == entries && page.extent == extent, "{directory:?} behind {after:?}");
+                    // Whoever reads may have rows of before the last change.
+                    let rows = slow.as_ref().map(|(before, ..)| before).filter(|_| draw(4) == 0).unwrap_or(&rows);
+                    if let Some(page) = pages.get(directory, &after, rows.commits) {
+                        let now = rows.page(directory, &after);
+                        let is_same = page.entries == now.entries && page.extent == now.extent;
+                        assert!(is_same, "{directory:?} behind {after:?}");
                         found += 1;
                     }
                 }
@@ -283,15 +312,18 @@ mod tests {
     #[test]
     fn what_is_used_stays() {
         let pages = Pages::new(3 * PAGE_LEN_MIN);
-        let extent = PageExtent { count: 1, more: true };
-        let keep = |n: u64, len: usize| pages.put((InodeId(n), b""), &vec![b'a'; len], extent, b"a", 0);
+        let extent = PageExtent { count: 1, more: false };
+        let keep = |n: u64, len: usize| {
+            let shown = Shown { entries: &vec![b'a'; len], extent, last: b"a", next: None };
+            pages.put((InodeId(n), b""), shown, 0);
+        };
         (0..3).for_each(|n| keep(n, PAGE_LEN_MIN));
-        assert!(pages.get(InodeId(0), b"").is_some());
+        assert!(pages.get(InodeId(0), b"", 0).is_some());
         keep(3, PAGE_LEN_MIN);
         // Too short to be worth it, and too long for all of the room.
         keep(4, PAGE_LEN_MIN - 1);
         keep(5, 3 * PAGE_LEN_MIN + 1);
-        let there: Vec<_> = (0..6).filter(|n| pages.get(InodeId(*n), b"").is_some()).collect();
+        let there: Vec<_> = (0..6).filter(|n| pages.get(InodeId(*n), b"", 0).is_some()).collect();
         assert_eq!((there, pages.len()), (vec![0, 2, 3], 3 * PAGE_LEN_MIN));
     }
 }

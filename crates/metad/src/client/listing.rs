@@ -7,7 +7,7 @@ use crate::answer::Encoded;
 use crate::block_tokens::ReadTokens;
 use crate::caller::Session;
 use crate::core::{Core, find_path};
-use crate::pages::Pages;
+use crate::pages::{Pages, Shown};
 use crate::refusal;
 use crate::to_hdfs::{self, Locator};
 use bytes::Bytes;
@@ -55,11 +55,14 @@ pub(super) fn page(
 /// Entries go from the rows into the answer, or from an answer that has the same.
 fn plain_page(core: &Core, session: &Session, path: &FsPath, after: &[u8]) -> Result<Option<Bytes>, Exception> {
     let view = core.machine.store().view();
-    let mut page = Plain { pages: &core.machine.pages, writer: PageWriter::default(), read: None, last: Vec::new() };
+    let commits = view.commits();
+    let mut page =
+        Plain { pages: &core.machine.pages, commits, writer: PageWriter::default(), read: None, last: Vec::new() };
     let end = read::list_each(&view, &session.caller, path, after, PageLimits::new(false), &mut page);
     let Some(end) = end.map_err(refusal::rows)?.map_err(refusal::namespace)? else { return Ok(None) };
-    if let (Some(extent), Some((directory, after))) = (end.extent, page.read) {
-        page.pages.put((directory, &after), page.writer.encoded(), extent, &page.last, view.commits());
+    if let (Some(extent), Some(Read { directory, after, next })) = (end.extent, &page.read) {
+        let shown = Shown { entries: page.writer.encoded(), extent, last: &page.last, next: next.as_deref() };
+        page.pages.put((*directory, after), shown, commits);
     }
     Ok(Some(page.writer.finish(end.remaining)))
 }
@@ -67,16 +70,24 @@ fn plain_page(core: &Core, session: &Session, path: &FsPath, after: &[u8]) -> Re
 /// A page without locations.
 struct Plain<'a> {
     pages: &'a Pages,
+    /// Of the rows that are read.
+    commits: u64,
     writer: PageWriter,
-    /// Directory and place of what is read from the rows.
-    read: Option<(InodeId, Vec<u8>)>,
+    read: Option<Read>,
     last: Vec<u8>,
+}
+
+/// What is read from the rows: a page of `directory` behind a name, and the first name behind it.
+struct Read {
+    directory: InodeId,
+    after: Vec<u8>,
+    next: Option<Vec<u8>>,
 }
 
 impl TakePage for Plain<'_> {
     fn known(&mut self, directory: InodeId, after: &[u8]) -> Option<PageExtent> {
-        let Some(page) = self.pages.get(directory, after) else {
-            self.read = Some((directory, after.to_vec()));
+        let Some(page) = self.pages.get(directory, after, self.commits) else {
+            self.read = Some(Read { directory, after: after.to_vec(), next: None });
             return None;
         };
         self.writer.push_encoded(&page.entries);
@@ -87,6 +98,12 @@ impl TakePage for Plain<'_> {
         self.last.clear();
         self.last.extend_from_slice(status.name);
         self.writer.push(&to_hdfs::entry(status, None));
+    }
+
+    fn ends_before(&mut self, next: &[u8]) {
+        if let Some(read) = &mut self.read {
+            read.next = Some(next.to_vec());
+        }
     }
 }
 

@@ -80,6 +80,9 @@ pub trait TakePage {
 
     /// An entry, as it was read; the blocks of files come if they were asked for.
     fn take(&mut self, status: StatusRow<'_>, blocks: Option<FileBlocks>);
+
+    /// It is full, and this is the name behind it.
+    fn ends_before(&mut self, _next: &[u8]) {}
 }
 
 impl TakePage for Vec<Entry> {
@@ -171,6 +174,7 @@ fn show(
     scan_entries(rows, directory, after, &mut |name, row| {
         if is_full {
             more = true;
+            page.ends_before(name.as_bytes());
             return Ok(ControlFlow::Break(()));
         }
         count += 1;
