@@ -4,7 +4,8 @@
 use crate::config::Config;
 use crate::disk_identity::node_of;
 use crate::error::StartError;
-use io::{Clock, SystemClock};
+use datanode::Known;
+use io::{Clock, LogLimit, SystemClock};
 use rpc::{CallError, Client, ClientOptions, NodeProof};
 use security::joining::JoinToken;
 use security::node_name::{Expected, NodeName};
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tls::{Credentials, Newcomer, Signed, TlsError};
+use tokio::sync::watch;
 use types::NodeId;
 use wire::joining::{JOIN, JOIN_PROTOCOL, JoinRequest, RENEW_CERTIFICATE, RenewRequest, SignedResponse};
 use wire::node::NODE_PROTOCOL;
@@ -20,6 +22,8 @@ use wire::node::NODE_PROTOCOL;
 const LOOK_EACH: Duration = Duration::from_secs(3600);
 /// While no metadata server gives one: the store may only just have come up.
 const AGAIN_EACH: Duration = Duration::from_secs(60);
+
+static UNANSWERED: LogLimit = LogLimit::new(LOOK_EACH);
 
 /// Why a datanode did not join.
 #[derive(Debug, thiserror::Error)]
@@ -86,11 +90,18 @@ pub async fn join(config: &Config, token: &JoinToken) -> Result<NodeId, JoinErro
     }
 }
 
-/// Asks for a new certificate when it is time. Never returns.
-pub(crate) async fn keep(dir: PathBuf, credentials: Arc<Credentials>, metads: Vec<String>) {
+/// Asks for a new certificate when it is time: those servers that the configuration names, and those that are `known`.
+/// Never returns.
+pub(crate) async fn keep(
+    dir: PathBuf,
+    credentials: Arc<Credentials>,
+    configured: Vec<String>,
+    known: watch::Receiver<Known>,
+) {
     loop {
+        let others: Vec<String> = known.borrow().others(&configured).into_values().collect();
         let pause = match credentials.is_due(SystemClock::new().now()) {
-            true => renew(&dir, &credentials, &metads).await,
+            true => renew(&dir, &credentials, &[&configured[..], &others].concat()).await,
             false => LOOK_EACH,
         };
         tokio::time::sleep(pause).await;
@@ -122,7 +133,9 @@ async fn renew(dir: &Path, credentials: &Arc<Credentials>, metads: &[String]) ->
             return LOOK_EACH;
         }
         Err((metad, error)) => {
-            tracing::debug!(metad, %error, "the certificate is due, and no metadata server that leads answers");
+            if let Some(passed_over) = UNANSWERED.due() {
+                tracing::warn!(metad, %error, passed_over, "the certificate is due, and no metadata server that leads answers");
+            }
             return AGAIN_EACH;
         }
     };

@@ -134,7 +134,8 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let ipc_addr = ipc.local_addr();
     let registration = Arc::new(metad::Registration::new(config, xfer_addr, ipc_addr));
     let session = sessions(&node, registration, &leader, credentials.clone());
-    let (known, registered, failed) = (leader.known(), leader.registered(), leader.failed());
+    let (known, known_servers) = (leader.known(), leader.known());
+    let (registered, failed) = (leader.registered(), leader.failed());
     let writes = Arc::clone(&port.writes);
     let mut tasks = Vec::from([
         io::task::spawn_owned("metad sessions", metad::run(metads, leader, known, session)),
@@ -143,7 +144,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     ]);
     tasks.extend(maintenance.start());
     if let (Some(credentials), Some(dir)) = (credentials, certificates) {
-        let keep = certificate::keep(dir, Arc::clone(&credentials), servers);
+        let keep = certificate::keep(dir, Arc::clone(&credentials), servers, known_servers);
         tasks.push(io::task::spawn_owned("certificate", keep));
         tasks.push(io::task::spawn_owned("certificates", credentials.follow()));
     }

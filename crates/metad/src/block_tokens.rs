@@ -188,7 +188,16 @@ pub(crate) fn rules(core: &Core, known: u64) -> node::TokenRules {
         return node::TokenRules::default();
     }
     let leader = core.leader();
-    let Some(keys) = leader.keys.keys(RingKind::BlockTokens) else { return node::TokenRules::default() };
+    let Some(keys) = leader.keys.keys(RingKind::BlockTokens) else {
+        // Until all members know the form of keys there are none, and no tokens are asked for. Where data is not to
+        // travel unprotected it does not travel then.
+        return match protection(core) {
+            none if none.is_empty() => node::TokenRules::default(),
+            data_transfer_protection => {
+                node::TokenRules { required: true, data_transfer_protection, ..node::TokenRules::default() }
+            }
+        };
+    };
     let key = |key: &Key| node::TokenKey {
         id: key.id.0,
         expires_ms: key.expires.0,

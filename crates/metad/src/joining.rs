@@ -41,7 +41,7 @@ pub(crate) async fn join(
     request: JoinRequest,
 ) -> Result<SignedResponse, Exception> {
     let JoinRequest { number, secret, public_key, node } = request;
-    // Nothing is done for who has no token but to look for its row.
+    // Nothing is done for who has no token but to look for its row, once it is sure who leads.
     let secret: [u8; 16] = secret[..].try_into().map_err(|_| turned_away(JoinError::Unknown, peer))?;
     let own = match &*node {
         "" => None,
@@ -64,20 +64,47 @@ pub(crate) async fn join(
             None => NodeId(io::random::uuid()),
         },
     };
-    if let Some(own) = own.filter(|own| *own != node) {
-        return Err(refusal::denied(format!(
-            "the token is for datanode {node}, and the disks are of {own}: ask for a token for that one"
-        )));
-    }
+    must_be_of(node, own)?;
     must_have_level(core).await?;
     let take = Command::Take { number, hash: JoinToken::hash(&secret), now, by: Taken::new(node, &public_key) };
     core.change_joining(take).await.map_err(refusal::raft)?.map_err(refused)?;
-    let taken = core.rows_here(|rows| joining::invitation(rows, number))?.and_then(|row| row.taken);
-    assert!(taken.is_none_or(|taken| taken.node == node), "a certificate for {node} by an invitation of another one");
-    let issued_at = |now: Millis, revoked: Option<Millis>| Ok(revoked.map_or(now, |before| before.max(now)));
+    certify(core, authority, peer, (number, &public_key), own).await
+}
+
+/// The first certificate of who has taken an invitation by this key.
+async fn certify(
+    core: &Core,
+    authority: Authority,
+    peer: SocketAddr,
+    (number, public_key): (u32, &[u8]),
+    own: Option<NodeId>,
+) -> Result<SignedResponse, Exception> {
+    let (taken, revoked) = core.rows_here(|rows| {
+        let taken = joining::invitation(rows, number)?.and_then(|row| row.taken);
+        let revoked = taken.as_ref().map(|taken| joining::revoked_before(rows, taken.node)).transpose()?;
+        Ok((taken, revoked.flatten()))
+    })?;
+    // A revocation may have come behind that, which takes the invitation away.
+    let node = match taken {
+        Some(taken) if taken == Taken::new(taken.node, public_key) => taken.node,
+        _ => return Err(turned_away(JoinError::Unknown, peer)),
+    };
+    must_be_of(node, own)?;
+    let now = core.now();
+    let issued_at = revoked.map_or(now, |before| before.max(now));
     let signed = sign(core, authority, vec![host(peer)], (node, public_key.to_vec()), issued_at).await?;
     tracing::info!(%node, number = format!("{number:08x}"), %peer, "a datanode has joined by an invitation");
     Ok(signed)
+}
+
+/// `own`: the datanode whose disks the newcomer has.
+fn must_be_of(node: NodeId, own: Option<NodeId>) -> Result<(), Exception> {
+    match own.filter(|own| *own != node) {
+        Some(own) => Err(refusal::denied(format!(
+            "the token is for datanode {node}, and the disks are of {own}: ask for a token for that one"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Another certificate for a datanode that has one.
@@ -87,10 +114,10 @@ pub(crate) async fn renew(core: &Arc<Core>, call: &Call, request: RenewRequest) 
     };
     let authority = authority(core).await?;
     // It may have been revoked since the call passed the door.
-    let issued_at = |now: Millis, revoked| match counts(shown, revoked) {
-        true => Ok(shown.max(now)),
-        false => Err(refusal::revoked(node)),
-    };
+    if !counts(shown, core.rows_here(|rows| joining::revoked_before(rows, node))?) {
+        return Err(refusal::revoked(node));
+    }
+    let issued_at = shown.max(core.now());
     // An operator may have given it names, which the caller's address is none of.
     let mut hosts = vec![host(call.peer)];
     for named in authority.hosts_of(NodeName::Datanode(node), &request.certificate, core.now()) {
@@ -225,19 +252,15 @@ fn host(peer: SocketAddr) -> IpAddr {
     peer.ip().to_canonical()
 }
 
-/// `issued_at` says, by the time and by what was revoked, when the certificate shall say that it was made. It names
-/// `hosts`, for HTTPS.
+/// The certificate says that it was made at `issued_at`, and names `hosts`, for HTTPS.
 async fn sign(
     core: &Core,
     authority: Authority,
     hosts: Vec<IpAddr>,
     (node, key): (NodeId, Vec<u8>),
-    issued_at: impl FnOnce(Millis, Option<Millis>) -> Result<Millis, Exception>,
+    issued_at: Millis,
 ) -> Result<SignedResponse, Exception> {
     let now = core.now();
-    let revoked = core.rows_here(|rows| joining::revoked_before(rows, node))?;
-    let issued_at = issued_at(now, revoked)?;
-    assert!(counts(issued_at, revoked), "a certificate that is revoked already");
     let sign = move || authority.sign(NodeName::Datanode(node), &key, &hosts, now, issued_at);
     let Signed { certificate, authorities } = io::task::blocking(sign).await.map_err(|error| match error {
         tls::TlsError::PublicKey => refusal::illegal(error.to_string()),
@@ -283,6 +306,13 @@ mod tests {
 
     const NODE: NodeId = NodeId([7; 16]);
 
+    const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 40_000);
+
+    fn public_key(dir: &Path, number: u32, secret: [u8; 16]) -> Vec<u8> {
+        let token = JoinToken { authority: [0; 32], number, secret };
+        tls::Newcomer::joining(dir, &token).unwrap().public_key().to_vec()
+    }
+
     /// A server with an authority, in this directory, which leads and has heard one datanode.
     async fn with_authority(dir: &Path) -> (tempfile::TempDir, crate::Metad, Arc<Core>) {
         let [authority, member] = ["ca", "member"].map(|name| dir.join(name));
@@ -312,10 +342,8 @@ mod tests {
     #[tokio::test]
     async fn a_renewal_that_a_revocation_overtakes_gets_no_certificate() {
         let dir = tempfile::tempdir().unwrap();
-        let of_node = dir.path().join("node");
+        let public_key = public_key(&dir.path().join("node"), 1, [0; 16]);
         let (_dir, metad, core) = with_authority(dir.path()).await;
-        let token = JoinToken { authority: [0; 32], number: 1, secret: [0; 16] };
-        let public_key = tls::Newcomer::joining(&of_node, &token).unwrap().public_key().to_vec();
         let renewed = async |issued_at| {
             let proof = Proof::Node(Certified { name: NodeName::Datanode(NODE), issued_at });
             let call = Call {
@@ -327,7 +355,7 @@ mod tests {
                 client_id: bytes::Bytes::new(),
                 call_id: 0,
                 retry_count: 0,
-                peer: ([127, 0, 0, 1], 40_000).into(),
+                peer: PEER,
                 is_private: true,
                 untaken: rpc::Untaken::default(),
             };
@@ -341,6 +369,43 @@ mod tests {
         let refused = renewed(issued_at).await.unwrap_err();
         assert!(refused.message.contains("was revoked"), "{}", refused.message);
         renewed(before).await.unwrap();
+        drop(core);
+        metad.shutdown().await;
+    }
+
+    /// What is applied between the taking of an invitation and the signature may be one batch of the log with both.
+    #[tokio::test]
+    async fn a_join_that_a_revocation_overtakes_gets_no_certificate() {
+        let dir = tempfile::tempdir().unwrap();
+        let secret = [5; 16];
+        let public_key = public_key(&dir.path().join("node"), 1, secret);
+        let (_dir, metad, core) = with_authority(dir.path()).await;
+        must_have_level(&core).await.unwrap();
+        let now = core.now();
+        let invitation = joining::Invitation {
+            hash: JoinToken::hash(&secret),
+            expires: Millis(now.0 + 60_000),
+            node: Some(NODE),
+            made_by: "admin".into(),
+            taken: None,
+        };
+        core.change_joining(Command::Invite { number: 1, now, invitation }).await.unwrap().unwrap();
+        let request = JoinRequest {
+            number: 1,
+            secret: secret.to_vec().into(),
+            public_key: public_key.clone().into(),
+            node: String::new(),
+        };
+        join(&core, PEER, request).await.unwrap();
+        let certified = async || {
+            let authority = authority(&core).await.unwrap();
+            certify(&core, authority, PEER, (1, &public_key), None).await
+        };
+        certified().await.unwrap();
+        let before = revocation(core.now());
+        core.change_joining(Command::Revoke { node: NODE, before }).await.unwrap().unwrap();
+        let refused = certified().await.unwrap_err();
+        assert!(refused.message.contains("not known"), "{}", refused.message);
         drop(core);
         metad.shutdown().await;
     }

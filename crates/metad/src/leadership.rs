@@ -187,7 +187,7 @@ impl Leadership {
     }
 
     /// Refuses a datanode whose certificate was revoked, also over a connection that was opened before.
-    fn must_count(&self, proof: &Proof) -> Result<(), Exception> {
+    pub(crate) fn must_count(&self, proof: &Proof) -> Result<(), Exception> {
         let Proof::Node(Certified { name: NodeName::Datanode(id), issued_at }) = *proof else { return Ok(()) };
         let before = joining::revoked_before(&self.machine.store().view(), id).map_err(refusal::rows)?;
         if counts(issued_at, before) { Ok(()) } else { Err(refusal::revoked(id)) }

@@ -10,7 +10,7 @@ pub(crate) type Handler = for<'a> fn(&'a Visit) -> Answering<'a>;
 /// Permitted callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// Anyone who reaches the port. No user is looked up.
+    /// Anyone who reaches the port; no user is looked up, unless callers prove who they are.
     Anyone,
     /// Who has proven nothing and shows a join token, which the handler looks at.
     Newcomer,
@@ -22,7 +22,8 @@ pub(crate) enum Who {
     /// (`nodes::registration::is_foreign`), and the registration with each later message
     /// (`nodes::registration::admit`).
     Node,
-    /// Another server of the group: the user who runs them all, from the address of a member (`admission`).
+    /// Another server of the group: by its certificate, or the user who runs them all from the address of a member
+    /// (`admission`).
     Member,
 }
 

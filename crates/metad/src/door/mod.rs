@@ -78,6 +78,10 @@ async fn pass_one(
             // A query over HTTP has none.
             address: if peer.port() == 0 { peer.ip().to_canonical().to_string() } else { peer.to_string() },
         };
+        // Whoever has a token may say any name.
+        if method.who == Who::Newcomer {
+            (caller.user, caller.real) = ("newcomer", None);
+        }
         // A refused caller is recorded under the name that it gave.
         if let Some(session) = &visit.session {
             (caller.user, caller.real) = (&session.name, session.real.as_deref());

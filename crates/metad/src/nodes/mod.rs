@@ -27,7 +27,7 @@ pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Resul
     let node = node_id(&request.node)?;
     let usage = usage(request.usage, request.transfer_count);
     let is_known = match registered(visit, &request.node, request.sender.as_ref())? {
-        Some((process, addr)) => registration::admit(core, leadership, process, addr, Some(usage)).await?,
+        Some((process, addr)) => registration::admit(core, leadership, &visit.call, process, addr, Some(usage)).await?,
         None => false,
     };
     let (id, members) = leadership.members();
@@ -45,7 +45,7 @@ pub(crate) async fn catalogue(visit: &Visit, request: CatalogueRequest) -> Resul
     let core = visit.core();
     let node = node_id(&request.node)?;
     let is_known = match registered(visit, &request.node, request.sender.as_ref())? {
-        Some((process, addr)) => registration::admit(core, &visit.leadership, process, addr, None).await?,
+        Some((process, addr)) => registration::admit(core, &visit.leadership, &visit.call, process, addr, None).await?,
         None => false,
     };
     let orders = if is_known { replicas::catalogue(core, request).await? } else { Orders::default() };

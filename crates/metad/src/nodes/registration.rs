@@ -28,6 +28,7 @@ const CLOCK_AHEAD_MAX_MS: u64 = 24 * 3600 * 1000;
 pub(super) async fn admit(
     core: &Arc<Core>,
     leadership: &Leadership,
+    call: &Call,
     RegisteredNode { id: node, incarnation }: RegisteredNode,
     xfer_addr: &str,
     usage: Option<NodeUsage>,
@@ -57,7 +58,7 @@ pub(super) async fn admit(
             let since = core.claims_since();
             match core.with_cluster(|cluster, _| cluster.claim(now, since, &newcomer)) {
                 Claim::InUse { .. } => Ok(false),
-                _ => accept(core, leadership, newcomer, usage, version, true).await.map(|()| true),
+                _ => accept(core, leadership, call, newcomer, usage, version, true).await.map(|()| true),
             }
         }
     }
@@ -110,7 +111,7 @@ pub(super) async fn register(
             Ok(RegisterResponse { new: true, ..answer })
         }
         Claim::InUse { .. } if mutation::is(Mutation::BelieveCopies) => {
-            accept(core, leadership, node, usage, version, true).await?;
+            accept(core, leadership, call, node, usage, version, true).await?;
             bind(leadership, call, process);
             Ok(answer)
         }
@@ -129,7 +130,7 @@ pub(super) async fn register(
             ))
         }
         claim @ (Claim::Known | Claim::Takes) => {
-            accept(core, leadership, node, usage, version, claim == Claim::Takes).await?;
+            accept(core, leadership, call, node, usage, version, claim == Claim::Takes).await?;
             bind(leadership, call, process);
             Ok(answer)
         }
@@ -148,6 +149,7 @@ fn crowded(leadership: &Leadership, refused: &Crowded) -> Exception {
 async fn accept(
     core: &Arc<Core>,
     leadership: &Leadership,
+    call: &Call,
     mut node: Node,
     usage: NodeUsage,
     version: String,
@@ -171,6 +173,8 @@ async fn accept(
     let Some(has_complaint) = core.leader().on_registered(&claimed, usage, now) else {
         return Err(Exception::io(format!("another process registers as datanode {id}; try again in a second")));
     };
+    // It may have been revoked since the call passed the door, and the leader may have heard of that before this.
+    leadership.must_count(&call.user.proof).inspect_err(|_| core.with_cluster(|cluster, _| cluster.on_revoked(id)))?;
     // Not before: it has a place for each datanode and forgets none, and a process that was refused is none.
     leadership.heard.registered(described, usage, version, now);
     if has_complaint {

@@ -17,7 +17,8 @@ pub enum Command {
         now: Millis,
         invitation: Invitation,
     },
-    /// A datanode joins by one.
+    /// A datanode joins by one. Whoever has joined by it already, by the same key, keeps the id that it got then: it asked
+    /// again before it had an answer.
     Take {
         number: u32,
         hash: [u8; 32],
@@ -107,13 +108,14 @@ pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<(), Joi
             let found = row::invitation(rows, *number)?.filter(|invitation| invitation.hash == *hash);
             match open(found, *now) {
                 Err(refused) => return Ok(Err(refused)),
-                Ok(Invitation { taken: Some(before), .. }) if before != *by => {
-                    return Ok(Err(JoinError::Taken { node: before.node }));
+                Ok(Invitation { taken: Some(before), .. }) => {
+                    let is_same = before.key == by.key;
+                    return Ok(if is_same { Ok(()) } else { Err(JoinError::Taken { node: before.node }) });
                 }
                 Ok(Invitation { node: Some(meant), .. }) if meant != by.node => {
                     return Ok(Err(JoinError::OtherNode { node: meant }));
                 }
-                Ok(Invitation { node: None, taken: None, .. }) if is_known(rows, by.node)? => {
+                Ok(Invitation { node: None, .. }) if is_known(rows, by.node)? => {
                     return Ok(Err(JoinError::Known { node: by.node }));
                 }
                 Ok(invitation) => {
@@ -187,7 +189,8 @@ mod tests {
         world.run(&take(1, 1, A, 1)).unwrap();
         world.run(&take(1, 2, A, 1)).expect("its answer was lost");
         assert_eq!(world.run(&take(1, 2, A, 2)), Err(JoinError::Taken { node: A }), "with a key of somebody else");
-        assert_eq!(world.run(&take(1, 2, B, 1)), Err(JoinError::Taken { node: A }));
+        world.run(&take(1, 2, B, 1)).expect("it asked twice, and both calls drew an id");
+        assert_eq!(row::invitation(&world.0, 1).unwrap().unwrap().taken, Some(Taken { node: A, key: [1; 32] }));
         assert_eq!(world.run(&take(1, 100, A, 1)), Err(JoinError::Expired));
     }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! administrator ── invite ──▶ leader ── Invite ──▶ Raft ──▶ rows        JoinToken: shown once, and kept nowhere
-//! datanode ── token, public key ──▶ leader ── Use ──▶ Raft ──▶ rows     a certificate
+//! datanode ── token, public key ──▶ leader ── Take ─▶ Raft ──▶ rows     a certificate
 //! administrator ── revoke ──▶ leader ── Revoke ──▶ Raft ──▶ rows        certificates from before that do not count
 //! ```
 //!
