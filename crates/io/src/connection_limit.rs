@@ -1,8 +1,9 @@
 //! How many connections a port has at most, and which one is closed when there are too many.
 //!
 //! Promise: no more than `max` connections stay, and none that is being answered is closed for a new one.
-//! The one that is closed has waited longest for its peer: for a request, or until its response is read. So thousands
-//! of silent clients evict each other, and a client that sends a request at once is served.
+//! The one that is closed has waited longest for its peer: for a request, or until its response is read; and those that
+//! have proven who they are stay as long as there are others. So thousands of silent clients evict each other, and a
+//! client that sends a request at once is served.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,8 +20,14 @@ struct Connections {
     count: usize,
     /// Numbers the waits, in the order in which they began.
     next: u64,
-    /// Those whose peer is waited for.
-    waiting: BTreeMap<u64, Arc<Notify>>,
+    /// Those whose peer is waited for, in the order in which they are closed.
+    waiting: BTreeMap<Wait, Arc<Notify>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Wait {
+    is_proven: bool,
+    number: u64,
 }
 
 /// The right of one connection to stay, given back when this is dropped.
@@ -36,8 +43,10 @@ struct State {
     /// Requests under way, and those of them whose response is not being read.
     request_count: usize,
     stalled_count: usize,
+    /// Who the peer is was proven.
+    is_proven: bool,
     /// Its wait, if its peer is waited for.
-    wait: Option<u64>,
+    wait: Option<Wait>,
 }
 
 /// A request that is under way.
@@ -91,6 +100,16 @@ impl ConnectionPermit {
         StalledResponse(Arc::clone(self))
     }
 
+    /// The peer has proven who it is.
+    pub fn prove(&self) {
+        // As if it had sent a request: its wait is another one from now on.
+        self.change(|state| state.request_count += 1);
+        self.change(|state| {
+            state.is_proven = true;
+            state.request_count -= 1;
+        });
+    }
+
     /// Returns when this connection is to be closed for another.
     pub async fn evicted(&self) {
         self.eviction.notified().await;
@@ -102,13 +121,13 @@ impl ConnectionPermit {
         match (state.request_count == 0 || state.stalled_count > 0, state.wait) {
             (true, None) => {
                 let mut connections = self.limit.connections();
-                let number = connections.next;
+                let wait = Wait { is_proven: state.is_proven, number: connections.next };
                 connections.next += 1;
-                connections.waiting.insert(number, Arc::clone(&self.eviction));
-                state.wait = Some(number);
+                connections.waiting.insert(wait, Arc::clone(&self.eviction));
+                state.wait = Some(wait);
             }
-            // One that was evicted stays so: its number remains with it, so that it is not counted off twice.
-            (false, Some(number)) if self.limit.connections().waiting.remove(&number).is_some() => state.wait = None,
+            // One that was evicted stays so: its wait remains with it, so that it is not counted off twice.
+            (false, Some(wait)) if self.limit.connections().waiting.remove(&wait).is_some() => state.wait = None,
             _ => {}
         }
     }
@@ -122,7 +141,7 @@ impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let wait = self.state().wait;
         let mut connections = self.limit.connections();
-        let is_counted = wait.is_none_or(|number| connections.waiting.remove(&number).is_some());
+        let is_counted = wait.is_none_or(|wait| connections.waiting.remove(&wait).is_some());
         connections.count -= usize::from(is_counted);
     }
 }
@@ -160,6 +179,25 @@ mod tests {
         drop(permits);
         assert_eq!(limit.count(), 1);
         drop(fourth);
+        assert_eq!((limit.count(), limit.connections().waiting.len()), (0, 0));
+    }
+
+    /// Silent connections, however many, close no datanode's between two heartbeats.
+    #[test]
+    fn a_connection_that_proved_who_it_is_outlasts_those_that_did_not() {
+        let limit = ConnectionLimit::new(3);
+        let permits: Vec<_> = (0..2).map(|_| limit.admit().unwrap()).collect();
+        permits[0].prove();
+        let strangers: Vec<_> = (0..50).map(|_| limit.admit().unwrap()).collect();
+        assert_eq!(strangers.iter().filter(|permit| is_evicted(permit)).count(), 48);
+        drop(permits[0].begin_request());
+        assert!(!is_evicted(&permits[0]) && is_evicted(&permits[1]));
+        drop(strangers);
+        let others: Vec<_> = (0..2).map(|_| limit.admit().unwrap()).collect();
+        others.iter().for_each(|permit| permit.prove());
+        let last = limit.admit().unwrap();
+        assert!(is_evicted(&permits[0]) && !is_evicted(&last), "when all have, the one that waits longest goes");
+        drop((permits, others, last));
         assert_eq!((limit.count(), limit.connections().waiting.len()), (0, 0));
     }
 

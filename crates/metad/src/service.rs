@@ -6,8 +6,9 @@ use crate::token_claims;
 use bytes::Bytes;
 use hdfs::Exception;
 use rpc::{Call, Identity};
+use security::delegation::Claim;
 use security::method::Method;
-use security::sasl::rpc::{Claim, ClaimError};
+use security::sasl::rpc::ClaimError;
 use std::net::SocketAddr;
 use std::sync::Arc;
 

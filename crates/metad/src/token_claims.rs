@@ -8,9 +8,10 @@ use crate::delegation_tokens::kept;
 use crate::leadership::Leadership;
 use hdfs::Exception;
 use namespace::read;
+use security::delegation::Claim;
 use security::delegation::{self, Identifier, Refusal};
 use security::rings::{self, RingKind};
-use security::sasl::rpc::{Claim, ClaimError};
+use security::sasl::rpc::ClaimError;
 use types::Millis;
 use types::rows::{Rows, RowsError};
 
@@ -19,7 +20,7 @@ pub(crate) fn claim(leadership: &Leadership, identifier: &[u8]) -> Result<Claim,
     let view = leadership.machine.store().view();
     let claimed = claimed(&view, leadership.clock.now(), identifier);
     let claimed = claimed.map_err(|error| ClaimError::Token { reason: error.to_string() })?;
-    claimed.map(Claim::Delegation).map_err(|refusal| match refusal {
+    claimed.map_err(|refusal| match refusal {
         // A server that stands by may not have heard of the token yet, nor of its renewal: the leader has.
         Refusal::Unknown { .. } | Refusal::Expired { .. } if leadership.core().is_none() => {
             let standby = leadership.standby();

@@ -5,8 +5,9 @@ use crate::identity::Identity;
 use bytes::Bytes;
 use hdfs::Exception;
 use prost::Message;
+use security::delegation::Claim;
 use security::method::Method;
-use security::sasl::rpc::{Claim, ClaimError};
+use security::sasl::rpc::ClaimError;
 use std::net::SocketAddr;
 use std::sync::Arc;
 

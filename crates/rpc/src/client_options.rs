@@ -4,6 +4,7 @@ use crate::answers::AnswerRoom;
 use crate::login::Login;
 use crate::options::FRAME_LEN_MAX;
 use ::io::TaskGroup;
+use ::io::dial::Dialer;
 use security::node_name::Expected;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,8 @@ use tls::Credentials;
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     pub connect_time_max: Duration,
+    /// How servers are reached.
+    pub dialer: Dialer,
     /// For a call from its start to its answer. Hadoop's client: 120 s.
     pub call_time_max: Duration,
     /// Longest answer. Hadoop's `ipc.maximum.response.length`.
@@ -68,6 +71,7 @@ impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             connect_time_max: Duration::from_secs(10),
+            dialer: Dialer::default(),
             call_time_max: Duration::from_secs(60),
             frame_len_max: types::limits::RPC_FRAME_LEN_MAX,
             queue_count_max: 256,

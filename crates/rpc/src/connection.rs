@@ -253,7 +253,7 @@ impl<S: Service> Reader<S> {
             Auth::Simple => None,
         };
         if let (Auth::Simple, Some(node)) = (auth, self.node) {
-            self.host.service.authenticated(self.peer, Method::Certificate);
+            self.authenticated(Method::Certificate);
             let introduced = Introduced { on_frames: Session::of_node(node), exchange: None, only: None };
             return self.until_known(socket, introduced).await;
         }
@@ -270,9 +270,16 @@ impl<S: Service> Reader<S> {
                 self.note_stranger(&Refused::from(exception.clone()));
                 return self.refuse(&Refusal::of_connection(exception)).await.map(|()| None);
             }
-            self.host.service.authenticated(self.peer, Method::Simple);
+            self.authenticated(Method::Simple);
         }
         self.until_known(socket, Introduced { on_frames: Session::new(auth), exchange, only: None }).await
+    }
+
+    fn authenticated(&self, method: Method) {
+        self.host.service.authenticated(self.peer, method);
+        if method != Method::Simple {
+            self.connection_permit.prove();
+        }
     }
 
     /// Reads until the context has come. `None`: the client hung up, or was refused.
@@ -327,12 +334,12 @@ impl<S: Service> Reader<S> {
             Progress::Answer(answer) => (Some(answer), None),
             Progress::Simple(answer) => {
                 if was_open {
-                    self.host.service.authenticated(self.peer, Method::Simple);
+                    self.authenticated(Method::Simple);
                 }
                 (answer, None)
             }
             Progress::Accepted { answer, proof, qop, seal } => {
-                self.host.service.authenticated(self.peer, proof.method());
+                self.authenticated(proof.method());
                 self.is_private |= qop == Qop::Privacy;
                 (Some(answer), seal)
             }

@@ -6,11 +6,10 @@ use crate::seal::{End, Seal};
 use ::io::CachedThreads;
 use hdfs::exception::{self, Exception};
 use hdfs::proto::{RpcSaslProto, SaslState};
+use security::delegation::Claim;
 use security::method::Method;
 use security::sasl::digest::Qop;
-use security::sasl::rpc::{
-    Accepting, Acceptor, Caller, Claim, ClaimError, KerberosOffer, Refused, Sealing, Server, Step,
-};
+use security::sasl::rpc::{Accepting, Acceptor, Caller, ClaimError, KerberosOffer, Refused, Sealing, Server, Step};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -59,7 +58,7 @@ impl Exchange {
             offer: options.offers.kerberos.clone(),
             acceptor: options.acceptor.clone(),
             context: None,
-            is_simple_only: options.is_simple_only(),
+            is_simple_only: options.offers.is_simple_only(),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Who calls over a connection, and how that was proven.
 
 use hdfs::exception::{ACCESS_CONTROL, Exception};
+use security::delegation::Proven;
 use security::method::Method;
 use security::node_name::Certified;
-use security::sasl::rpc::Proven;
 
 /// Of a user who proved nothing: no system has longer names.
 const USER_LEN_MAX: usize = 255;
@@ -96,14 +96,9 @@ impl Identity {
 
 /// As whom a token's holder acts, and who asked for the token if that was another.
 fn names_of(proven: &Proven) -> (String, Option<String>) {
-    match proven {
-        Proven::Delegation(token) => {
-            let identifier = token.identifier();
-            let real = Some(identifier.real_user.clone()).filter(|real| !real.is_empty());
-            (identifier.owner.clone(), real)
-        }
-        Proven::Block(token) => (token.proven().identifier().user.to_owned(), None),
-    }
+    let identifier = proven.identifier();
+    let real = Some(identifier.real_user.clone()).filter(|real| !real.is_empty());
+    (identifier.owner.clone(), real)
 }
 
 #[cfg(test)]

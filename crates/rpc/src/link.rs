@@ -23,7 +23,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 
 /// Room for reading at a time; a longer answer's buffer grows as its bytes come.
@@ -60,8 +59,7 @@ impl Link {
         client_id: &Bytes,
         options: &ClientOptions,
     ) -> Result<Self, CallError> {
-        let socket = TcpStream::connect(addr).await.map_err(CallError::Connect)?;
-        ::io::socket::apply(&socket, &SocketOptions::default()).map_err(CallError::Connect)?;
+        let socket = options.dialer.connect(addr, &SocketOptions::default()).await.map_err(CallError::Connect)?;
         let mut socket = match &options.node {
             Some(proof) => {
                 let stream = match proof {

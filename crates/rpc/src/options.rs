@@ -68,13 +68,6 @@ pub struct Authentication {
     pub acceptor: Option<Arc<dyn Acceptor>>,
 }
 
-impl Authentication {
-    /// Whether there is nothing to prove.
-    pub(crate) fn is_simple_only(&self) -> bool {
-        self.offers.simple && self.offers.token.is_none() && self.offers.kerberos.is_none()
-    }
-}
-
 /// Everybody is who he says he is.
 impl Default for Authentication {
     fn default() -> Self {

@@ -10,7 +10,6 @@
 use crate::call_error::CallError;
 use crate::client::{Attempt, Client};
 use crate::client_options::ClientOptions;
-use crate::login::Login;
 use ::io::TaskGroup;
 use hdfs::exception::{RETRIABLE, STANDBY};
 use hdfs::proto::{HaServiceStateProto, HaServiceStateRequestProto, HaServiceStateResponseProto};
@@ -44,19 +43,12 @@ pub struct Servers {
 impl Servers {
     /// `addrs` is host:port, or several of that with commas between them. The connections are tasks of this group.
     pub fn new(addrs: &str, user: &str, protocol: &'static str, tasks: TaskGroup) -> Self {
-        Self::with_login(addrs, user, protocol, tasks, None)
+        Self::with_options(addrs, user, protocol, ClientOptions { tasks: Some(tasks), ..ClientOptions::default() })
     }
 
-    /// As [`Servers::new`], of a user who can prove who it is.
-    pub fn with_login(
-        addrs: &str,
-        user: &str,
-        protocol: &'static str,
-        tasks: TaskGroup,
-        login: Option<Arc<Login>>,
-    ) -> Self {
+    /// As [`Servers::new`], with the options of a client of one.
+    pub fn with_options(addrs: &str, user: &str, protocol: &'static str, options: ClientOptions) -> Self {
         let several = addrs.contains(',');
-        let options = ClientOptions { tasks: Some(tasks), login, ..ClientOptions::default() };
         let options = match several {
             true => ClientOptions { connect_time_max: CONNECT_WAIT, ..options },
             false => options,

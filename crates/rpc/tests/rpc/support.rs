@@ -9,10 +9,11 @@ use hdfs::proto::{
 use hdfs::{call_id, exception};
 use prost::Message;
 use rpc::{Call, Client, ClientOptions, Exception, Identity, LoginToken, Server, ServerOptions, Service};
+use security::delegation::Claim;
 use security::delegation::{self, Identifier, Kept, Request, Rules};
 use security::keys::{KeyId, KeyRing, Lifetimes};
 use security::method::Method;
-use security::sasl::rpc::{Claim, ClaimError};
+use security::sasl::rpc::ClaimError;
 use security::secret::Secret;
 use std::collections::HashMap;
 use std::io;
@@ -80,7 +81,7 @@ impl Tokens {
     fn claim(&self, identifier: &[u8]) -> Result<Claim, ClaimError> {
         let now = *self.now.lock().unwrap();
         let kept = |identifier: &Identifier| self.kept.lock().unwrap().get(&identifier.sequence).copied();
-        Ok(Claim::Delegation(delegation::authenticate(now, self.ring.keys(), identifier, kept)?))
+        Ok(delegation::authenticate(now, self.ring.keys(), identifier, kept)?)
     }
 }
 

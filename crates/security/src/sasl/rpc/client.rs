@@ -247,10 +247,10 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
-    use super::super::server::{Caller, Claim, GssOutcome, KerberosOffer, Offers, Server, Step};
+    use super::super::server::{Caller, GssOutcome, KerberosOffer, Offers, Server, Step};
     use super::super::{unwrap, wrap};
     use super::*;
-    use crate::delegation;
+    use crate::delegation::Claim;
     use crate::sasl::digest::Qop;
     use crate::secret::Password;
     use proptest::prelude::*;
@@ -289,9 +289,7 @@ mod tests {
     }
 
     fn answer(server: &mut Server, said: &RpcSaslProto) -> Step {
-        server
-            .on_message(said, |bytes| Ok(Claim::Delegation(delegation::Claim::recorded(bytes, Password::new([3; 32])))))
-            .unwrap()
+        server.on_message(said, |bytes| Ok(Claim::recorded(bytes, Password::new([3; 32])))).unwrap()
     }
 
     fn offered(server: &mut Server, said: &RpcSaslProto) -> RpcSaslProto {

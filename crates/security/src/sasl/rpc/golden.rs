@@ -2,9 +2,9 @@
 
 use super::client::{Asking, Client, Credentials, TokenCredentials};
 use super::sealing::Sealing;
-use super::server::{Caller, Claim, KerberosOffer, Offers, Proven, Server, Step};
+use super::server::{Caller, KerberosOffer, Offers, Server, Step};
 use super::wrap::{unwrap, wrap};
-use crate::delegation;
+use crate::delegation::Claim;
 use crate::golden::Golden;
 use crate::sasl::digest::{Challenge, Layer, Protection, Qop, Service};
 use crate::secret::Password;
@@ -75,10 +75,10 @@ fn replayed(name: &str, qop: Qop) {
     answer.auths[0].challenge = offered.auths[0].challenge.clone();
     assert_eq!(answer.auths, offered.auths);
     assert_eq!(answer.state, offered.state);
-    let claim = |bytes: &[u8]| Ok(Claim::Delegation(delegation::Claim::recorded(bytes, Password::new(PASSWORD))));
+    let claim = |bytes: &[u8]| Ok(Claim::recorded(bytes, Password::new(PASSWORD)));
     let Ok(Step::Accepted { answer, caller, sealing }) = server.on_message(initiate, claim) else { panic!() };
     assert_eq!(answer, *success);
-    let Caller::Token(Proven::Delegation(proven)) = caller else { panic!() };
+    let Caller::Token(proven) = caller else { panic!() };
     assert_eq!(proven.identifier().owner, "ada");
     let identifier = proven.identifier().encode();
 

@@ -31,5 +31,5 @@ pub use gss::{GssLayerChoice, GssLayerError, GssLayerOffer};
 pub use kerberos::{Accepting, Acceptor, Initiating, Initiator};
 pub use refused::{ClaimError, Refused};
 pub use sealing::Sealing;
-pub use server::{Caller, Claim, GssOutcome, KerberosOffer, Offers, Proven, Server, Step};
+pub use server::{Caller, GssOutcome, KerberosOffer, Offers, Server, Step};
 pub use wrap::{Protector, WrapError, unwrap, wrap};

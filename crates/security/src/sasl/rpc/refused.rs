@@ -1,6 +1,6 @@
 //! What a client is told of a failure, and what the log is told.
 
-use crate::{block_token, delegation};
+use crate::delegation;
 use hdfs::exception::{self, Exception};
 
 /// All that a client hears of why its token does not count. Reasons are for the log: they would tell a forger what to
@@ -18,12 +18,6 @@ pub enum ClaimError {
 
 impl From<delegation::Refusal> for ClaimError {
     fn from(refusal: delegation::Refusal) -> Self {
-        Self::Token { reason: refusal.to_string() }
-    }
-}
-
-impl From<block_token::Refusal> for ClaimError {
-    fn from(refusal: block_token::Refusal) -> Self {
         Self::Token { reason: refusal.to_string() }
     }
 }

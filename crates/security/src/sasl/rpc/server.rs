@@ -3,11 +3,9 @@
 use super::message::message;
 use super::refused::{ClaimError, Refused};
 use super::sealing::Sealing;
-use crate::block_token::{self, ProvenToken};
-use crate::delegation;
+use crate::delegation::{self, Claim};
 use crate::method::Method;
 use crate::sasl::digest::{Challenge, DigestError, NONCE_LEN, Protection, Qop, Service};
-use crate::secret::Password;
 use base64ct::{Base64, Encoding};
 use bytes::Bytes;
 use hdfs::exception::{self, Exception};
@@ -50,7 +48,7 @@ impl Offers {
     }
 
     /// Whether there is nothing to prove.
-    fn is_simple_only(&self) -> bool {
+    pub fn is_simple_only(&self) -> bool {
         self.simple && self.token.is_none() && self.kerberos.is_none()
     }
 
@@ -60,40 +58,10 @@ impl Offers {
     }
 }
 
-/// A token that a client says it has: of either kind, as a datanode takes block tokens over RPC as well.
-#[derive(Clone, Debug)]
-pub enum Claim {
-    Delegation(delegation::Claim),
-    Block(block_token::Claim),
-}
-
-impl Claim {
-    fn password(&self) -> &Password {
-        match self {
-            Self::Delegation(claim) => claim.password(),
-            Self::Block(claim) => claim.password(),
-        }
-    }
-
-    fn proven(self) -> Proven {
-        match self {
-            Self::Delegation(claim) => Proven::Delegation(claim.proven()),
-            Self::Block(claim) => Proven::Block(claim.proven()),
-        }
-    }
-}
-
-/// A token whose password the client has proven to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Proven {
-    Delegation(delegation::Proven),
-    Block(ProvenToken),
-}
-
 /// Who calls, as the exchange has proven.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
-    Token(Proven),
+    Token(delegation::Proven),
     /// The whole name.
     Kerberos {
         name: String,
@@ -351,6 +319,7 @@ mod tests {
     use super::*;
     use crate::keys::KeyId;
     use crate::sasl::digest::Client;
+    use crate::secret::Password;
     use types::Millis;
 
     fn secure() -> Offers {
@@ -412,7 +381,7 @@ mod tests {
     }
 
     fn claim(identifier: &[u8]) -> Claim {
-        Claim::Delegation(delegation::Claim::recorded(identifier, password()))
+        Claim::recorded(identifier, password())
     }
 
     /// A client that holds a token, and thinks that this is its password.
