@@ -8,6 +8,7 @@ mod bench;
 mod certificate;
 mod config;
 mod fs;
+mod gateway;
 mod hadoop;
 mod ports;
 mod roles;
@@ -35,6 +36,8 @@ enum Command {
     Meta(roles::MetaArgs),
     /// Run a datanode
     Data(roles::DataArgs),
+    /// Run a gateway: one address for a whole store, for clients that reach no other
+    Gateway(gateway::Args),
     /// Look after a store: its servers and what they do
     #[command(subcommand)]
     Admin(admin::Command),
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Up(args) => up::run(args),
         Command::Meta(args) => roles::run_meta(args),
         Command::Data(args) => roles::run_data(args),
+        Command::Gateway(args) => gateway::run(args),
         Command::Admin(command) => admin::run(command),
         Command::Certificate(command) => certificate::run(command),
         Command::Fs(command) => fs::run(command),

@@ -96,7 +96,7 @@ const START_MAX: Duration = Duration::from_secs(3);
 const THREADS_WAIT: Duration = Duration::from_secs(2);
 
 /// Why `what` did not start. Of all reasons, a port that another program has is the one that people meet first.
-fn not_started(what: &str, error: &(dyn Error + 'static)) -> StartError {
+pub(crate) fn not_started(what: &str, error: &(dyn Error + 'static)) -> StartError {
     let mut cause = Some(error);
     while let Some(one) = cause {
         if one.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::AddrInUse) {
@@ -284,7 +284,7 @@ async fn join(config: &datad::Config, token: &str) -> Result<(), StartError> {
     Ok(())
 }
 
-fn announce<T: Serialize>(json: bool, ready: &T, text: &str) {
+pub(crate) fn announce<T: Serialize>(json: bool, ready: &T, text: &str) {
     if json {
         say(&serde_json::to_string(ready).expect("a ready line is plain data"));
     } else {
@@ -329,7 +329,7 @@ pub(crate) fn serve(run: impl Future<Output = Result<(), StartError>>) -> ExitCo
 }
 
 /// Ends when this process is asked to stop, by a signal or by the end of its parent.
-fn stop_asked(until_stdin_ends: bool) -> impl Future<Output = ()> {
+pub(crate) fn stop_asked(until_stdin_ends: bool) -> impl Future<Output = ()> {
     let signal = stop_signal();
     async move {
         tokio::select! {

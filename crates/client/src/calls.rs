@@ -8,6 +8,7 @@ use crate::located::{FilePart, Located, Node, Token};
 use crate::messages;
 use crate::status::{ServerDefaults, unusable};
 use hdfs::proto;
+use std::time::{Duration, Instant};
 use types::Generation;
 use types::limits::{BLOCK_LEN_MAX, MODE_MASK};
 use xfer::writer::{Identity, Member, Update};
@@ -19,6 +20,9 @@ const FLAG_CREATE: u32 = 1;
 const FLAG_OVERWRITE: u32 = 2;
 const FLAG_APPEND: u32 = 4;
 const FLAG_NEW_BLOCK: u32 = 32;
+/// A guess: a round trip in so long costs nothing, and who turns protection on waits no longer for those who ran before.
+/// Java asks again after an hour.
+const DEFAULTS_VALID_FOR: Duration = Duration::from_secs(300);
 /// Longest answer of a datanode about one block: a number, or an exception with its stack trace. A guess, far above
 /// both.
 const VISIBLE_ANSWER_LEN_MAX: u32 = 64 << 10;
@@ -40,19 +44,22 @@ pub(crate) fn permission(mode: u16) -> proto::FsPermissionProto {
 }
 
 impl Client {
-    /// What the server that leads proposes to writers and can do; asked once of each server.
+    /// What the server that leads proposes to writers and can do; asked of each server, and now and then again: its
+    /// settings change while this process runs on.
     pub async fn defaults(&self) -> Result<ServerDefaults> {
         let rpc = &self.session.rpc;
         let mut known = self.session.store.defaults().lock().await;
-        if let Some(defaults) = known.get(rpc.addr()) {
+        if let Some((heard, defaults)) = known.get(rpc.addr())
+            && heard.elapsed() < DEFAULTS_VALID_FOR
+        {
             return Ok(*defaults);
         }
         let request = proto::GetServerDefaultsRequestProto::default();
         let answer: proto::GetServerDefaultsResponseProto = self.call("getServerDefaults", &request).await?;
         let defaults = server_defaults(&answer.server_defaults)?;
-        self.session.store.protection().learn(&answer.server_defaults.data_transfer_protection);
+        self.session.store.protection().learn(rpc.addr(), &answer.server_defaults.data_transfer_protection);
         // The call may have found another server than the one that led last. There are as many as the URL names.
-        known.insert(rpc.addr().to_owned(), defaults);
+        known.insert(rpc.addr().to_owned(), (Instant::now(), defaults));
         Ok(defaults)
     }
 

@@ -220,6 +220,7 @@ fn broken(error: std_io::Error) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::io::dial::Dialer;
     use std::io::Write;
     use wire::{Status, delimited};
 
@@ -230,15 +231,16 @@ mod tests {
         let still = hdfs::proto::BlockOpResponseProto { status: Status::IN_PROGRESS.0.into(), ..Default::default() };
         (0..100_000).for_each(|_| delimited::put(&still, &mut piece));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let xfer_port = listener.local_addr().unwrap().port();
+        let addr = listener.local_addr().unwrap().to_string().into();
         let flood = ::io::task::thread("flood", move || {
             let (mut peer, _) = listener.accept().unwrap();
             let clock = ::io::SystemClock::new();
             while clock.monotonic() < Duration::from_secs(10) && peer.write_all(&piece).is_ok() {}
         });
-        let node = Node { ip: "127.0.0.1".into(), xfer_port, ..Node::default() };
+        let node = Node { addr, ..Node::default() };
         let options = Options { timeout: Duration::from_millis(100), ..Options::default() };
-        let mut connection = Connection::connect(&node, &options, Socket::connect(&node)).await.unwrap();
+        let mut connection =
+            Connection::connect(&node, &options, Socket::connect(&node, &Dialer::default())).await.unwrap();
         assert_eq!(connection.receive_answer().await.unwrap_err(), Fault::Silent);
         drop(connection);
         flood.unwrap().join().unwrap();

@@ -8,7 +8,7 @@ use sasl::Secret;
 impl Client {
     /// A connection to a datanode, for a block with this token.
     pub(crate) async fn dial(&self, node: &Node, secret: Secret<'_>) -> std::io::Result<Socket> {
-        let socket = Socket::connect(node).await?;
+        let socket = Socket::connect(node, self.store().dialer()).await?;
         // Where tokens have no passwords nothing can be proven.
         if secret.password.is_empty() {
             return Ok(socket);

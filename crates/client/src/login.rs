@@ -1,6 +1,7 @@
 //! What this process can prove to a metadata server: delegation tokens in the file that `HADOOP_TOKEN_FILE_LOCATION`
 //! names, as YARN and Spark give it to jobs, and `hdfs fetchdt` makes it; and the ticket that `kinit` got.
 
+use crate::nameservice::refuses_simple;
 use crate::ticket::Ticket;
 use rpc::{Kerberos, Login, LoginToken};
 use security::delegation::token_file::{self, StoredToken};
@@ -15,15 +16,17 @@ const GROUP: &str = "ha-hdfs:";
 /// As whom metadata servers run, as a rule, in HDFS's documentation and elsewhere.
 const SERVICES: [&str; 2] = ["nn", "hdfs"];
 
-/// Finds out what there is. `None`: nothing; calls are made in a name that nobody proves. Waits for the disk.
+/// Finds out what there is. `None`: nothing, and nobody demands it; calls are made in a name that nobody proves. Waits for
+/// the disk.
 pub(crate) fn of_environment() -> Option<Arc<Login>> {
     let kerberos = Ticket::of_environment().map(|ticket| {
         let services = SERVICES.map(str::to_owned).into();
         Kerberos { initiator: ticket.initiator, services, host: None }
     });
+    let simple = !refuses_simple();
     match (tokens(), kerberos) {
-        (None, None) => None,
-        (tokens, kerberos) => Some(Arc::new(login(tokens.unwrap_or_default(), kerberos))),
+        (None, None) if simple => None,
+        (tokens, kerberos) => Some(Arc::new(login(tokens.unwrap_or_default(), kerberos, simple))),
     }
 }
 
@@ -36,9 +39,10 @@ pub(crate) fn as_user(login: &Option<Arc<Login>>, user: &str) -> Option<Arc<Logi
     Some(Arc::new(Login { acting_as: Some(user.to_owned()), ..Login::clone(login) }))
 }
 
-/// As Hadoop's client does it with tokens: where nothing is asked for, a job goes on without.
-fn login(tokens: Vec<LoginToken>, kerberos: Option<Kerberos>) -> Login {
-    Login { tokens, kerberos, qops: Qop::ALL.to_vec(), simple: true, acting_as: None }
+/// Unless Hadoop's configuration demands more, a job goes on without its token where nothing is asked for; and a ticket may
+/// be for something else.
+fn login(tokens: Vec<LoginToken>, kerberos: Option<Kerberos>, simple: bool) -> Login {
+    Login { tokens, kerberos, qops: Qop::ALL.to_vec(), simple, acting_as: None }
 }
 
 fn tokens() -> Option<Vec<LoginToken>> {

@@ -1,6 +1,7 @@
 //! What Hadoop's configuration says of stores: the servers behind a name, `dfs.ha.namenodes.NAME` and
-//! `dfs.namenode.rpc-address.NAME.SERVER` of `$HADOOP_CONF_DIR/hdfs-site.xml`, and the usual store, `fs.defaultFS` of
-//! `core-site.xml`.
+//! `dfs.namenode.rpc-address.NAME.SERVER` of `$HADOOP_CONF_DIR/hdfs-site.xml`; the usual store, and whether servers
+//! must ask for a proof of who calls, `fs.defaultFS`, `hadoop.security.authentication` and
+//! `ipc.client.fallback-to-simple-auth-allowed` of `core-site.xml`.
 
 use std::path::PathBuf;
 
@@ -12,6 +13,16 @@ pub(crate) fn addrs_of(name: &str) -> Option<String> {
 /// The file system that Hadoop's tools use when nobody names one.
 pub(crate) fn default_fs() -> Option<String> {
     default_in(&file("core-site.xml")?)
+}
+
+/// Whether a server that asks for no proof is to be refused: as it may be anybody.
+pub(crate) fn refuses_simple() -> bool {
+    file("core-site.xml").is_some_and(|text| refuses_simple_in(&text))
+}
+
+fn refuses_simple_in(text: &str) -> bool {
+    let says = |name: &str, value: &str| property(text, name).is_some_and(|said| said.eq_ignore_ascii_case(value));
+    says("hadoop.security.authentication", "kerberos") && !says("ipc.client.fallback-to-simple-auth-allowed", "true")
 }
 
 fn file(name: &str) -> Option<String> {
@@ -64,6 +75,17 @@ mod tests {
         assert_eq!(addrs_in(text, "big").as_deref(), Some("h1:8020,h2:8021"));
         assert_eq!(addrs_in(text, "half"), None);
         assert_eq!(addrs_in(text, "other"), None);
+    }
+
+    #[test]
+    fn who_demands_kerberos_refuses_servers_that_do_not() {
+        let property =
+            |name: &str, value: &str| format!("<property><name>{name}</name><value>{value}</value></property>");
+        let kerberos = property("hadoop.security.authentication", "kerberos");
+        let fallback = property("ipc.client.fallback-to-simple-auth-allowed", "true");
+        assert!(refuses_simple_in(&kerberos));
+        assert!(!refuses_simple_in(&(kerberos + &fallback)));
+        assert!(!refuses_simple_in(&property("hadoop.security.authentication", "simple")) && !refuses_simple_in(""));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::listing::Listing;
 use crate::located::Located;
 use crate::status::{BlockLocation, FsStats, Status, Summary};
 use hdfs::proto;
+use std::collections::BTreeSet;
 use types::Millis;
 
 /// How Java's −1 travels: no quota, leave alone.
@@ -147,6 +148,12 @@ impl Client {
     /// Datanodes that are up.
     pub async fn live_datanode_count(&self) -> Result<usize> {
         Ok(self.live_datanodes().await?.len())
+    }
+
+    /// Where the datanodes that are up are reached, for data and for calls: `ip:port` of each.
+    pub async fn server_addrs(&self) -> Result<BTreeSet<String>> {
+        let nodes = self.live_datanodes().await?.into_iter();
+        Ok(nodes.flat_map(|node| [node.addr.to_string(), node.ipc_addr()]).collect())
     }
 
     /// Where the blocks of a file are.

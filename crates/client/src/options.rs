@@ -43,6 +43,9 @@ pub struct Options {
     pub renew_every: Duration,
     /// Have every block on disk when its last packet is acknowledged (`CreateFlag.SYNC_BLOCK`).
     pub sync_blocks: bool,
+    /// The address, host:port, of a gateway through which all servers of the store are reached: of one that cannot be
+    /// reached otherwise, or is far away. `None`: they are reached directly.
+    pub gateway: Option<String>,
     /// What is proven to metadata servers. `None`: delegation tokens, if `HADOOP_TOKEN_FILE_LOCATION` names a file with
     /// some, and the ticket that `kinit` got, if there is one; without them nothing.
     pub login: Option<Arc<rpc::Login>>,
@@ -78,6 +81,7 @@ impl Default for Options {
             retry_pause: Duration::from_millis(500),
             renew_every: Duration::from_secs(30),
             sync_blocks: false,
+            gateway: None,
             login: None,
         }
     }

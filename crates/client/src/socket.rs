@@ -1,6 +1,8 @@
 //! The one place that names a socket of data transfer. What goes over it is the business of machines in `xfer`.
 
 use crate::located::Node;
+use ::io::dial::Dialer;
+use ::io::socket::SocketOptions;
 use std::io::{self, IoSliceMut};
 use tokio::net::TcpStream;
 
@@ -15,9 +17,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    pub(crate) async fn connect(node: &Node) -> io::Result<Self> {
-        let stream = TcpStream::connect((node.ip.as_str(), node.xfer_port)).await?;
-        ::io::socket::apply(&stream, &::io::socket::SocketOptions::default())?;
+    pub(crate) async fn connect(node: &Node, dialer: &Dialer) -> io::Result<Self> {
+        let stream = dialer.connect(&node.addr, &SocketOptions::default()).await?;
         Ok(Self { stream: Some(stream), process: std::process::id() })
     }
 
@@ -74,10 +75,10 @@ mod tests {
     #[tokio::test]
     async fn a_socket_is_closed_by_the_process_that_made_it() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let xfer_port = listener.local_addr().unwrap().port();
-        let node = Node { ip: "127.0.0.1".into(), xfer_port, ..Node::default() };
+        let addr = listener.local_addr().unwrap().to_string().into();
+        let node = Node { addr, ..Node::default() };
         for (distance, is_closed) in [(0, true), (1, false)] {
-            let mut socket = Socket::connect(&node).await.unwrap();
+            let mut socket = Socket::connect(&node, &Dialer::default()).await.unwrap();
             let (mut peer, _) = listener.accept().await.unwrap();
             socket.process += distance;
             drop(socket);

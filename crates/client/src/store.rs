@@ -12,10 +12,11 @@ use crate::scope::Scope;
 use crate::sockets::Sockets;
 use crate::status::ServerDefaults;
 use crate::url::Url;
+use io::dial::Dialer;
 use io::request_connections::{ConnectOptions, RequestConnections, Waiter};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::RwLock;
 use wire::small::SmallAnswer;
 use xfer::small::{Caller, CallerLimits};
@@ -33,6 +34,8 @@ pub struct Store {
 struct Shared {
     url: Url,
     options: Options,
+    /// How its servers are reached.
+    dialer: Dialer,
     scope: Scope,
     sockets: Sockets,
     small_connections: SmallConnections,
@@ -48,7 +51,7 @@ struct Shared {
 }
 
 /// By address of the metadata server: after a failover it may be one of another version.
-pub(crate) type Defaults = tokio::sync::Mutex<BTreeMap<String, ServerDefaults>>;
+pub(crate) type Defaults = tokio::sync::Mutex<BTreeMap<String, (Instant, ServerDefaults)>>;
 /// Connections for small writes: one to a datanode, shared by all who write small blocks there, and kept.
 pub(crate) type SmallConnections = RequestConnections<Caller<Waiter<SmallAnswer>>>;
 /// The blocks of a file, for all who read it.
@@ -69,13 +72,16 @@ impl Store {
 
     fn in_scope(url: &Url, options: Options, scope: Scope) -> Self {
         let (connect_time_max, tasks) = (options.connect_timeout, Some(scope.tasks().clone()));
-        let connecting = ConnectOptions { connect_time_max, tasks, ..ConnectOptions::default() };
+        let dialer = Dialer::new(options.gateway.as_deref());
+        let connecting =
+            ConnectOptions { connect_time_max, tasks, dialer: dialer.clone(), ..ConnectOptions::default() };
         let login = options.login.clone().or_else(login::of_environment);
         let protection = DataProtection::new(scope.tasks().clone());
         let small_connections = SmallConnections::new(connecting, CallerLimits::default());
         let shared = Shared {
             url: url.with_path(""),
             options,
+            dialer,
             scope,
             sockets: Sockets::default(),
             small_connections: small_connections.prepared_by(Arc::new(protection.clone())),
@@ -134,8 +140,8 @@ impl Store {
 
     /// Calls of this user to the metadata servers, until the store is closed.
     pub(crate) fn servers(&self, user: &str, protocol: &'static str) -> Arc<rpc::Servers> {
-        let (tasks, login) = (self.scope().tasks().clone(), login::as_user(&self.shared.login, user));
-        let servers = Arc::new(rpc::Servers::with_login(&self.shared.url.authority, user, protocol, tasks, login));
+        let (authority, options) = (&self.shared.url.authority, self.metad_options(user));
+        let servers = Arc::new(rpc::Servers::with_options(authority, user, protocol, options));
         let mut known = lock(&self.shared.servers);
         known.retain(|servers| servers.strong_count() > 0);
         known.push(Arc::downgrade(&servers));
@@ -149,7 +155,8 @@ impl Store {
 
     /// For calls to one server, until the store is closed.
     pub(crate) fn rpc_options(&self) -> rpc::ClientOptions {
-        rpc::ClientOptions { tasks: Some(self.scope().tasks().clone()), ..rpc::ClientOptions::default() }
+        let (tasks, dialer) = (Some(self.scope().tasks().clone()), self.shared.dialer.clone());
+        rpc::ClientOptions { tasks, dialer, ..rpc::ClientOptions::default() }
     }
 
     // ── datanodes ──
@@ -157,6 +164,10 @@ impl Store {
     /// An idle connection to this node.
     pub(crate) fn take_idle(&self, node: &Node) -> Option<Connection> {
         self.shared.sockets.take(self.now(), &node.addr)
+    }
+
+    pub(crate) fn dialer(&self) -> &Dialer {
+        &self.shared.dialer
     }
 
     pub(crate) fn protection(&self) -> &DataProtection {

@@ -34,6 +34,11 @@ impl Url {
         Ok(Self { authority: addrs.join(","), path: path.into() })
     }
 
+    /// Of each metadata server that it names.
+    pub fn addrs(&self) -> impl Iterator<Item = &str> {
+        self.authority.split(',')
+    }
+
     /// The same store, another path.
     pub fn with_path(&self, path: &str) -> Self {
         Self { authority: self.authority.clone(), path: path.into() }

@@ -127,7 +127,7 @@ impl Ipc {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Anyone,
-    /// What comes from the address of one: [`Ipc::require_metad`].
+    /// One by its certificate, or what comes from the address of one: [`Ipc::require_metad`].
     MetadataServer,
 }
 

@@ -13,6 +13,7 @@
 //! | [`ConnectionLimit`] | how many connections a port has, and which is closed when there are too many |
 //! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
+//! | [`dial`], [`splice()`] | how servers are reached; from socket to socket without a copy |
 //! | [`socket`], [`poll`] | options of TCP connections; waiting for several descriptors |
 //! | [`Driven`], [`request_connections`] | a socket and the machine that speaks over it; those kept for requests |
 //! | [`limit`] | which errors speak of limits, and not of what was asked |
@@ -21,6 +22,7 @@
 mod cached_threads;
 pub mod clock;
 mod connection_limit;
+pub mod dial;
 mod driven;
 pub mod file;
 pub mod limit;
@@ -30,6 +32,7 @@ pub mod random;
 pub mod request_connections;
 pub mod simulated;
 pub mod socket;
+mod splice;
 pub mod task;
 mod task_group;
 mod thread_quota;
@@ -42,5 +45,6 @@ pub use connection_limit::{ConnectionLimit, ConnectionPermit, RequestGuard, Stal
 pub use driven::Driven;
 pub use log_limit::LogLimit;
 pub use random::OsRandom;
+pub use splice::splice;
 pub use task_group::TaskGroup;
 pub use thread_quota::{Hung, ThreadQuota};

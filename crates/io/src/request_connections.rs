@@ -8,8 +8,9 @@
 //!
 //! Only the endpoint knows what a request is ([`RequestEndpoint`]); this knows of addresses, sockets and who waits.
 
+use crate::dial::Dialer;
 use crate::driven::Driven;
-use crate::socket::{self, SocketOptions};
+use crate::socket::SocketOptions;
 use crate::task::Owned;
 use crate::task_group::TaskGroup;
 use std::collections::HashMap;
@@ -55,6 +56,8 @@ impl From<Loss> for RequestError {
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     pub connect_time_max: Duration,
+    /// How servers are reached.
+    pub dialer: Dialer,
     pub socket: SocketOptions,
     /// When there are so many, a request to another address is not sent.
     pub connection_count_max: usize,
@@ -65,7 +68,8 @@ pub struct ConnectOptions {
 impl Default for ConnectOptions {
     fn default() -> Self {
         let (connect_time_max, socket) = (Duration::from_secs(5), SocketOptions::default());
-        Self { connect_time_max, socket, connection_count_max: Semaphore::MAX_PERMITS, tasks: None }
+        let (dialer, connection_count_max) = (Dialer::default(), Semaphore::MAX_PERMITS);
+        Self { connect_time_max, dialer, socket, connection_count_max, tasks: None }
     }
 }
 
@@ -178,9 +182,9 @@ where
     async fn connect(&self, addr: &str, first: &A::Request) -> io::Result<Connection<A>> {
         let crowded = |_| io::Error::other("as many connections to others as may be");
         let permit = Arc::clone(&self.room).try_acquire_owned().map_err(crowded)?;
-        let connecting = tokio::time::timeout(self.options.connect_time_max, TcpStream::connect(addr));
+        let dialing = self.options.dialer.connect(addr, &self.options.socket);
+        let connecting = tokio::time::timeout(self.options.connect_time_max, dialing);
         let mut socket = connecting.await.map_err(|_elapsed| io::ErrorKind::TimedOut)??;
-        socket::apply(&socket, &self.options.socket)?;
         if let Some(prepare) = &self.prepare {
             let preparing = tokio::time::timeout(self.options.connect_time_max, prepare.prepare(socket, first));
             socket = preparing.await.map_err(|_elapsed| io::ErrorKind::TimedOut)??;

@@ -70,7 +70,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("client", &["types", "wire", "hdfs", "security", "xfer", "io", "rpc", "gss", "sasl"]),
     ("http", &["types", "io", "metrics", "tls"]),
     // ring 4: products
-    ("levada", &["types", "io", "metrics", "host", "security", "tls", "metad", "datad", "client", "http"]),
+    ("gateway", &["io", "client"]),
+    ("levada", &["types", "io", "metrics", "host", "security", "tls", "metad", "datad", "client", "http", "gateway"]),
     ("levada-object-store", &["client"]),
     ("levada-py", &["types", "io", "client"]),
     // aside: development only

@@ -4,7 +4,7 @@ use super::failure::{Failure, Stop};
 use super::output::{Output, harmless};
 use super::progress::Progress;
 use super::temps::Temps;
-use client::{Client, Url};
+use client::{Client, Options, Url};
 use std::collections::HashMap;
 use std::fmt;
 use std::io::IsTerminal;
@@ -25,6 +25,9 @@ pub(crate) struct Common {
     /// Who acts [default: the user of this machine]
     #[arg(long, global = true, env = "HADOOP_USER_NAME", value_name = "NAME", help_heading = "Common")]
     user: Option<String>,
+    /// A gateway through which all servers of the store are reached: one that `levada gateway` runs
+    #[arg(long, global = true, env = "LEVADA_GATEWAY", value_name = "HOST:PORT", help_heading = "Common")]
+    gateway: Option<String>,
     /// Print JSON, one object a line
     #[arg(long, global = true, help_heading = "Common")]
     json: bool,
@@ -33,7 +36,7 @@ pub(crate) struct Common {
 #[cfg(test)]
 impl Common {
     pub(crate) fn of(url: &str, user: &str) -> Self {
-        Self { url: Some(url.into()), user: Some(user.into()), json: false }
+        Self { url: Some(url.into()), user: Some(user.into()), gateway: None, json: false }
     }
 }
 
@@ -50,6 +53,7 @@ pub(crate) struct Session {
     command: &'static str,
     base: Url,
     user: String,
+    gateway: Option<String>,
     clients: Mutex<HashMap<String, Client>>,
     pub(crate) output: Output,
     pub(crate) temps: Temps,
@@ -133,6 +137,7 @@ impl Session {
             command,
             base,
             user,
+            gateway: common.gateway.clone().filter(|gateway| !gateway.is_empty()),
             clients: Mutex::default(),
             output: Output::new(common.json),
             temps: Temps::default(),
@@ -197,7 +202,8 @@ impl Session {
 
     fn client(&self, url: &Url) -> Client {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let connect = || Client::connect(url, &self.user);
+        let options = || Options { gateway: self.gateway.clone(), ..Options::default() };
+        let connect = || Client::with_options(url, &self.user, options());
         clients.entry(url.authority.clone()).or_insert_with(connect).clone()
     }
 }

@@ -7,6 +7,7 @@ use crate::located::{FilePart, Located};
 use crate::locations::{FileBlocks, Version};
 use crate::status::Status;
 use crate::store::SharedBlocks;
+use futures_util::future::join;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -23,8 +24,12 @@ const PREFETCH_LEN: u64 = 10 * types::limits::BLOCK_LEN_DEFAULT;
 
 impl File {
     pub(super) async fn open(client: &Client, path: &str) -> Result<Self> {
-        let part = client.located(path, 0, PREFETCH_LEN).await?;
-        Self::of_part(client, path, part).await
+        // Both in one flight: what the store can do is asked before ranges are, and a far reader would wait for it again.
+        let (part, defaults) = join(client.located(path, 0, PREFETCH_LEN), client.defaults()).await;
+        if let Err(error) = defaults {
+            tracing::debug!(path, %error, "what the store can do is asked again when it matters");
+        }
+        Self::of_part(client, path, part?).await
     }
 
     /// As `open`, of a file whose status is known: if its blocks are known, too, nobody is asked.

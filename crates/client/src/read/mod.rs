@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::status::Status;
 use block::BlockReader;
 use file::File;
+use futures_util::{Stream, StreamExt, stream};
 pub use ranges::RangeRead;
 use source::Source;
 
@@ -34,10 +35,23 @@ pub struct Reader {
 /// Bytes skipped by reading them rather than by a new connection. A guess: a round trip's worth on a fast network.
 const SKIP_LEN_MAX: u64 = 128 << 10;
 
+/// Files that are opened at a time. A guess: as many answers as a server keeps waiting for one connection.
+const OPEN_COUNT_MAX: usize = 64;
+
 impl Client {
     /// Opens a file for reading. A file that is being written has the length its datanodes show at this moment.
     pub async fn open(&self, path: &str) -> Result<Reader> {
         self.run(async { Ok(Reader::new(File::open(self, path).await?)) }).await
+    }
+
+    /// Opens many files, which come as they are open. The questions go out together, so far away all of them cost one
+    /// round trip.
+    pub fn open_each(&self, paths: impl IntoIterator<Item = String>) -> impl Stream<Item = (String, Result<Reader>)> {
+        let open = |path: String| async {
+            let reader = self.open(&path).await;
+            (path, reader)
+        };
+        stream::iter(paths).map(open).buffer_unordered(OPEN_COUNT_MAX)
     }
 
     /// As [`Client::open`], of a file whose status the caller has, say from a listing. Blocks of a complete file that

@@ -50,9 +50,18 @@ struct Piece<'a> {
     dest: &'a mut [u8],
 }
 
+/// Which node is asked for a block, by the token that it has now.
+struct Chosen {
+    block: Arc<Located>,
+    node: Node,
+    has_other: bool,
+}
+
 /// What a node is asked for, and what became of it.
 struct Asking<'a> {
     node: Node,
+    /// Each of its blocks is on another one, too.
+    has_other: bool,
     pieces: Vec<Piece<'a>>,
     block_count: usize,
     /// One of a block.
@@ -144,15 +153,15 @@ impl Source {
     ) -> Result<Vec<Asking<'a>>> {
         pieces.sort_by_key(|piece| (piece.block.offset, piece.from));
         let mut askings: Vec<Asking<'a>> = Vec::new();
-        let mut chosen: Option<(Arc<Located>, Node)> = None;
+        let mut chosen: Option<Chosen> = None;
         for mut piece in pieces {
             let id = piece.block.identity.block;
-            let is_next = chosen.as_ref().is_none_or(|(last, _)| last.identity.block != id);
+            let is_next = chosen.as_ref().is_none_or(|last| last.block.identity.block != id);
             if is_next {
                 let attempt = attempts.entry(id).or_insert_with(|| self.attempt());
                 chosen = Some(self.node_for(&piece.block, attempt).await?);
             }
-            let (block, node) = chosen.as_ref().expect("one was chosen");
+            let Chosen { block, node, has_other } = chosen.as_ref().expect("one was chosen");
             // It may have another token by now.
             piece.block = Arc::clone(block);
             let has_room = |asking: &&mut Asking<'_>| {
@@ -162,24 +171,25 @@ impl Source {
             };
             match askings.iter_mut().rev().find(has_room) {
                 Some(asking) => {
+                    asking.has_other &= has_other;
                     asking.block_count += usize::from(is_next);
                     asking.pieces.push(piece);
                 }
                 None => {
-                    let node = node.clone();
-                    askings.push(Asking { node, pieces: vec![piece], block_count: 1, faults: Vec::new() });
+                    let (node, has_other, pieces) = (node.clone(), *has_other, vec![piece]);
+                    askings.push(Asking { node, has_other, pieces, block_count: 1, faults: Vec::new() });
                 }
             }
         }
         Ok(askings)
     }
 
-    async fn node_for(&self, block: &Arc<Located>, attempt: &mut Attempt) -> Result<(Arc<Located>, Node)> {
+    async fn node_for(&self, block: &Arc<Located>, attempt: &mut Attempt) -> Result<Chosen> {
         let mut block = Arc::clone(block);
         loop {
-            if let Some(Choice { node, .. }) = self.choose(&block, attempt.tried()) {
+            if let Some(Choice { node, has_other }) = self.choose(&block, attempt.tried()) {
                 let node = node.clone();
-                return Ok((block, node));
+                return Ok(Chosen { block, node, has_other });
             }
             self.next_round(&block, attempt).await?;
             block = self.file.block_at(block.offset).await?;
@@ -191,10 +201,12 @@ impl Source {
         let client = &self.file.client;
         let Some(first) = asking.pieces.first().map(|piece| Arc::clone(&piece.block)) else { return asking };
         let (request, asked) = self.request(&asking.pieces);
-        let (mut connection, mut receiver) = match self.begin(&first, &asking.node, &request, &asked).await {
+        let (stall, begun) = (self.stall(asking.has_other), client.store().now());
+        let (mut connection, mut receiver) = match self.begin(&first, &asking.node, stall, &request, &asked).await {
             Ok(begun) => begun,
             Err(fault) => return asking.all_failed(&fault),
         };
+        client.store().hedging().took(client.store().now().saturating_sub(begun));
         let mut whole = vec![false; asking.pieces.len()];
         let ended = loop {
             let mut places = Places(&mut asking.pieces);
@@ -245,18 +257,18 @@ impl Source {
         &self,
         block: &Located,
         node: &Node,
+        stall: Duration,
         request: &[u8],
         asked: &[Asked],
     ) -> Result<(Connection, Receiver), Fault> {
         let client = &self.file.client;
         // An idle connection may have been closed by the other side just now; that is no fault of the replica.
         if let Some(connection) = client.store().take_idle(node) {
-            match Self::start(connection, client.options().timeout, request, asked).await {
+            match Self::start(connection, stall, request, asked).await {
                 Err(Fault::Broken(_)) => {}
                 done => return done,
             }
         }
-        let stall = client.options().timeout;
         Self::start(connect(client, block, node, stall).await?, stall, request, asked).await
     }
 

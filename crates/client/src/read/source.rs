@@ -83,9 +83,7 @@ impl Source {
             self.next_round(block, attempt).await?;
             return Ok(None);
         };
-        let client = &self.file.client;
-        let stall = client.store().hedging().stall().filter(|_| has_other);
-        let stall = stall.unwrap_or(client.options().timeout);
+        let (client, stall) = (&self.file.client, self.stall(has_other));
         match BlockReader::open(client, block, node, Range { from, end: block.len }, stall).await {
             Ok(reader) => Ok(Some(reader)),
             Err(fault) => {
@@ -93,6 +91,13 @@ impl Source {
                 Ok(None)
             }
         }
+    }
+
+    /// How long a node may bring nothing.
+    pub(super) fn stall(&self, has_other: bool) -> Duration {
+        let client = &self.file.client;
+        let stall = client.store().hedging().stall().filter(|_| has_other);
+        stall.unwrap_or(client.options().timeout)
     }
 
     /// Fills `dest` from one node. The count holds also beside a fault.

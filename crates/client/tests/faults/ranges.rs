@@ -3,6 +3,7 @@
 use crate::support::{Store, Trick, bytes};
 use client::{Error, RangeRead};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use wire::Abilities;
 
 /// A store with a file `/f` of three blocks, on each of the nodes.
@@ -72,6 +73,16 @@ async fn what_one_node_does_not_bring_comes_from_another() {
         assert_eq!(of_each, [1, 1], "{trick:?}");
         assert_eq!(store.book.state().reported, [], "{trick:?}");
     }
+}
+
+/// It is not waited for until the limit of a read, as others have the same blocks.
+#[tokio::test]
+async fn what_a_slow_node_does_not_bring_comes_from_another() {
+    let (store, data) = stored(2, RANGES).await;
+    store.nodes[0].set_lag(Duration::from_secs(20));
+    reads_right(&store, &data).await;
+    let of_each = [0, 1].map(|node: usize| store.nodes[node].range_requests.load(Ordering::Relaxed));
+    assert_eq!(of_each, [1, 1]);
 }
 
 /// The node finds what rotted where a range begins or ends, the reader the rest. Only that block is reported.

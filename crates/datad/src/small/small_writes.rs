@@ -24,8 +24,12 @@ impl SmallWrites {
         let committer = Committer::start(&service.replicas.disks, &service.replicas.node)?;
         let connect_time_max = Duration::from_millis(service.limits.connect_ms);
         let connection_count_max = service.limits.connection_count_max;
-        let options =
-            ConnectOptions { socket: service.sockets.clone(), connect_time_max, connection_count_max, tasks: None };
+        let options = ConnectOptions {
+            socket: service.sockets.clone(),
+            connect_time_max,
+            connection_count_max,
+            ..ConnectOptions::default()
+        };
         let connections = RequestConnections::new(options, CallerLimits::of_targets());
         let connections = connections.prepared_by(Arc::clone(&service.outward) as _);
         Ok(Self { service, committer, connections })

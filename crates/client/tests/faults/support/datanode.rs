@@ -211,6 +211,7 @@ impl Node {
 
     async fn read_ranges(&self, wire: &mut Wire<'_>, request: ReadRanges, trick: Trick) -> io::Result<()> {
         self.range_requests.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(self.lag_ms.load(Ordering::Relaxed))).await;
         if let Some(ended) = refused(wire, &trick).await {
             return ended;
         }

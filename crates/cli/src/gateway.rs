@@ -1,0 +1,54 @@
+//! `levada gateway`: one address for a whole store.
+
+use crate::roles::{StartError, announce, not_started, serve, stop_asked};
+use client::Url;
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The store, with its metadata servers as clients name them, as in hdfs://host:8020
+    #[arg(long, env = "LEVADA_URL", value_name = "URL")]
+    url: String,
+    /// Where clients come to
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8030")]
+    listen: SocketAddr,
+    /// Who asks the store for its servers [default: the user of this machine]
+    #[arg(long, env = "HADOOP_USER_NAME", value_name = "NAME")]
+    user: Option<String>,
+    /// Connections at a time; with more, the one that was silent for longest is closed
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
+    connections: usize,
+    /// Print one line of JSON when ready
+    #[arg(long)]
+    json: bool,
+    /// Stop when standard input ends, that is, with the process that started this one
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
+}
+
+/// What a gateway says when it is ready.
+#[derive(Debug, Serialize)]
+struct Ready {
+    ready: bool,
+    gateway: SocketAddr,
+    pid: u32,
+}
+
+pub(crate) fn run(args: Args) -> ExitCode {
+    serve(async move {
+        let stop = stop_asked(args.until_stdin_ends);
+        let url = Url::parse(&args.url).map_err(|error| StartError::new(&args.url, &error))?;
+        let given = args.user.filter(|user| !user.is_empty());
+        let user = given.or_else(client::ticket_user).unwrap_or_else(host::user::current);
+        let config = gateway::Config { addr: args.listen, url, user, connection_count_max: args.connections.max(1) };
+        let gateway = gateway::Gateway::start(config).await;
+        let gateway = gateway.map_err(|error| not_started(&format!("gateway on {}", args.listen), &error))?;
+        let ready = Ready { ready: true, gateway: gateway.addr(), pid: std::process::id() };
+        announce(args.json, &ready, &format!("gateway to {} ready on {}", args.url, ready.gateway));
+        stop.await;
+        gateway.stop().await;
+        Ok(())
+    })
+}

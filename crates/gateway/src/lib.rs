@@ -1,0 +1,93 @@
+//! One address for a whole store, near it, for clients that reach no other: from behind a firewall, or from far away.
+//!
+//! ```text
+//! client ── preface: which server ──▶ Gateway ── is it the store's? [`servers`] ──▶ that server
+//!        ◀─────────────────────── bytes, by the kernel [`tunnel`] ────────────▶
+//! ```
+//!
+//! Promise: nobody gets through to anything but the store's own metadata servers and datanodes. The gateway looks into
+//! nothing and proves nothing for anybody: who calls, and what protects the connection, is between client and server,
+//! as if they were one cable apart. A connection takes no memory here but pipes of the kernel's.
+
+mod servers;
+mod tunnel;
+
+use client::{Options, Store, Url};
+use io::ConnectionLimit;
+use io::task::Owned;
+use servers::Servers;
+use std::io::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// After an error that is of no connection: too many open files.
+const REST: Duration = Duration::from_millis(100);
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub addr: SocketAddr,
+    /// The store.
+    pub url: Url,
+    /// In whose name the store is asked for its servers.
+    pub user: String,
+    /// Connections through it. With more, the one over which nothing has come for longest is closed.
+    pub connection_count_max: usize,
+}
+
+/// A gateway that serves until it is dropped.
+#[derive(Debug)]
+pub struct Gateway {
+    addr: SocketAddr,
+    limit: Arc<ConnectionLimit>,
+    store: Store,
+    _accept: Owned<()>,
+}
+
+impl Gateway {
+    /// Begins to listen. The store need not be up yet.
+    pub async fn start(config: Config) -> Result<Self, Error> {
+        let listener = TcpListener::bind(config.addr).await?;
+        let addr = listener.local_addr()?;
+        let store = Store::new(&config.url, Options::default());
+        let limit = ConnectionLimit::new(config.connection_count_max);
+        let servers = Arc::new(Servers::new(store.client(&config.user)));
+        let accept = accept(listener, servers, Arc::clone(&limit));
+        Ok(Self { addr, limit, store, _accept: io::task::spawn_owned("gateway", accept) })
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Connections that go through it.
+    pub fn connection_count(&self) -> usize {
+        self.limit.count()
+    }
+
+    /// Ends all connections.
+    pub async fn stop(self) {
+        self.store.close().await;
+    }
+}
+
+async fn accept(listener: TcpListener, servers: Arc<Servers>, limit: Arc<ConnectionLimit>) {
+    let mut tunnels = tokio::task::JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((socket, peer)) => {
+                    // All wait for their peers, so there is always one that may go.
+                    let Some(permit) = limit.admit() else { continue };
+                    tunnels.spawn(tunnel::run(socket, peer, permit, Arc::clone(&servers)));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "no connection is accepted for a moment");
+                    tokio::time::sleep(REST).await;
+                }
+            },
+            Some(_ended) = tunnels.join_next() => {}
+        }
+    }
+}
