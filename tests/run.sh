@@ -7,7 +7,8 @@
 #   tests/run.sh sim [SEEDS]           whole clusters under faults, 1000 seeds or FROM..TO; groups of metadata servers alone
 #   tests/run.sh coverage [SEEDS]      lines of the pure crates and the metadata server that seeds 0..300 of the simulation pass
 #   tests/run.sh prepare               only install what the real clients need
-#   tests/run.sh python [PYTEST...]    the Python package: its wheel is built, installed and tested; LEVADA_BIN goes into it
+#   tests/run.sh python [PYTEST...]    the Python package: its wheel is built, installed and tested; LEVADA_BIN goes into
+#                                      it, and LEVADA_PY_LIBRARY, the module as cargo built it
 #   tests/run.sh interop [PYTEST...]   real clients against a real store; arguments go to pytest
 #
 # Needs Rust and a C compiler; a JDK of 17 or newer, Maven, Go, strace, MIT's KDC and Python 3.11 are taken from Debian when
@@ -165,6 +166,12 @@ interop() {
   exec "$cache/venv/bin/python" -m pytest "$@"
 }
 
+package_environment() { # where
+  rm -rf "$1"
+  python3 -m venv "$1"
+  "$1/bin/pip" -q --disable-pip-version-check install -r tests/python/requirements.txt
+}
+
 # The wheel, in an environment of its own.
 python() {
   local env=$cache/python
@@ -174,15 +181,15 @@ python() {
     cargo build -q --release
     LEVADA_BIN=$root/target/release/levada
   fi
+  once python-package "$(sha256sum tests/python/requirements.txt) $(python3 --version)" package_environment "$env"
   say "wheel"
-  rm -rf "$env" "$cache/wheel"
-  python3 -m venv "$env"
-  "$env/bin/pip" -q --disable-pip-version-check install maturin -r tests/python/requirements.txt
-  PATH=$env/bin:$PATH LEVADA_BIN=$LEVADA_BIN crates/py/build_wheel.sh "$cache/wheel"
-  "$env/bin/pip" -q --disable-pip-version-check install "$cache"/wheel/*.whl
+  rm -rf "$cache/wheel"
+  PYTHON=$env/bin/python LEVADA_BIN=$LEVADA_BIN crates/py/build_wheel.sh "$cache/wheel"
+  find "$cache/wheel" -name '*.whl' -size +25M | (! grep .) # more than anybody wants to wait for
+  "$env/bin/pip" -q --disable-pip-version-check install --force-reinstall --no-deps "$cache"/wheel/*.whl
   say "the Python package"
-  cd tests/python
-  env -u LEVADA_BIN "$env/bin/python" -m pytest "$@"
+  # What was installed is what is tested.
+  (cd tests/python && env -u LEVADA_BIN -u LEVADA_PY_LIBRARY "$env/bin/python" -m pytest "$@")
 }
 
 # Minutes after a build, and none of the tests that wait: the pure crates, whole clusters from a few seeds, and every client
@@ -202,8 +209,9 @@ quick() {
 case $part in
   all)
     rust
-    beside=(-p levada)
+    beside=(-p levada -p levada-py)
     sim
+    LEVADA_BIN=$root/target/sim/levada LEVADA_PY_LIBRARY=$root/target/sim/lib_levada.so python
     LEVADA_BIN=$root/target/sim/levada interop
     ;;
   quick) quick ;;

@@ -3,18 +3,39 @@
 #
 #   crates/py/build_wheel.sh OUTPUT_DIRECTORY
 #
-# Needs maturin. LEVADA_BIN names a binary of the command to take; without it `cargo build --release` makes one.
-#   MATURIN=maturin                    which maturin
+# Needs maturin; with LEVADA_PY_LIBRARY the package `wheel`, too.
+#   LEVADA_BIN=…                       a binary of the command to take; without it `cargo build --release` makes one
+#   LEVADA_PY_LIBRARY=…/lib_levada.so  a module to take, as cargo built it together with something else
+#   PYTHON=python3                     where maturin and wheel are installed
 #   LEVADA_WHEEL_COMPATIBILITY=linux   the platform in the wheel's name: that of this machine, or a manylinux for PyPI
 set -euo pipefail
 out=$(realpath -m "${1:?where shall the wheel go?}")
+binary=${LEVADA_BIN:+$(realpath "$LEVADA_BIN")}
+library=${LEVADA_PY_LIBRARY:+$(realpath "$LEVADA_PY_LIBRARY")}
+maturin() { "${PYTHON:-python3}" -m maturin "$@"; }
+compatibility=(--compatibility "${LEVADA_WHEEL_COMPATIBILITY:-linux}")
 cd "$(dirname "$0")"
-binary=${LEVADA_BIN:-}
 if [ -z "$binary" ]; then
   cargo build -q --release -p levada
   binary=${CARGO_TARGET_DIR:-../../target}/release/levada
 fi
+
 # Debug information is ten times the program.
 mkdir -p levada.data/scripts
 strip -o levada.data/scripts/levada "$binary"
-exec "${MATURIN:-maturin}" build -q --release --compatibility "${LEVADA_WHEEL_COMPATIBILITY:-linux}" --out "$out"
+if [ -z "$library" ]; then
+  maturin build -q --release "${compatibility[@]}" --out "$out"
+  exit
+fi
+
+# maturin would build the module alone, and its dependencies once more: with other features than beside other packages.
+staging=$(mktemp -d)
+trap 'rm -rf "$staging"' EXIT
+maturin pep517 write-dist-info "${compatibility[@]}" --metadata-directory "$staging" > /dev/null
+about=$(cd "$staging" && echo *.dist-info)
+cp -r python/levada "$staging/"
+cp -r levada.data "$staging/${about%.dist-info}.data"
+find "$staging" -name __pycache__ -prune -exec rm -r {} +
+strip -o "$staging/levada/_levada.abi3.so" "$library"
+mkdir -p "$out"
+"${PYTHON:-python3}" -m wheel pack "$staging" -d "$out" > /dev/null

@@ -45,7 +45,7 @@ def test_bytes_in_parts(levada_fs, home):
 
 def test_files(levada_fs, home):
     path = f"{home}/f"
-    with levada_fs.open(path, "wb") as file:
+    with levada_fs.open(path, "wb", staged=False) as file:
         assert file.write(b"abc") == 3
         file.flush()
         assert levada_fs.cat_file(path) == b"abc"
@@ -53,6 +53,8 @@ def test_files(levada_fs, home):
     with levada_fs.open(path, "ab") as file:
         assert file.tell() == 300_003
         file.write(b"end")
+        file.flush()
+        assert levada_fs.cat_file(path, -3) == b"end"
     with levada_fs.open(path) as file:
         assert file.size == 300_006
         file.seek(-6, io.SEEK_END)
@@ -65,6 +67,32 @@ def test_files(levada_fs, home):
         assert file.read(6) == "abcdef"
     with pytest.raises(FileExistsError):
         levada_fs.open(path, "xb").close()
+    with levada_fs.open(f"{home}/g", "ab") as file:
+        file.write(b"begun by appending")
+    assert levada_fs.cat_file(f"{home}/g") == b"begun by appending"
+
+
+@pytest.mark.parametrize("size", [3, 3_000_000])
+def test_a_file_is_seen_when_it_is_whole(levada_fs, home, size):
+    path, old, new = f"{home}/f", b"old", b"n" * size
+    levada_fs.pipe_file(path, old)
+    with levada_fs.open(path, "wb") as file:
+        file.write(new)
+        file.flush()
+        assert levada_fs.cat_file(path) == old
+    assert levada_fs.cat_file(path) == new
+    # An exception in its block: nothing of it is left.
+    with pytest.raises(KeyError), levada_fs.open(path, "wb") as file:
+        file.write(old * size)
+        raise KeyError
+    assert levada_fs.cat_file(path) == new
+    # Of two that want to make a file anew one can.
+    with pytest.raises(FileExistsError), levada_fs.open(f"{home}/x", "xb") as file:
+        file.write(new)
+        levada_fs.pipe_file(f"{home}/x", b"", mode="create")
+    with pytest.raises(FileExistsError):
+        levada_fs.pipe_file(f"{home}/x", new, mode="create")
+    assert levada_fs.ls(home, detail=False) == [path, f"{home}/x"]
 
 
 def test_a_transaction_shows_its_files_at_its_end(levada_fs, home):
@@ -77,6 +105,8 @@ def test_a_transaction_shows_its_files_at_its_end(levada_fs, home):
         with levada_fs.open(f"{home}/t", "wb") as file:
             file.write(b"y")
         raise KeyError
+    with levada_fs.transaction, pytest.raises(ValueError):
+        levada_fs.open(f"{home}/t", "ab")
     assert levada_fs.cat_file(f"{home}/t") == b"x" and len(levada_fs.ls(home)) == 1
 
 

@@ -1,24 +1,22 @@
 //! One call of the store, not begun yet: Python waits for it in a thread, or awaits it in an event loop.
 
-use crate::completions::Promise;
 use crate::error::raised;
 use crate::runtime;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::PyCFunction;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// What the call ended with, made an object of Python's by whoever has the GIL.
 pub(crate) type Answer = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
-type Work = Pin<Box<dyn Future<Output = Answer> + Send>>;
+pub(crate) type Work = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// How often a thread that waits looks for Ctrl-C: soon enough for whoever pressed it.
 const SIGNALS_EVERY: Duration = Duration::from_millis(200);
 
-/// A call that was not begun yet: `call.wait()` in a thread, `await call` in an event loop; once.
+/// A call that was not begun yet: `call.wait()` in a thread, `await call` in an event loop; once. `await` is Python's
+/// (`levada/loops.py`): it makes a future, which only code that is not below a frame of ours may do.
 #[pyclass(module = "levada._levada", frozen)]
 pub(crate) struct Call {
     /// Empty once it was begun.
@@ -49,7 +47,7 @@ impl Call {
         Self::new(subject, work, |py, ()| Ok(py.None()))
     }
 
-    fn take(&self) -> PyResult<Work> {
+    pub(crate) fn take(&self) -> PyResult<Work> {
         let work = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
         work.ok_or_else(|| PyRuntimeError::new_err("this call was begun before; make another"))
     }
@@ -64,29 +62,19 @@ impl Call {
         loop {
             let some_time = async { tokio::time::timeout(SIGNALS_EVERY, &mut work).await };
             match py.detach(|| runtime.tokio.block_on(some_time)) {
-                Ok(answer) => return answer(py),
-                Err(_elapsed) => py.check_signals()?,
+                Ok(answer) => {
+                    let outcome = answer(py);
+                    runtime.given_up.release(py);
+                    return outcome;
+                }
+                Err(_elapsed) => {
+                    if let Err(interrupted) = py.check_signals() {
+                        drop(work);
+                        runtime.given_up.release(py);
+                        return Err(interrupted);
+                    }
+                }
             }
         }
-    }
-
-    /// Begins it on the threads of the client. If the task that awaits it is cancelled, the call is.
-    fn __await__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        static RUNNING_LOOP: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let event_loop = RUNNING_LOOP.import(py, "asyncio", "get_running_loop")?.call0()?;
-        let runtime = runtime::of_process(py)?;
-        let work = self.take()?;
-        let future = event_loop.call_method0("create_future")?;
-        let promise = Promise::new(&runtime.completions, event_loop.unbind(), future.clone().unbind());
-        let _entered = runtime.tokio.enter();
-        let task = io::task::spawn("a call from Python", async move { promise.keep(work.await) });
-        let cancel = PyCFunction::new_closure(py, None, None, move |args, _| -> PyResult<()> {
-            if args.get_item(0)?.call_method0("cancelled")?.is_truthy()? {
-                task.abort();
-            }
-            Ok(())
-        })?;
-        future.call_method1("add_done_callback", (cancel,))?;
-        future.call_method0("__await__")
     }
 }

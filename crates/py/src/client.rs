@@ -4,6 +4,7 @@ use crate::call::Call;
 use crate::error::raised;
 use crate::reader::Reader;
 use crate::runtime;
+use crate::staged::Staged;
 use crate::status::{entry_path, millis, to_dict};
 use crate::writer::Writer;
 use ::client::{Create, Options, Store, Url};
@@ -125,11 +126,18 @@ impl Client {
 
     // ── files ──
 
-    /// Opens a file for reading: one call of the metadata server.
-    fn open(&self, path: String) -> Call {
+    /// Opens a file for reading: one call of the metadata server, and with `status` a second one at the same time.
+    #[pyo3(signature = (path, *, status = false))]
+    fn open(&self, path: String, status: bool) -> Call {
         let (client, subject) = (self.client.clone(), path.clone());
-        Call::new(&path.clone(), async move { client.open(&subject).await }, move |py, reader| {
-            Ok(Py::new(py, Reader::new(reader, path))?.into_any())
+        let work = async move {
+            let asked = async { if status { client.existing(&subject).await.map(Some) } else { Ok(None) } };
+            let (reader, status) = tokio::join!(client.open(&subject), asked);
+            // If both fail, what became of the opening.
+            Ok((reader?, status?))
+        };
+        Call::new(&path.clone(), work, move |py, (reader, status)| {
+            Ok(Py::new(py, Reader::new(reader, path, status))?.into_any())
         })
     }
 
@@ -147,6 +155,16 @@ impl Client {
         let create = Create { overwrite, replication, block_len: block_size, len: size, ..Create::default() };
         Call::new(&path.clone(), async move { client.create(&subject, &create).await }, move |py, writer| {
             Ok(Py::new(py, Writer::new(writer, path))?.into_any())
+        })
+    }
+
+    /// Makes a file that gets its name when it is committed.
+    #[pyo3(signature = (path, *, replication = None, block_size = None, size = None))]
+    fn stage(&self, path: String, replication: Option<u16>, block_size: Option<u64>, size: Option<u64>) -> Call {
+        let (client, subject) = (self.client.clone(), path.clone());
+        let create = Create { replication, block_len: block_size, len: size, ..Create::default() };
+        Call::new(&path.clone(), async move { client.stage(&subject, &create).await }, move |py, staged| {
+            Ok(Py::new(py, Staged::new(staged, path))?.into_any())
         })
     }
 

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   Client, Reader, Writer ──▶ Call ──┬── call.wait()     in the thread that waits, without the GIL
-//!      what Python calls              └── await call      on the runtime's threads; one thread of its own (`completions`)
-//!                                                         tells the event loop
+//!      what Python calls              └── await call      on the runtime's threads; what it ended with is put into the
+//!                                                         `mailbox` of the event loop
 //! ```
 //!
-//! Promise: nothing waits for a server while it holds the GIL; bytes go from a socket's buffer into the `bytes` object or
-//! the buffer that the caller gets, with no copy between; an error is one of Python's own. In a process that was forked,
-//! what its parent made is refused (`RuntimeError`), and what is made anew works.
+//! Promise: nothing waits for a server while it holds the GIL; no thread of the client runs Python; bytes go from a
+//! socket's buffer into the `bytes` object or the buffer that the caller gets, with no copy between; an error is one of
+//! Python's own. In a process that was forked, what its parent made is refused (`RuntimeError`), and what is made anew
+//! works.
 //!
 //! This crate decides nothing about files: that is in `client`, and what fsspec asks for in the package's Python.
 //! Start reading at [`call::Call`].
@@ -16,11 +17,12 @@
 mod buffer;
 mod call;
 mod client;
-mod completions;
 mod error;
+mod mailbox;
 mod memory;
 mod reader;
 mod runtime;
+mod staged;
 mod status;
 mod writer;
 
@@ -35,7 +37,11 @@ mod _levada {
     #[pymodule_export]
     use crate::client::{Client, default_url, ticket_user};
     #[pymodule_export]
+    use crate::mailbox::{Begun, Mailbox};
+    #[pymodule_export]
     use crate::reader::Reader;
+    #[pymodule_export]
+    use crate::staged::Staged;
     #[pymodule_export]
     use crate::writer::Writer;
 

@@ -2,6 +2,7 @@
 //! `buffer`.
 
 use crate::buffer::Buffer;
+use crate::runtime;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -59,7 +60,7 @@ pub(crate) struct View(Buffer);
 
 impl View {
     pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self(Buffer::get(object, false)?))
+        Ok(Self(Buffer::get(object, false, &runtime::of_process(object.py())?.given_up)?))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -81,7 +82,7 @@ pub(crate) struct WritableView(Buffer);
 
 impl WritableView {
     pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self(Buffer::get(object, true)?))
+        Ok(Self(Buffer::get(object, true, &runtime::of_process(object.py())?.given_up)?))
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -2,10 +2,11 @@
 
 use crate::call::Call;
 use crate::memory::{NewBytes, WritableView};
-use ::client::RangeRead;
+use crate::status::to_dict;
+use ::client::{RangeRead, Status};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::RwLock;
@@ -15,6 +16,7 @@ use tokio::sync::RwLock;
 pub(crate) struct Reader {
     path: String,
     len: u64,
+    status: Option<Status>,
     shared: Arc<Shared>,
 }
 
@@ -30,10 +32,10 @@ struct Shared {
 const NOWHERE: u64 = u64::MAX;
 
 impl Reader {
-    pub(crate) fn new(reader: ::client::Reader, path: String) -> Self {
+    pub(crate) fn new(reader: ::client::Reader, path: String, status: Option<Status>) -> Self {
         let len = reader.len();
         let shared = Shared { reader: RwLock::new(reader), last_end: AtomicU64::new(NOWHERE) };
-        Self { path, len, shared: Arc::new(shared) }
+        Self { path, len, status, shared: Arc::new(shared) }
     }
 
     /// How many of `len` bytes the file has from `offset` on.
@@ -64,6 +66,16 @@ impl Reader {
     #[getter]
     fn size(&self) -> u64 {
         self.len
+    }
+
+    /// What was known of the file when it was opened, if `open` was to ask for it.
+    #[getter]
+    fn status<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(status) = &self.status else { return Ok(None) };
+        let dict = to_dict(py, &self.path, status)?;
+        // Of a file that is being written the metadata server does not know how far.
+        dict.set_item("size", self.len)?;
+        Ok(Some(dict))
     }
 
     /// `bytes` from `offset` on; fewer than `length` only at the end of the file.

@@ -1,6 +1,6 @@
 //! The threads on which the clients of this process work: made when they are first needed, and kept to its end.
 
-use crate::completions::{self, Completions};
+use crate::buffer::GivenUp;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ const THREAD_COUNT_MAX: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Runtime {
     pub(crate) tokio: tokio::runtime::Runtime,
-    pub(crate) completions: Completions,
+    pub(crate) given_up: GivenUp,
 }
 
 /// Which process made it.
@@ -48,6 +48,6 @@ impl Runtime {
             .thread_name("levada")
             .enable_all()
             .build()?;
-        Ok(Self { tokio, completions: completions::start()? })
+        Ok(Self { tokio, given_up: GivenUp::default() })
     }
 }

@@ -5,14 +5,25 @@
         ...
 """
 
+from __future__ import annotations
+
+from levada import loops as _loops  # Gives calls their `__await__`.
 from levada._levada import __version__
 
-__all__ = ["LevadaFile", "LevadaFileSystem", "__version__", "register_for_hdfs"]
+# Checkers of types take the name for true; `typing` itself takes longer to import than all that is imported here.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from levada.filesystem import LevadaFile, LevadaFileSystem
+    from levada.streams import LevadaStream
+
+__all__ = ["LevadaFile", "LevadaFileSystem", "LevadaStream", "__version__", "register_for_hdfs"]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     # fsspec takes longer to import than all else here, and `levada.testing` does not need it.
-    if name in ("LevadaFile", "LevadaFileSystem"):
+    if name in ("LevadaFile", "LevadaFileSystem", "LevadaStream"):
         from levada import filesystem
 
         return getattr(filesystem, name)

@@ -1,6 +1,6 @@
 """The file system of fsspec.
 
-Paths are those of the store, absolute. Whatever fsspec asks for together (`cat_ranges`) travels as one request a file.
+Paths are those of the store, absolute. What is asked for together travels together (`batches`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import asyncio
 import errno
 import getpass
 import os
-import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +19,8 @@ from fsspec.asyn import AsyncFileSystem, sync
 from fsspec.spec import AbstractBufferedFile
 
 from levada import _levada
+from levada.batches import Batches
+from levada.streams import LevadaStream
 
 # Of one write to the store, and of one read while a file is copied: a guess, several packets of 64 KiB.
 PIECE_LEN = 4 << 20
@@ -49,6 +52,7 @@ class LevadaFileSystem(AsyncFileSystem):
         super().__init__(**options)
         self.replication, self.block_size = replication, block_size
         self.client = _levada.Client(_url(host, port), user or _user())
+        self._batches = Batches(self.client)
 
     @classmethod
     def _strip_protocol(cls, path):
@@ -75,7 +79,7 @@ class LevadaFileSystem(AsyncFileSystem):
     # ── names ──
 
     async def _info(self, path: str, **_: Any) -> dict[str, Any]:
-        return await self.client.status(self._strip_protocol(path))
+        return {**await self.client.status(self._strip_protocol(path))}
 
     async def _ls(self, path: str, detail: bool = True, **_: Any) -> list:
         entries = await self.client.list(self._strip_protocol(path))
@@ -130,9 +134,9 @@ class LevadaFileSystem(AsyncFileSystem):
             await self.client.mkdir(path2, parents=True)
             return
         reader = await self.client.open(path1)
-        async with _Staged(self, path2, reader.size) as writer:
+        async with self._staged(path2, reader.size) as staged:
             for offset in range(0, reader.size, PIECE_LEN):
-                await writer.write(await reader.read_at(offset, PIECE_LEN))
+                await staged.write(await reader.read_at(offset, PIECE_LEN))
 
     def created(self, path: str) -> datetime:
         """The store remembers changes alone."""
@@ -159,11 +163,12 @@ class LevadaFileSystem(AsyncFileSystem):
     # ── bytes ──
 
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-        reader = await self.client.open(self._strip_protocol(path))
-        offset, length = _range(start, end, reader.size)
-        return await reader.read_at(offset, length)
+        [piece] = await self._batches.read(self._strip_protocol(path), [(start, end)])
+        return piece
 
-    async def _cat_ranges(self, paths, starts, ends, max_gap=None, batch_size=None, on_error="return", **_: Any) -> list:
+    async def _cat_ranges(
+        self, paths, starts, ends, max_gap=None, batch_size=None, on_error="return", **_: Any
+    ) -> list:
         paths = [self._strip_protocol(path) for path in paths]
         starts = starts if isinstance(starts, list) else [starts] * len(paths)
         ends = ends if isinstance(ends, list) else [ends] * len(paths)
@@ -172,30 +177,21 @@ class LevadaFileSystem(AsyncFileSystem):
         of_path: dict[str, list[int]] = {}
         for place, path in enumerate(paths):
             of_path.setdefault(path, []).append(place)
+        reads = [
+            self._batches.read(path, [(starts[place], ends[place]) for place in places])
+            for path, places in of_path.items()
+        ]
         found: list = [None] * len(paths)
-
-        async def read(path: str, places: list[int]) -> None:
-            try:
-                reader = await self.client.open(path)
-                ranges = [_range(starts[place], ends[place], reader.size) for place in places]
-                pieces = await reader.read_ranges(ranges)
-            except Exception as error:
-                if on_error == "raise":
-                    raise
-                pieces = [error] * len(places)
-            for place, piece in zip(places, pieces):
-                found[place] = piece
-
-        await asyncio.gather(*(read(path, places) for path, places in of_path.items()))
+        for places, pieces in zip(of_path.values(), await asyncio.gather(*reads, return_exceptions=True)):
+            if isinstance(pieces, BaseException) and (on_error == "raise" or not isinstance(pieces, Exception)):
+                raise pieces
+            for number, place in enumerate(places):
+                found[place] = pieces if isinstance(pieces, Exception) else pieces[number]
         return found
 
     async def _pipe_file(self, path: str, value, mode: str = "overwrite", **_: Any) -> None:
-        path = self._strip_protocol(path)
-        if mode == "create":
-            await self._write(await self.client.create(path, **self._options(len(value))), value)
-            return
-        async with _Staged(self, path, len(value)) as writer:
-            await writer.write(value)
+        async with self._staged(self._strip_protocol(path), len(value), overwrite=mode != "create") as staged:
+            await staged.write(value)
 
     async def _put_file(self, lpath: str, rpath: str, mode: str = "overwrite", callback=None, **_: Any) -> None:
         rpath = self._strip_protocol(rpath)
@@ -205,12 +201,13 @@ class LevadaFileSystem(AsyncFileSystem):
         size = os.path.getsize(lpath)
         if callback:
             callback.set_size(size)
+        # Before all is sent.
         if mode == "create" and await self._exists(rpath):
             raise _error(errno.EEXIST, rpath)
         with open(lpath, "rb") as local:
-            async with _Staged(self, rpath, size) as writer:
+            async with self._staged(rpath, size, overwrite=mode != "create") as staged:
                 while piece := local.read(PIECE_LEN):
-                    await writer.write(piece)
+                    await staged.write(piece)
                     if callback:
                         callback.relative_update(len(piece))
 
@@ -234,67 +231,65 @@ class LevadaFileSystem(AsyncFileSystem):
     def _options(self, size: int | None = None) -> dict[str, Any]:
         return {"replication": self.replication, "block_size": self.block_size, "size": size}
 
-    @staticmethod
-    async def _write(writer, value) -> None:
+    @asynccontextmanager
+    async def _staged(self, path: str, size: int | None, overwrite: bool = True) -> AsyncIterator[_levada.Staged]:
+        """A file that gets its name at the end, if all went well."""
+        staged = await self.client.stage(path, **self._options(size))
         try:
-            await writer.write(value)
+            yield staged
         except BaseException:
-            await writer.abandon()
+            await staged.discard()
             raise
-        await writer.close()
+        await staged.commit(overwrite=overwrite)
 
-    def _open(self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, **options: Any) -> LevadaFile:
+    def _open(
+        self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, **options: Any
+    ) -> LevadaFile:
         return LevadaFile(self, self._strip_protocol(path), mode, autocommit=autocommit, **options)
 
-
-class _Staged:
-    """A file that gets its name when it is whole: readers see the old bytes or the new ones."""
-
-    def __init__(self, fs: LevadaFileSystem, path: str, size: int | None):
-        self.fs, self.path, self.size = fs, path, size
-        parent, _, name = path.rpartition("/")
-        # As the tools of HDFS name what is not whole yet.
-        self.hidden = f"{parent}/.levada-{secrets.token_hex(8)}._COPYING_"
-
-    async def __aenter__(self):
-        self.writer = await self.fs.client.create(self.hidden, **self.fs._options(self.size))
-        return self.writer
-
-    async def __aexit__(self, kind, error, trace) -> None:
-        try:
-            if kind is None:
-                await self.writer.close()
-                await self.fs.client.rename(self.hidden, self.path, overwrite=True)
-                return
-        except BaseException:
-            await self.fs.client.delete(self.hidden)
-            raise
-        await self.writer.abandon()
-        await self.fs.client.delete(self.hidden)
+    async def open_async(self, path: str, mode: str = "rb", **_: Any) -> LevadaStream:
+        path = self._strip_protocol(path)
+        if mode == "rb":
+            return LevadaStream(self, path, mode, await self.client.open(path, status=True), self._batches)
+        if mode not in ("wb", "xb"):
+            raise ValueError(f"mode {mode!r}: streams are opened by rb, wb or xb")
+        # Before all is sent.
+        if mode == "xb" and await self._exists(path):
+            raise _error(errno.EEXIST, path)
+        return LevadaStream(self, path, mode, await self.client.stage(path, **self._options()), self._batches)
 
 
 class LevadaFile(AbstractBufferedFile):
     """A file open for reading, or for writing in one stream.
 
-    Nothing is read ahead unless `cache_type` asks for it. A file that is written has its name at once, but inside of a
-    transaction: then it has it when that ends.
+    Nothing is read ahead unless `cache_type` asks for it. What is written gets its name when the file is closed, or
+    when the transaction ends, and is deleted if the block that `with` opened it for ends by an exception. With
+    `staged=False`, and in mode `ab`, it has its name from the beginning, and `flush` shows to readers what was written
+    so far.
     """
 
-    def __init__(self, fs, path, mode="rb", autocommit=True, cache_type="none", **options: Any):
-        self._writer = self._hidden = None
+    closed: bool
+    _details: dict[str, Any] | None
+
+    def __init__(self, fs, path, mode="rb", autocommit=True, cache_type="none", staged=True, **options: Any):
+        self._writer: _levada.Staged | _levada.Writer | None = None
         client = fs.client
         if mode == "rb":
-            self._reader = client.open(path).wait()
+            self._reader = client.open(path, status=True).wait()
             options["size"] = self._reader.size
-        elif mode == "ab" and fs.exists(path):
-            self._writer = client.append(path).wait()
-        elif mode in ("wb", "ab", "xb"):
+        elif mode == "ab":
             if not autocommit:
-                self._hidden = _Staged(fs, path, None).hidden
-            # A small file meets what is in its way when it is closed; who asks for a new one is told before.
+                raise ValueError("a transaction cannot append to a file: that is seen before it ends")
+            appends = fs.exists(path)
+            self._writer = (client.append(path) if appends else client.create(path, **fs._options())).wait()
+        elif mode in ("wb", "xb"):
+            # Before all is sent.
             if mode == "xb" and fs.exists(path):
                 raise _error(errno.EEXIST, path)
-            self._writer = client.create(self._hidden or path, overwrite=mode == "wb", **fs._options()).wait()
+            if staged or not autocommit:
+                self._writer = client.stage(path, **fs._options()).wait()
+            else:
+                self._writer = client.create(path, overwrite=mode == "wb", **fs._options()).wait()
         else:
             raise ValueError(f"mode {mode!r}: files are opened by rb, wb, xb or ab")
         super().__init__(fs, path, mode, autocommit=autocommit, cache_type=cache_type, **options)
@@ -303,8 +298,10 @@ class LevadaFile(AbstractBufferedFile):
 
     @property
     def details(self) -> dict[str, Any]:
+        """What `info` says of the file; of one that is read, as of its opening."""
         if self._details is None:
-            self._details = self.fs.info(self.path)
+            known = self._reader.status if self.mode == "rb" else None
+            self._details = {**known} if known else self.fs.info(self.path)
         return self._details
 
     @details.setter
@@ -317,15 +314,25 @@ class LevadaFile(AbstractBufferedFile):
         return self._reader.read_at(start, end - start).wait()
 
     def readinto(self, buffer) -> int:
-        if self.mode != "rb":
-            raise ValueError("the file is not open for reading")
+        """Into the buffer itself, past any cache."""
+        self._check_reading()
         count = self._reader.readinto_at(self.loc, buffer).wait()
         self.loc += count
         return count
 
     def read_ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:
-        """The bytes of each `(offset, length)`: one request to each datanode."""
+        """The bytes of each `(offset, length)`, cut at the end of the file: one request to each datanode."""
+        self._check_reading()
         return self._reader.read_ranges(ranges).wait()
+
+    def readinto_ranges(self, ranges: list[tuple[int, Any]]) -> None:
+        """As `read_ranges`, into the buffer of each `(offset, buffer)`. All must lie in the file."""
+        self._check_reading()
+        self._reader.readinto_ranges(ranges).wait()
+
+    def _check_reading(self) -> None:
+        if self.mode != "rb" or self.closed:
+            raise ValueError("the file is not open for reading")
 
     # ── writing ──
 
@@ -337,36 +344,40 @@ class LevadaFile(AbstractBufferedFile):
         return written
 
     def flush(self, force: bool = False) -> None:
-        """New readers see all bytes so far."""
-        if self._writer is not None and not self.closed:
+        """New readers see all bytes so far, if the file has its name."""
+        if isinstance(self._writer, _levada.Writer) and not self.closed:
             self._writer.flush().wait()
 
     def close(self) -> None:
         if self.closed:
             return
-        if self._writer is not None:
-            self._writer.close().wait()
         self.closed = True
+        if isinstance(self._writer, _levada.Writer):
+            self._writer.close().wait()
+        elif self._writer is not None and self.autocommit:
+            self.commit()
+
+    def __exit__(self, kind, error, trace) -> None:
+        if kind is not None and isinstance(self._writer, _levada.Staged) and not self.closed:
+            self.closed = True
+            if self.autocommit:
+                self.discard()
+        self.close()
 
     def commit(self) -> None:
-        """Ends a transaction's part of this file: it gets its name."""
-        if self._hidden:
-            self.fs.client.rename(self._hidden, self.path, overwrite=True).wait()
+        """The file gets its name."""
+        if isinstance(self._writer, _levada.Staged):
+            self._writer.commit(overwrite=self.mode == "wb").wait()
 
     def discard(self) -> None:
-        if self._hidden:
-            self.fs.client.delete(self._hidden).wait()
+        """Nothing is left of the file, if it has no name yet."""
+        if isinstance(self._writer, _levada.Staged):
+            self._writer.discard().wait()
 
 
 def _error(number: int, path: str) -> OSError:
     """Of the class that Python has for the number."""
     return OSError(number, os.strerror(number), path)
-
-
-def _range(start: int | None, end: int | None, size: int) -> tuple[int, int]:
-    """Offset and length, with Python's negative places."""
-    start, end, _ = slice(start, end).indices(size)
-    return start, max(0, end - start)
 
 
 def _url(host: str | None, port: int | None) -> str:

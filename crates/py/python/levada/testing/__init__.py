@@ -16,27 +16,33 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from typing import Any
 from urllib.parse import urlsplit
 
 
-
 class Store:
-    """`levada up` on ports of its own. `url` is `hdfs://host:port`, which stock HDFS clients open as well."""
+    """`levada up` on ports of its own. `url` is `hdfs://host:port`, which stock HDFS clients open as well.
+
+    `addresses` is all that `levada up --json` says, with the metrics' pages of each server.
+    """
 
     def __init__(self, binary: str | None = None):
         self._directory = tempfile.mkdtemp(prefix="levada-")
-        command = [binary or _binary(), "up", "--dir", f"{self._directory}/store", "--port-base", "0", "--json"]
+        program = [binary or command(), "up", "--dir", f"{self._directory}/store", "--port-base", "0", "--json"]
         self._log = open(os.path.join(self._directory, "log"), "wb")
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log)
+        self._process = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=self._log)
+        assert self._process.stdout is not None
+        self._said = self._process.stdout
         try:
-            line = self._process.stdout.readline()
+            line = self._said.readline()
             if not line:
                 with open(self._log.name, errors="replace") as log:
                     raise RuntimeError(f"levada up did not start: {log.read()[-2000:]}")
-            self.url: str = json.loads(line)["fs"]
+            self.addresses: dict[str, Any] = json.loads(line)
         except BaseException:
             self.stop()
             raise
+        self.url: str = self.addresses["fs"]
         parts = urlsplit(self.url)
         self.host, self.port = parts.hostname, parts.port
 
@@ -49,7 +55,7 @@ class Store:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._process.stdout.close()
+        self._said.close()
         self._log.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
@@ -60,7 +66,7 @@ class Store:
         self.stop()
 
 
-def _binary() -> str:
+def command() -> str:
     """LEVADA_BIN, what was installed with this package, or what is on the PATH."""
     beside = os.path.join(os.path.dirname(sys.executable), "levada")
     found = os.environ.get("LEVADA_BIN") or (beside if os.access(beside, os.X_OK) else shutil.which("levada"))
