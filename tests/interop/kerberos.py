@@ -18,6 +18,8 @@ from store import SUPERUSER, Store
 
 REALM, OTHER = "EXAMPLE.COM", "OTHER.COM"
 SERVER = f"nn/localhost@{REALM}"
+# For what comes over HTTP, in the same keytab.
+WEB = f"HTTP/localhost@{REALM}"
 # Before the tests' own folder, which has an empty core-site.xml.
 CONF = paths.ROOT / "tests" / "interop" / "java" / "kerberos"
 NONE = pathlib.Path("/nonexistent/ccache")
@@ -41,8 +43,10 @@ class SecureRoles(Roles):
 class Secure:
     """A KDC with two realms, and a metadata server whose key it knows. Its superuser has a ticket, too."""
 
-    def __init__(self, directory: pathlib.Path, protection: str = "authentication", datanodes: int = 0):
+    def __init__(self, directory: pathlib.Path, protection: str = "authentication", datanodes: int = 0, more: str = ""):
+        """`more`: further tables for the metadata server."""
         directory.mkdir(exist_ok=True)
+        self.more = more
         self.directory, self.protection, self.datanodes = directory, protection, datanodes
         self.kdc = Kdc(directory / "kdc", REALM, OTHER)
         self.keytab = directory / "server.keytab"
@@ -50,8 +54,9 @@ class Secure:
     def __enter__(self):
         self.kdc.__enter__()
         try:
-            self.kdc.principal(SERVER)
-            self.kdc.keytab(self.keytab, SERVER)
+            for name in (SERVER, WEB):
+                self.kdc.principal(name)
+            self.kdc.keytab(self.keytab, SERVER, WEB)
             self.roles = self.start()
             port = self.roles.fs.rsplit(":", 1)[1]
             self.fs = f"hdfs://localhost:{port}"
@@ -65,7 +70,7 @@ class Secure:
         protection = ", ".join(f'"{word}"' for word in self.protection.split(","))
         table = (
             f'[meta.security]\nauthentication = "kerberos"\nprincipal = "{SERVER}"\n'
-            f'keytab = "{self.keytab}"\nrpc_protection = [{protection}]\nstatic_groups = "root=supergroup"\n'
+            f'keytab = "{self.keytab}"\nrpc_protection = [{protection}]\nstatic_groups = "root=supergroup"\n{self.more}'
         )
         return SecureRoles(self.kdc, self.directory / "roles", self.datanodes, table)
 

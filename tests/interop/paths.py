@@ -8,6 +8,8 @@ CACHE = pathlib.Path(os.environ.get("LEVADA_TEST_CACHE", ROOT / ".test"))
 
 HADOOP_VERSION = os.environ.get("HADOOP_VERSION", "3.4.3")
 HADOOP_LIB = CACHE / f"hadoop-{HADOOP_VERSION}" / "lib"
+# `hdfs fsck` and others are in the servers' package, as is `hdfs` itself.
+SERVER_LIB = CACHE / "hadoop-server-3.5.0" / "lib"
 JAVA_CONF = CACHE / "conf"
 JAVA_CLASSES = CACHE / "classes"
 HBASE_LIB = CACHE / "hbase" / "lib"

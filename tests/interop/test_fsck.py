@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import content
-from paths import BLOCK, CACHE, JAVA_CONF
+from paths import BLOCK, JAVA_CONF, SERVER_LIB
 from replicas import write
 from roles import Roles
 from store import SUPERUSER, eventually
@@ -15,14 +15,10 @@ from store import SUPERUSER, eventually
 pytestmark = pytest.mark.levada
 
 
-# The client is in the servers' package, as is `hdfs` itself.
-LIB = CACHE / "hadoop-server-3.5.0" / "lib"
-
-
 def fsck(fs, http, *words, user=SUPERUSER):
     """Gives the exit code and what was printed, times taken out."""
     options = ["-D", f"fs.defaultFS={fs}", "-D", f"dfs.namenode.http-address={http}"]
-    java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC", "-cp", f"{JAVA_CONF}:{LIB}/*"]
+    java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC", "-cp", f"{JAVA_CONF}:{SERVER_LIB}/*"]
     done = subprocess.run(
         [*java, "org.apache.hadoop.hdfs.tools.DFSck", *options, *words],
         env={**os.environ, "HADOOP_USER_NAME": user}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,

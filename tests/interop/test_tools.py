@@ -6,14 +6,13 @@ import subprocess
 
 import pytest
 
-from paths import CACHE, JAVA_CONF
+from paths import JAVA_CONF, SERVER_LIB
 from rawrpc import ERROR, SUCCESS, Connection, delimited, fields, message
 from store import SUPERUSER, Store, eventually
 from others import Native
 
 pytestmark = pytest.mark.levada
 
-LIB = CACHE / "hadoop-server-3.5.0" / "lib"
 NAMENODE = "org.apache.hadoop.hdfs.server.protocol.NamenodeProtocol"
 TOOLS = {
     "dfsadmin": "org.apache.hadoop.hdfs.tools.DFSAdmin",
@@ -33,7 +32,7 @@ def up(tmp_path_factory):
 
 def tool(store, name: str, *words: str, user=SUPERUSER) -> tuple[int, str]:
     """Exit code and all that was printed. No tool may end in a stack trace."""
-    java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC", "-cp", f"{JAVA_CONF}:{LIB}/*"]
+    java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC", "-cp", f"{JAVA_CONF}:{SERVER_LIB}/*"]
     done = subprocess.run(
         [*java, TOOLS[name], "-D", f"fs.defaultFS={store.fs}", *words],
         env={**os.environ, "HADOOP_USER_NAME": user}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,

@@ -130,10 +130,17 @@ impl MetaRole {
         let source = Arc::clone(&meta);
         let status = Arc::new(move || source.status());
         let source = Arc::clone(&meta);
-        let check = Arc::new(move |pairs, peer| source.fsck(pairs, peer));
+        let check = Arc::new(move |pairs, asker: http::Asker| source.fsck(pairs, asker.address, asker.name));
+        let source = Arc::clone(&meta);
+        let proof = meta.asks_for_web_proofs().then(|| -> http::ProofSource {
+            Arc::new(move |token| {
+                let metad::Negotiated { name, answer } = source.web_proof(token)?;
+                Ok(http::Proven { name, answer })
+            })
+        });
         let source = Arc::clone(&meta);
         let metrics = Arc::new(move |format| source.metrics(format));
-        let pages = http::Pages { status, metrics, check: Some(check) };
+        let pages = http::Pages { status, metrics, check: Some(check), proof };
         let http = http::Server::bind(file.http_addr, http::Limits::default(), pages, site)
             .await
             .map_err(|error| not_started(&format!("HTTP on {}", file.http_addr), &error))?;
@@ -218,7 +225,7 @@ async fn serve_http(
 ) -> Result<http::Server, StartError> {
     let (status, registry) = (Arc::new(data.status()), data.metrics());
     let metrics = Arc::new(move |format| registry.render(format));
-    let pages = http::Pages { status, metrics, check: None };
+    let pages = http::Pages { status, metrics, check: None, proof: None };
     let http = http::Server::bind(addr, http::Limits::default(), pages, site).await;
     http.map_err(|error| not_started(&format!("HTTP on {addr}"), &error))
 }

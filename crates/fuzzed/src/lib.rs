@@ -23,6 +23,7 @@ mod write;
 mod writer;
 
 use security::joining::JoinToken;
+use security::negotiation::Offered;
 use std::cell::RefCell;
 use std::fs::File;
 
@@ -62,6 +63,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sasl_digest", run: auth::digest, golden: &[] },
     Target { name: "sasl_rpc", run: auth::rpc, golden: &[] },
     Target { name: "sasl_transfer", run: auth::transfer, golden: &[] },
+    Target { name: "negotiation", run: negotiation, golden: &[] },
     Target { name: "names", run: auth::names, golden: &[] },
     Target { name: "replica_headers", run: replica_headers, golden: &[VOLUME] },
     Target { name: "packs", run: packs, golden: &[] },
@@ -94,6 +96,13 @@ fn joining(bytes: &[u8]) {
         && let Ok(token) = JoinToken::parse(text)
     {
         assert_eq!(token.text(), text);
+    }
+}
+
+/// What comes with a request over HTTP. What is taken out of it is a part of it.
+fn negotiation(bytes: &[u8]) {
+    if let Ok(offered) = Offered::read(bytes) {
+        assert!(offered.token.len() <= bytes.len() && offered.answer(offered.token).len() >= offered.token.len());
     }
 }
 

@@ -1,58 +1,26 @@
-//! A server's end: its key, and one exchange with a client.
+//! A server's end of RPC: one exchange with each client.
 
-use crate::boundary::{bounded, file, setting, text_of};
-use crate::c::{Context, Credential, Library, Name, NameKind, Usage};
+use crate::boundary::{bounded, text_of};
+use crate::c::Context;
 use crate::error::{Error, Reason, failed};
+use crate::key::{AcceptorSettings, Key};
 use crate::sealer::{Agreed, Sealer};
 use crate::trouble::During;
 use io::LogLimit;
-use security::kerberos_name::KerberosName;
 use security::sasl::digest::Qop;
 use security::sasl::rpc::{self, GssLayerOffer, GssOutcome, KerberosOffer, Protector};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-#[derive(Clone, Debug)]
-pub struct AcceptorSettings {
-    /// As [`KerberosName::of_setting`] makes it of `nn/_HOST@REALM`.
-    pub principal: KerberosName,
-    pub keytab: PathBuf,
-    /// Where the library keeps the proofs of the last minutes, to refuse them a second time; `None` is the system's
-    /// place, one for all services of a user. There is always one: a client that asks for no mutual authentication, or
-    /// for an old cipher, proves itself by what could be replayed.
-    pub replay_cache: Option<PathBuf>,
-}
 
 /// The key by which clients' tickets are opened. The library reads the keytab anew for each client, so keys may change
 /// in it at any time. Clones are the same one, and threads use it together.
 #[derive(Clone, Debug)]
 pub struct Acceptor(Arc<Key>);
 
-#[derive(Debug)]
-struct Key {
-    library: &'static Library,
-    credential: Credential,
-    doing: String,
-}
-
 impl Acceptor {
     /// Refused if the keytab has no key of this principal now.
     pub fn open(settings: &AcceptorSettings) -> Result<Self, Error> {
-        let AcceptorSettings { principal, keytab, replay_cache } = settings;
-        let library = Library::get()?;
-        let opening = format!("open the keytab {} for {principal}", keytab.display());
-        let name = Name::import(library, &principal.to_string(), NameKind::Principal)
-            .map_err(failed(During::Keytab, &opening))?;
-        let mut store = vec![setting(&opening, "keytab", file(keytab))?];
-        if let Some(path) = replay_cache {
-            let cache = path.to_str().ok_or_else(|| Error::exchange(&opening, Reason::Name))?;
-            store.push(setting(&opening, "rcache", format!("file2:{cache}"))?);
-        }
-        let credential = Credential::acquire(library, Some(&name), Usage::Accept, &store)
-            .map_err(failed(During::Keytab, &opening))?;
-        let doing = format!("Kerberos login of a client to {principal}");
-        Ok(Self(Arc::new(Key { library, credential, doing })))
+        Key::open(settings).map(|key| Self(Arc::new(key)))
     }
 
     /// One connection's exchange, which may agree on one of `qops`.

@@ -2,6 +2,7 @@
 
 use crate::c::{LoadError, Status};
 use crate::trouble::{During, Trouble};
+use security::negotiation::NegotiationError;
 use security::sasl::rpc::GssLayerError;
 
 /// An operation that failed.
@@ -23,6 +24,8 @@ pub enum Reason {
     Length { len: usize, max: usize },
     #[error(transparent)]
     Layer(#[from] GssLayerError),
+    #[error(transparent)]
+    Negotiation(#[from] NegotiationError),
     #[error("a token that is no login")]
     Token,
     #[error("the context was complete, and more came")]

@@ -5,6 +5,8 @@
 //! (a keytab)
 //! Initiator ── begin ──▶ Initiating ── step: token in, ClientGss out  ──▶ wrap, unwrap
 //! (tickets)
+//! Negotiator ── accept: token in, name and token out                     one request over HTTP
+//! (a keytab)
 //! ```
 //!
 //! They are what [`security::sasl::rpc`] asks for under the same names; its machines know the messages around them.
@@ -25,6 +27,8 @@ mod boundary;
 mod c;
 mod error;
 mod initiator;
+mod key;
+mod negotiator;
 mod sealer;
 /// The KDC of the stories.
 #[cfg(test)]
@@ -33,9 +37,11 @@ mod sealer;
 mod support;
 mod trouble;
 
-pub use acceptor::{Accepting, Acceptor, AcceptorSettings};
+pub use acceptor::{Accepting, Acceptor};
 pub use boundary::TOKEN_LEN_MAX;
 pub use c::{LoadError, Status};
 pub use error::{Error, Reason};
 pub use initiator::{Initiating, Initiator, Login, Tickets};
+pub use key::AcceptorSettings;
+pub use negotiator::{Negotiated, Negotiator};
 pub use trouble::Trouble;

@@ -21,8 +21,6 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-/// Longest head of a request, and what is buffered of an answer. Browsers send one or two kilobytes.
-const BUFFER_LEN_MAX: usize = 16 << 10;
 const HEADER_COUNT_MAX: usize = 64;
 
 /// What all connections share.
@@ -95,7 +93,7 @@ where
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_time_max)
-        .max_buf_size(BUFFER_LEN_MAX)
+        .max_buf_size(limits.head_len_max)
         .max_headers(HEADER_COUNT_MAX)
         .serve_connection(socket, service);
     let mut connection = pin!(connection);

@@ -8,22 +8,29 @@
 //! | `/fsck` | a check of the tree, as `hdfs fsck` asks for it; in pieces, as it goes on. Metadata servers alone |
 //! | `/metrics` | what the server counts, for Prometheus: as OpenMetrics or in the older text form, by `Accept` |
 //!
+//! `/fsck` asks who is asking, where the store does ([`ProofSource`]); the others are for everybody.
+//!
 //! Promise: nothing here changes the store. Requests of a moment share one status; a check of the tree costs more, so
 //! few run at a time. Connections are few and each has its time ([`Limits`]): who is slow loses the own one, and who
 //! opens thousands pushes out only those that wait for their client, longest first.
 
 mod connection;
+mod gate;
 mod patient;
 mod recent;
 
+pub use gate::{ProofSource, Proven};
+
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, RawQuery, State};
+use axum::extract::{ConnectInfo, Extension, RawQuery, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use connection::Host;
+use gate::{Gate, Visitor};
 use io::ConnectionLimit;
 use io::task::Owned;
 use metrics::Format;
@@ -44,9 +51,17 @@ pub type StatusSource = Arc<dyn Fn() -> Value + Send + Sync>;
 /// Tells what the server has counted by this moment.
 pub type MetricsSource = Arc<dyn Fn(Format) -> String + Send + Sync>;
 
-/// Begins a check of the tree: what the query says, and where it comes from. It ends when the channel does.
-/// `None`: too many run already.
-pub type CheckSource = Arc<dyn Fn(Vec<(String, String)>, IpAddr) -> Option<mpsc::Receiver<String>> + Send + Sync>;
+/// Begins a check of the tree: what the query says, and who asks. It ends when the channel does. `None`: too many run
+/// already.
+pub type CheckSource = Arc<dyn Fn(Vec<(String, String)>, Asker) -> Option<mpsc::Receiver<String>> + Send + Sync>;
+
+/// Who asks for a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asker {
+    pub address: IpAddr,
+    /// Proven; `None` where no proof is asked for.
+    pub name: Option<String>,
+}
 
 /// Where the pages come from.
 #[derive(Clone)]
@@ -55,6 +70,8 @@ pub struct Pages {
     pub metrics: MetricsSource,
     /// `None`: this server has no tree.
     pub check: Option<CheckSource>,
+    /// For the check; `None`: no proof is asked for here.
+    pub proof: Option<ProofSource>,
 }
 
 impl fmt::Debug for Pages {
@@ -63,11 +80,17 @@ impl fmt::Debug for Pages {
     }
 }
 
+/// Longest head where a ticket may come along: Active Directory has the groups of a user in it. Hadoop:
+/// `hadoop.http.max.request.header.size`.
+const HEAD_WITH_PROOF_LEN_MAX: usize = 64 << 10;
+
 /// What strangers may take. Every figure is a guess.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// When there are more, the one whose client was waited for longest is closed.
     pub connection_count_max: usize,
+    /// Longest head of a request, and what is buffered of an answer. Browsers send one or two kilobytes.
+    pub head_len_max: usize,
     /// For a request's head to come, from the connection's beginning or from the answer before.
     pub head_time_max: Duration,
     /// For a client to take anything of an answer that waits for it.
@@ -77,7 +100,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         let (head_time_max, stall_time_max) = (Duration::from_secs(20), Duration::from_secs(30));
-        Self { connection_count_max: 256, head_time_max, stall_time_max }
+        Self { connection_count_max: 256, head_len_max: 16 << 10, head_time_max, stall_time_max }
     }
 }
 
@@ -103,18 +126,33 @@ impl Server {
         pages: Pages,
         site: Option<Arc<Site>>,
     ) -> std::io::Result<Self> {
-        let listener = TcpListener::bind(addr).await?;
-        io::socket::apply(&listener, &io::socket::SocketOptions::default())?;
-        let addr = listener.local_addr()?;
-        let (stop, stopped) = watch::channel(());
         let check = pages.check.clone();
+        let limits = match pages.proof {
+            Some(_) => Limits { head_len_max: limits.head_len_max.max(HEAD_WITH_PROOF_LEN_MAX), ..limits },
+            None => limits,
+        };
+        let gate = from_fn_with_state(Gate::new(pages.proof.clone()), gate::pass);
         let routes = Router::new()
             .route("/", get(overview))
             .route("/health", get(|| async { "ok\n" }))
             .route("/status", get(as_json))
             .route("/metrics", get(scrape))
-            .route("/fsck", get(check_tree))
+            .route("/fsck", get(check_tree).options(|| async { StatusCode::OK }).layer(gate))
             .with_state(Sources { recent: Arc::new(Recent::new(pages)), check });
+        Self::serve(addr, limits, routes, site).await
+    }
+
+    /// The same, for pages of somebody else's.
+    pub async fn serve(
+        addr: SocketAddr,
+        limits: Limits,
+        routes: Router,
+        site: Option<Arc<Site>>,
+    ) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(addr).await?;
+        io::socket::apply(&listener, &io::socket::SocketOptions::default())?;
+        let addr = listener.local_addr()?;
+        let (stop, stopped) = watch::channel(());
         let connection_limit = ConnectionLimit::new(limits.connection_count_max);
         let follower = site.clone().map(|site| io::task::spawn_owned("certificate", site.follow()));
         io::task::spawn("http", accept(listener, Host { routes, connection_limit, limits, site, stopped }));
@@ -165,6 +203,7 @@ async fn as_json(State(Sources { recent, .. }): State<Sources>) -> impl IntoResp
 async fn check_tree(
     State(sources): State<Sources>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Extension(Visitor(name)): Extension<Visitor>,
     RawQuery(query): RawQuery,
 ) -> Response {
     let Some(check) = sources.check else {
@@ -172,7 +211,7 @@ async fn check_tree(
     };
     let query = query.unwrap_or_default();
     let pairs = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
-    let Some(report) = check(pairs, peer.ip()) else {
+    let Some(report) = check(pairs, Asker { address: peer.ip(), name }) else {
         return (StatusCode::SERVICE_UNAVAILABLE, "other checks are running; ask again later\n").into_response();
     };
     let pieces = futures_util::stream::unfold(report, |mut report| async move {

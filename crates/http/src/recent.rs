@@ -84,6 +84,7 @@ mod tests {
             status: Arc::new(move || json!({ "asked": made.fetch_add(1, Ordering::Relaxed) })),
             metrics: Arc::new(move |_| scraped.fetch_add(1, Ordering::Relaxed).to_string()),
             check: None,
+            proof: None,
         });
         let begun = recent.clock.monotonic();
         for _ in 0..1000 {

@@ -19,6 +19,7 @@ async fn server() -> Server {
         connection_count_max: COUNT_MAX,
         head_time_max: Duration::from_millis(500),
         stall_time_max: Duration::from_millis(500),
+        ..Limits::default()
     };
     let status = Arc::new(|| json!({"nodes": 3}));
     let check = Arc::new(|_, _| {
@@ -27,7 +28,8 @@ async fn server() -> Server {
         Some(report)
     });
     let metrics = Arc::new(|format| format!("levada_nodes 3 {format:?}\n"));
-    Server::bind(([127, 0, 0, 1], 0).into(), limits, Pages { status, metrics, check: Some(check) }, None).await.unwrap()
+    let pages = Pages { status, metrics, check: Some(check), proof: None };
+    Server::bind(([127, 0, 0, 1], 0).into(), limits, pages, None).await.unwrap()
 }
 
 async fn connect(server: &Server) -> TcpStream {

@@ -7,6 +7,7 @@ use crate::peers::Peers;
 use crate::refusal;
 use crate::route::Route;
 use crate::start_error::StartError;
+use gss::Negotiator;
 use io::Clock;
 use raft::{Disk, Transport};
 use security::node_name::NodeName;
@@ -48,6 +49,9 @@ pub struct Environment {
     /// where the configuration says `kerberos`.
     pub acceptor: Option<Arc<dyn Acceptor>>,
     pub login: Option<Arc<rpc::Login>>,
+    /// This server's key for tickets that come over HTTP. `None`: what is not for everybody is refused there, where
+    /// callers prove who they are.
+    pub negotiator: Option<Negotiator>,
     /// This server's certificate, where the store's servers have some.
     pub credentials: Option<Arc<Credentials>>,
 }
@@ -72,7 +76,7 @@ impl Environment {
         let options = kv::Options { overlay_len_max, ..kv::Options::default() };
         let store_dir = dir.join("store");
         let store = io::task::blocking(move || kv::Store::open(&store_dir, options)).await?;
-        let (acceptor, login) = kerberos::of(config)?;
+        let kerberos::Ends { acceptor, login, negotiator } = kerberos::of(config)?;
         let certificates = config.security.node_certificates.clone();
         let credentials = io::task::blocking(move || certificates.map(|dir| Credentials::open(&dir)).transpose()).await;
         let credentials =
@@ -104,6 +108,7 @@ impl Environment {
             host: refusal::host().to_owned(),
             acceptor,
             login,
+            negotiator,
             credentials: credentials.map(Arc::new),
         })
     }

@@ -111,6 +111,7 @@ mod visit;
 pub use config::{Config, MemberAddr};
 pub use environment::{Environment, GroupLookUp};
 pub use filling::{FillError, fill, path as filled_path};
+pub use gss::Negotiated;
 pub use inspect::{Inspection, RowsNow};
 pub use raft::Fault;
 pub use route::{Route, RouteAnswer, RouteCall};
@@ -118,6 +119,7 @@ pub use security_config::{AuthenticationSetting, MechanismSetting, ProxyUser, Se
 pub use server::Server;
 pub use start_error::StartError;
 
+use gss::Negotiator;
 use io::task::Owned;
 use io::{Clock, SystemClock};
 use metrics::Format;
@@ -130,6 +132,7 @@ use tokio::sync::mpsc;
 #[derive(Debug)]
 pub struct Metad {
     rpc_addr: SocketAddr,
+    negotiator: Option<Negotiator>,
     /// `None` after the shutdown.
     running: Mutex<Option<Running>>,
 }
@@ -157,6 +160,7 @@ pub async fn start_with_clock(config: Config, clock: Arc<dyn Clock>) -> Result<M
 pub async fn start_in(config: Config, environment: Environment) -> Result<Metad, StartError> {
     let authentication = authentication(&config, &environment)?;
     let credentials = environment.credentials.clone();
+    let negotiator = environment.negotiator.clone();
     let (memory, rpc_addr) = (config.memory, config.rpc_addr);
     let introduction_protocol = config.security.authority.is_some().then_some(wire::joining::JOIN_PROTOCOL);
     let server = Server::start(config, environment).await?;
@@ -180,7 +184,7 @@ pub async fn start_in(config: Config, environment: Environment) -> Result<Metad,
     let _set_once = server.leadership.rpc_addr.set(rpc_addr);
     let _set_once = server.leadership.rpc_usage.set(port.usage());
     tracing::info!(%rpc_addr, "the metadata server is ready");
-    Ok(Metad { rpc_addr, running: Mutex::new(Some(Running { port, server, _follower: follower })) })
+    Ok(Metad { rpc_addr, negotiator, running: Mutex::new(Some(Running { port, server, _follower: follower })) })
 }
 
 /// What callers have to prove. Where that is nothing, the log says so.
@@ -224,8 +228,29 @@ impl Metad {
     }
 
     /// See [`Server::fsck`].
-    pub fn fsck(&self, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
-        self.running().as_ref()?.server.fsck(pairs, peer)
+    pub fn fsck(
+        &self,
+        pairs: Vec<(String, String)>,
+        peer: IpAddr,
+        proven: Option<String>,
+    ) -> Option<mpsc::Receiver<String>> {
+        self.running().as_ref()?.server.fsck(pairs, peer, proven)
+    }
+
+    /// Whether who asks over HTTP for what is not for everybody has to send a ticket ([`Self::web_proof`]).
+    pub fn asks_for_web_proofs(&self) -> bool {
+        self.negotiator.is_some()
+    }
+
+    /// Whose ticket a request over HTTP has, or what is wrong with it, in words for whoever sent it. It may wait for a
+    /// disk.
+    pub fn web_proof(&self, token: &[u8]) -> Result<Negotiated, String> {
+        let negotiator = self.negotiator.as_ref().ok_or("no tickets are taken here")?;
+        let accepted = negotiator.accept_stranger(token);
+        if let Some(Running { server, .. }) = &*self.running() {
+            server.leadership.telemetry.authentications.over_http(accepted.is_ok());
+        }
+        accepted
     }
 
     /// See [`Server::failed`].

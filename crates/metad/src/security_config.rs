@@ -72,6 +72,14 @@ pub struct SecurityConfig {
     /// File with its keys. HDFS: `dfs.namenode.keytab.file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keytab: Option<PathBuf>,
+    /// The name that tickets over HTTP are for, as `HTTP/_HOST@EXAMPLE.COM`. None: `HTTP`, with host and realm of
+    /// `principal`. HDFS: `dfs.web.authentication.kerberos.principal`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub web_principal: Option<String>,
+    /// File with its keys. None: `keytab`, and if that has none, HTTP refuses what asks for a user. HDFS:
+    /// `dfs.web.authentication.kerberos.keytab`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub web_keytab: Option<PathBuf>,
     /// How a Kerberos name becomes a short one, in HDFS's rules. HDFS: `hadoop.security.auth_to_local`.
     pub auth_to_local: String,
     pub auth_to_local_mechanism: MechanismSetting,
@@ -118,6 +126,8 @@ impl Default for SecurityConfig {
             data_transfer_key_bits: KeyBits::default().count(),
             principal: None,
             keytab: None,
+            web_principal: None,
+            web_keytab: None,
             auth_to_local: "DEFAULT".into(),
             auth_to_local_mechanism: MechanismSetting::Hadoop,
             realm: None,
@@ -153,6 +163,7 @@ impl SecurityConfig {
                 "security.authority signs certificates for servers, and security.node_certificates is missing".into()
             );
         }
+        self.web_name("localhost")?;
         if self.is_kerberos() {
             self.offer("localhost")?;
         }
@@ -208,10 +219,12 @@ impl SecurityConfig {
 
     /// This server's Kerberos name.
     pub(crate) fn own_name(&self, host: &str) -> Result<Option<KerberosName>, String> {
-        let parse = |principal: &String| {
-            KerberosName::of_setting(principal, host).map_err(|error| format!("security.principal: {error}"))
-        };
-        self.principal.as_ref().map(parse).transpose()
+        name_of("principal", self.principal.as_deref(), host)
+    }
+
+    /// The one over HTTP, if it is another one than usual.
+    pub(crate) fn web_name(&self, host: &str) -> Result<Option<KerberosName>, String> {
+        name_of("web_principal", self.web_principal.as_deref(), host)
     }
 
     pub(crate) fn names(&self) -> Result<AuthToLocal, String> {
@@ -279,6 +292,12 @@ impl SecurityConfig {
             )
         })
     }
+}
+
+fn name_of(setting: &str, principal: Option<&str>, host: &str) -> Result<Option<KerberosName>, String> {
+    let parse =
+        |principal| KerberosName::of_setting(principal, host).map_err(|error| format!("security.{setting}: {error}"));
+    principal.map(parse).transpose()
 }
 
 fn qops_of(setting: &str, words: &[String]) -> Result<Vec<Qop>, String> {

@@ -26,6 +26,7 @@ pub mod joining;
 pub mod kerberos_name;
 pub mod keys;
 pub mod method;
+pub mod negotiation;
 pub mod node_name;
 pub mod proxy;
 pub mod rings;

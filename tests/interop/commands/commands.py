@@ -19,7 +19,7 @@ GOLDEN = HERE / "apache-3.5.0.json"
 # Where Levada says something else, and why: a command a line, under the reason.
 DIFFERENT = HERE / "different.txt"
 
-SERVER_LIB = paths.CACHE / "hadoop-server-3.5.0" / "lib"
+SERVER_LIB = paths.SERVER_LIB
 # The test's own directory, and what the machine says of itself.
 LOCAL = "$L"
 

@@ -5,6 +5,7 @@ mod jdk;
 mod keys;
 mod load;
 mod logins;
+mod negotiation;
 mod sealing;
 mod support;
 mod times;

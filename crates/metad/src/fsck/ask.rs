@@ -1,4 +1,7 @@
-//! The request of `hdfs fsck`, parsed from its query.
+//! The request of `hdfs fsck`, parsed from its query, and who asks.
+
+use hdfs::Exception;
+use rpc::Identity;
 
 /// Longest query taken: a path, and numbers of blocks.
 const PAIR_COUNT_MAX: usize = 64;
@@ -30,14 +33,16 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    /// The user and the request.
-    pub(crate) fn of(pairs: Vec<(String, String)>) -> (String, Self) {
-        let (mut user, mut ask) = (String::new(), Self { path: "/".into(), ..Self::default() });
+    pub(crate) fn of(pairs: Vec<(String, String)>) -> (Claim, Self) {
+        let (mut claim, mut ask) = (Claim::default(), Self { path: "/".into(), ..Self::default() });
         let (mut corrupt, mut after) = (false, 0);
         for (name, value) in pairs.into_iter().take(PAIR_COUNT_MAX) {
             match name.as_str() {
                 "path" => ask.path = value,
-                "ugi" => user = value,
+                "ugi" => claim.user = value,
+                name if name.eq_ignore_ascii_case("doas") => {
+                    claim.acting_as = Some(value).filter(|name| !name.is_empty())
+                }
                 "files" => ask.files = true,
                 "blocks" => ask.blocks = true,
                 "locations" | "replicadetails" => ask.locations = true,
@@ -51,6 +56,49 @@ impl Ask {
             }
         }
         ask.corrupt_after = corrupt.then_some(after);
-        (user, ask)
+        (claim, ask)
+    }
+}
+
+/// Who asks, as the query says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(super) user: String,
+    /// A gateway asks for one of its users.
+    pub(super) acting_as: Option<String>,
+}
+
+impl Claim {
+    /// Whose call it is: of who is `proven` by a ticket, and else of whom the query names. Who has a ticket and names
+    /// somebody else acts for that one, if the settings let him.
+    pub(crate) fn identity(self, proven: Option<String>) -> Result<Identity, Exception> {
+        let Self { user, acting_as } = self;
+        match (proven, acting_as) {
+            (Some(name), acting_as) => Identity::of_ticket(name, acting_as.or(Some(user))),
+            (None, Some(acting_as)) => Ok(Identity::simple(acting_as, Some(user))),
+            (None, None) => Ok(Identity::simple(user, None)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(query: &[(&str, &str)], proven: Option<&str>) -> (String, Option<String>) {
+        let pairs = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let identity = Ask::of(pairs).0.identity(proven.map(str::to_owned)).unwrap();
+        (identity.effective, identity.real)
+    }
+
+    #[test]
+    fn a_ticket_says_who_asks_whatever_the_query_says() {
+        let ada = Some("ada@EXAMPLE.COM");
+        let of = |effective: &str, real: Option<&str>| (effective.to_owned(), real.map(str::to_owned));
+        assert_eq!(identity(&[("path", "/")], ada), of("ada@EXAMPLE.COM", None));
+        assert_eq!(identity(&[("ugi", "root")], ada), of("root", ada), "as whom she acts, if she may");
+        assert_eq!(identity(&[("ugi", "ada"), ("doas", "bob")], ada), of("bob", ada));
+        assert_eq!(identity(&[("ugi", "ada")], None), of("ada", None));
+        assert_eq!(identity(&[("ugi", "oozie"), ("doAs", "bob")], None), of("bob", Some("oozie")));
     }
 }

@@ -16,7 +16,7 @@
 mod ask;
 mod totals;
 
-pub(crate) use ask::Ask;
+pub(crate) use ask::{Ask, Claim};
 
 use crate::answer::Encoded;
 use crate::caller::Session;
@@ -150,7 +150,7 @@ impl Check {
         let who = format!(
             "FSCK started by {} (auth:{}) from /{}",
             session.caller.user,
-            session.authentication.method().name(),
+            session.proof.method().name(),
             session.host()
         );
         let at = date::java(core.now());
