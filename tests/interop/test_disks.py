@@ -356,3 +356,25 @@ def test_up_with_disks(tmp_path):
         assert refused.returncode == 1 and "3 disks" in refused.stderr
     finally:
         store.stop()
+
+
+def test_what_is_reserved_of_a_disk_stays_free(tmp_path):
+    """As if the disk were full: the node has no room, takes nothing, and balancing knows."""
+    roles = Roles(tmp_path / "roles", datanodes=0)
+    try:
+        roles.start(roles.describe_datanode(f"free_reserve_len = {1 << 60}"))
+        local = tmp_path / "f"
+        local.write_bytes(content.make(3000))
+        put_one = lambda path: levada(roles.fs, "put", "--replication", 1, local, path, check=False)
+        refused = put_one("/before")
+        assert refused.returncode != 0 and refused.stderr, refused.stdout + refused.stderr
+        roles.start(roles.describe_datanode())
+        assert put_one("/after").returncode == 0
+        listed = lambda: levada(roles.fs, "admin", "datanode", "list", "--json").stdout.splitlines()
+        disks = lambda: [disk for line in listed() for disk in json.loads(line)["disks"]]
+        found = eventually(lambda: disks() if len(disks()) == 2 else None, 30, "both nodes report their disks")
+        by_state = {disk["state"]: disk for disk in found}
+        assert sorted(by_state) == ["full", "ok"], found
+        assert (by_state["full"]["free"], by_state["full"]["capacity"], by_state["full"]["replicas"]) == (0, 0, 0), found
+    finally:
+        roles.stop()

@@ -26,7 +26,8 @@ pub struct Options {
     pub node: Option<NodeId>,
     /// Bytes of the disk that new replicas do not take and [`Volume::usage`](crate::Volume::usage) does not offer, for
     /// all else that must go on there: the index, and on a small machine the metadata server, without which nothing can
-    /// be deleted. `None`: a tenth of the disk, at most 1 GB. Replicas that have begun may take half of it.
+    /// be deleted. `None`: a tenth of the disk, at most 1 GB. Replicas that have begun may take half of
+    /// it, at most 500 MB.
     pub reserved_len: Option<u64>,
     /// How long the index on disk may lag behind.
     pub flush_interval: Duration,

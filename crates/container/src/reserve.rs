@@ -8,9 +8,10 @@ use types::ContainerId;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reserve {
     Whole,
+    /// But for half of it, and at most half of [`RESERVED_LEN_MAX`]: of one that is longer the rest is for somebody else.
     /// For replicas that clients have begun: they can be sent to another node before that, with a word of what is full,
     /// and hardly in its midst. A copy can be given up.
-    Half,
+    ButForBegun,
 }
 
 /// The most that is reserved of a disk unless somebody says more.
@@ -25,7 +26,7 @@ impl Inner {
         let all = self.options.reserved_len.unwrap_or((space.capacity / 10).min(RESERVED_LEN_MAX));
         let reserved = match share {
             Reserve::Whole => all,
-            Reserve::Half => all / 2,
+            Reserve::ButForBegun => all - (all / 2).min(RESERVED_LEN_MAX / 2),
         };
         Ok((space.capacity.saturating_sub(reserved), space.available.saturating_sub(reserved)))
     }

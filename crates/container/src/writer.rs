@@ -93,7 +93,7 @@ impl Writer {
         self.volume.health.check()?;
         if offset >= self.room_until {
             let state = self.replica.check_ticket(self.ticket)?;
-            let share = if state.phase == Phase::Copying { Reserve::Whole } else { Reserve::Half };
+            let share = if state.phase == Phase::Copying { Reserve::Whole } else { Reserve::ButForBegun };
             self.volume.check_room(self.replica.container(), share)?;
             self.room_until = offset.saturating_add(ROOM_LEN);
         }

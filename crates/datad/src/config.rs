@@ -59,6 +59,10 @@ pub struct Config {
     /// Bytes that all streams together may hold in buffers. A stream that does not fit waits, and then is refused.
     #[serde(default = "default_memory")]
     pub memory: u64,
+    /// Bytes of each disk that new replicas leave free, for whatever else is on it. None: a tenth of the disk, at most
+    /// 1 GB. HDFS: `dfs.datanode.du.reserved`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_reserve_len: Option<u64>,
     /// TCP congestion control by its name in the kernel; absent leaves the machine's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
@@ -240,6 +244,7 @@ impl Config {
             info_port: 0,
             node_certificates: None,
             memory: default_memory(),
+            free_reserve_len: None,
             congestion: None,
             limits: Limits::default(),
         }

@@ -110,7 +110,8 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let credentials = certificate::open(&config).await?;
     let id = credentials.as_ref().map(|(id, _)| *id);
     let credentials = credentials.map(|(_, credentials)| credentials);
-    let options = container::Options { durability, meters, node: id, ..container::Options::default() };
+    let reserved_len = config.free_reserve_len;
+    let options = container::Options { durability, meters, node: id, reserved_len, ..container::Options::default() };
     let disks = io::task::blocking(move || disks::open(&dirs, &options)).await?;
     let (xfer, ipc) = (config.xfer_addr, config.ipc_addr);
     let node = Arc::new(Node::new(&config, disks, Operations::new(&mut metrics))?);

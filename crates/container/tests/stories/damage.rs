@@ -547,6 +547,10 @@ proptest! {
     }
 }
 
+fn open_with(dir: &Path, reserved: u64) -> Volume {
+    Volume::open(dir, container::Options { reserved_len: Some(reserved), ..options() }).unwrap()
+}
+
 /// Of a disk that several share the last bytes are not for replicas: with none left nothing could be deleted any more.
 #[test]
 fn the_reserve_of_the_disk_is_not_written_to() {
@@ -562,19 +566,19 @@ fn the_reserve_of_the_disk_is_not_written_to() {
     assert!(volume.delete(block(1), Generation(1001)).unwrap());
 }
 
-/// Who is in the midst of a replica cannot well be sent elsewhere: half of the reserve is for that.
+/// Who is in the midst of a replica cannot well be sent elsewhere: half of the reserve is for that, and of a long one
+/// 500 MB, as the rest of it is for others.
 #[test]
 fn what_has_begun_may_take_half_of_the_reserve() {
     let dir = tempfile::tempdir().unwrap();
-    let with =
-        |reserved| Volume::open(dir.path(), container::Options { reserved_len: Some(reserved), ..options() }).unwrap();
+    let with = |reserved| open_with(dir.path(), reserved);
     let volume = with(0);
     put(&volume, identity(1, 1001), &pattern(1, 10_000));
     let available = volume.usage().unwrap().remaining;
     drop(volume);
     let (kind, generation) = (ReopenKind::Append, Generation(1001));
-    for (reserved, len, fits) in [(available / 2 * 3, 10_000, true), (available.saturating_mul(4), 10_100, false)] {
-        let volume = with(reserved);
+    for (beyond, len, fits) in [(250_000_000, 10_000, true), (750_000_000, 10_100, false)] {
+        let volume = with(available + beyond);
         assert!(volume.create(identity(2, 1001)).unwrap_err().is_disk_full());
         let ask = ReopenAsk { kind, old: generation, new: generation, min_len: len, max_len: len };
         let mut writer = volume.reopen(block(1), ask).unwrap();
