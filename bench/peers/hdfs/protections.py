@@ -27,15 +27,16 @@ READY_S = 90
 
 
 class Kerberized(Apache):
-    """One realm's namenode and datanodes, all by one keytab. Their web pages ask for nothing: nobody uses them."""
+    """One realm's namenode and datanodes, all by one keytab. Their web pages ask for nothing: nobody uses them. The KDC
+    knows `nn`, `dn` and `HTTP` of localhost."""
 
-    def __init__(self, secure, directory: pathlib.Path, protection: str, suite: str | None):
+    def __init__(
+        self, secure, directory: pathlib.Path, protection: str, suite: str | None, datanodes: int = 3, more: dict | None = None
+    ):
+        """`more`: settings of all servers beside those."""
         self.secure = secure
         names = ["nn/localhost", "dn/localhost", "HTTP/localhost"]
         keytab = directory / "hdfs.keytab"
-        for name in names:
-            if name != "nn/localhost":
-                secure.kdc.principal(f"{name}@{REALM}")
         secure.kdc.keytab(keytab, *(f"{name}@{REALM}" for name in names))
         both = {
             "hadoop.security.authentication": "kerberos",
@@ -53,8 +54,9 @@ class Kerberized(Apache):
             # Datanodes' ports are above 1024, and their pages no HTTPS.
             "ignore.secure.ports.for.testing": "true",
             **({"dfs.encrypt.data.transfer.cipher.suites": suite} if suite else {}),
+            **(more or {}),
         }
-        super().__init__(directory, settings=both, names={**both, "fs.defaultFS": "PLACE"})
+        super().__init__(directory, datanodes, settings=both, names={**both, "fs.defaultFS": "PLACE"})
 
     def _conf(self, role, settings):
         self.fs = f"hdfs://localhost:{self.rpc}"
@@ -121,6 +123,7 @@ def run(mode: str, asked, directory: pathlib.Path) -> dict:
         other = None
         if "hdfs" in asked.servers:
             (directory / "hdfs").mkdir()
+            secure.kdc.principal(f"dn/localhost@{REALM}")
             other = Kerberized(secure, directory / "hdfs", protection, MODES[mode])
             sides.append(Side("hdfs", secure, other, mode))
         try:

@@ -3,11 +3,13 @@
 
 use crate::client::Client;
 use crate::create::Create;
+use crate::encryption_key::EncryptionKey;
 use crate::error::{Error, Result};
 use crate::located::{FilePart, Located, Node, Token};
 use crate::messages;
 use crate::status::{ServerDefaults, unusable};
 use hdfs::proto;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use types::Generation;
 use types::limits::{BLOCK_LEN_MAX, MODE_MASK};
@@ -56,11 +58,22 @@ impl Client {
         }
         let request = proto::GetServerDefaultsRequestProto::default();
         let answer: proto::GetServerDefaultsResponseProto = self.call("getServerDefaults", &request).await?;
-        let defaults = server_defaults(&answer.server_defaults)?;
-        self.session.store.protection().learn(rpc.addr(), &answer.server_defaults.data_transfer_protection);
+        let defaults = server_defaults(&answer.server_defaults);
+        self.session.store.protection().learn(rpc.addr(), &answer.server_defaults, rpc.is_proven());
         // The call may have found another server than the one that led last. There are as many as the URL names.
         known.insert(rpc.addr().to_owned(), (Instant::now(), defaults));
         Ok(defaults)
+    }
+
+    /// What datanodes of an HDFS that encrypts want to have proven. `None`: the server gives out none.
+    pub(crate) async fn encryption_key(&self) -> Result<Option<Arc<EncryptionKey>>> {
+        let protection = self.session.store.protection();
+        if let Some(key) = protection.key(self.options().clock.now()) {
+            return Ok(Some(key));
+        }
+        let request = proto::GetDataEncryptionKeyRequestProto {};
+        let answer: proto::GetDataEncryptionKeyResponseProto = self.call("getDataEncryptionKey", &request).await?;
+        Ok(answer.data_encryption_key.map(|key| protection.keep(EncryptionKey::of(key))))
     }
 
     /// Datanodes that are up.
@@ -277,27 +290,22 @@ impl Client {
     }
 }
 
-fn server_defaults(defaults: &proto::FsServerDefaultsProto) -> Result<ServerDefaults> {
-    // Ours tell how; the keys of other servers are not asked for.
-    if defaults.encrypt_data_transfer.unwrap_or(false) && defaults.data_transfer_protection.is_empty() {
-        return Err(Error::Unsupported("a store that demands encrypted data transfer"));
-    }
+fn server_defaults(defaults: &proto::FsServerDefaultsProto) -> ServerDefaults {
     let kind = types::ChecksumKind::from_number(defaults.checksum_type.unwrap_or(1));
     let checksum = kind.and_then(|kind| types::ChecksumSpec::new(kind, defaults.bytes_per_checksum));
-    Ok(ServerDefaults {
+    ServerDefaults {
         block_len: defaults.block_size,
         replication: defaults.replication.min(u32::from(types::limits::REPLICATION_MAX)) as u16,
         checksum: checksum.unwrap_or(types::ChecksumSpec::DEFAULT),
         trash: defaults.trash_interval.unwrap_or(0) > 0,
         abilities: wire::Abilities::of(defaults.abilities),
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Url;
-    use std::sync::Arc;
     use std::time::Duration;
     use tokio::io::AsyncWriteExt;
     use tokio::net::TcpListener;

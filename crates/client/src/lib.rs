@@ -37,6 +37,7 @@ mod client;
 mod create;
 mod datanode;
 mod dial;
+mod encryption_key;
 mod error;
 mod hedge;
 mod lease_blocks;

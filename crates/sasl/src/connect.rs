@@ -23,17 +23,65 @@ impl fmt::Debug for Secret<'_> {
     }
 }
 
+/// What a datanode of Apache HDFS wants to have proven.
+#[derive(Clone, Copy)]
+pub enum HdfsSecret<'a> {
+    Token(Secret<'a>),
+    /// A key of a cluster that encrypts, by its name (`security::encryption_key`).
+    EncryptionKey {
+        user: &'a str,
+        password: &'a [u8],
+    },
+}
+
+impl fmt::Debug for HdfsSecret<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HdfsSecret")
+    }
+}
+
 /// Proves to have the token, and agrees on the first of `protection` that the other end offers; privacy is AES. `held`:
 /// memory for what is on its way, of each direction.
 pub async fn connect(
-    mut socket: TcpStream,
+    socket: TcpStream,
     secret: Secret<'_>,
     protection: Protection,
     held: [impl Held + Send + 'static; 2],
 ) -> Result<Protected, Error> {
+    let machine = Client::of_token(secret.identifier, secret.password, protection, true, &nonce())?;
+    shake(socket, machine, held).await
+}
+
+/// The same with a datanode of Apache HDFS, which knows no AES unless its settings say so: then privacy is by a cipher of
+/// `protection`.
+pub async fn connect_to_hdfs(
+    socket: TcpStream,
+    secret: HdfsSecret<'_>,
+    protection: Protection,
+    held: [impl Held + Send + 'static; 2],
+) -> Result<Protected, Error> {
+    let (machine, hello) = match secret {
+        HdfsSecret::Token(Secret { identifier, password }) => {
+            Client::of_token(identifier, password, protection, true, &nonce())?
+        }
+        HdfsSecret::EncryptionKey { user, password } => {
+            Client::new(user.to_owned(), password, protection, true, &nonce())?
+        }
+    };
+    shake(socket, (machine.or_without_aes(), hello), held).await
+}
+
+fn nonce() -> [u8; NONCE_LEN] {
     let mut nonce = [0; NONCE_LEN];
     random::fill(&mut nonce);
-    let (mut machine, hello) = Client::of_token(secret.identifier, secret.password, protection, true, &nonce)?;
+    nonce
+}
+
+async fn shake(
+    mut socket: TcpStream,
+    (mut machine, hello): (Client, Vec<u8>),
+    held: [impl Held + Send + 'static; 2],
+) -> Result<Protected, Error> {
     socket.write_all(&hello).await?;
     let mut came = Vec::new();
     let channel = loop {

@@ -26,7 +26,7 @@ mod tests;
 mod uncounted;
 
 pub use accept::{Accepted, accept, is_handshake};
-pub use connect::{Secret, connect};
+pub use connect::{HdfsSecret, Secret, connect, connect_to_hdfs};
 pub use error::{Error, is_of_secret};
 pub use incoming::Incoming;
 pub use outgoing::Outgoing;

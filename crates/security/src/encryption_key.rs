@@ -46,6 +46,11 @@ pub fn user_name(key: KeyId, pool: &str, nonce: &[u8]) -> String {
     format!("{} {pool} {}", key.0, Base64::encode_string(nonce))
 }
 
+/// The same for a server of HDFS: its keys may have numbers below 0, which the message has no sign for.
+pub fn hdfs_user_name(key_id: u32, pool: &str, nonce: &[u8]) -> String {
+    format!("{} {pool} {}", key_id.cast_signed(), Base64::encode_string(nonce))
+}
+
 /// The secret that a client named.
 pub fn authenticate(now: Millis, keys: &KeySet, pool: &str, user: &str) -> Result<Password, EncryptionKeyError> {
     let mut words = user.split(' ');

@@ -29,18 +29,24 @@ pub struct Refused {
     pub told: Exception,
     /// For the log.
     pub reason: String,
+    /// The token that the client said it has. Nothing of it was proven.
+    pub identifier: Option<Vec<u8>>,
 }
 
 impl Refused {
     /// Of a token that is forged, has expired, or whose key is not known: one answer for all.
     pub(super) fn token(reason: String) -> Self {
-        Self { told: Exception::unauthorized(exception::INVALID_TOKEN, TOKEN_REFUSED), reason }
+        Self { told: Exception::unauthorized(exception::INVALID_TOKEN, TOKEN_REFUSED), reason, identifier: None }
+    }
+
+    pub(super) fn of_token(self, identifier: Vec<u8>) -> Self {
+        Self { identifier: Some(identifier), ..self }
     }
 }
 
 impl From<Exception> for Refused {
     fn from(told: Exception) -> Self {
-        Self { reason: told.message.clone(), told }
+        Self { reason: told.message.clone(), told, identifier: None }
     }
 }
 

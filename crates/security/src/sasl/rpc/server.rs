@@ -280,10 +280,10 @@ fn verify(
     let response =
         challenge.read(message.token.as_deref().ok_or_else(no_token)?).map_err(|error| sasl(error.to_string()))?;
     let identifier = Base64::decode_vec(response.user()).map_err(|_| sasl("DIGEST-MD5: the user is no token"))?;
-    let claim = claim(&identifier)?;
+    let claim = claim(&identifier).map_err(|error| Refused::from(error).of_token(identifier.clone()))?;
     let password = Base64::encode_string(claim.password().bytes());
     let accepted = response.verify(password.as_bytes()).map_err(|error| match error {
-        DigestError::Proof => Refused::token(error.to_string()),
+        DigestError::Proof => Refused::token(error.to_string()).of_token(identifier),
         error => sasl(error.to_string()).into(),
     })?;
     let answer = super::message::message(SaslState::Success, Some(accepted.rspauth));

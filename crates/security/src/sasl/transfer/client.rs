@@ -13,9 +13,10 @@ use wire::delimited;
 
 /// One connection's handshake.
 pub struct Client {
-    /// Whether AES is offered along with privacy, and then insisted on: the offer is no part of the proof, so whoever sits
-    /// in between can take it away.
+    /// Whether AES is offered along with privacy, and, as a rule, then insisted on: the offer is no part of the proof, so
+    /// whoever sits in between can take it away.
     uses_aes: bool,
+    insists_on_aes: bool,
     state: State,
 }
 
@@ -67,7 +68,13 @@ impl Client {
         let client = digest::Client::new(Service::TRANSFER, protection, user, password)?;
         let mut hello = MAGIC.to_vec();
         delimited::put(&success(Vec::new()), &mut hello);
-        Ok((Self { uses_aes, state: State::Asked { client, cnonce } }, hello))
+        Ok((Self { uses_aes, insists_on_aes: uses_aes, state: State::Asked { client, cnonce } }, hello))
+    }
+
+    /// Goes on by a cipher of SASL's own where the other end knows no AES, as Apache HDFS does not unless it is told to.
+    #[must_use]
+    pub fn or_without_aes(self) -> Self {
+        Self { insists_on_aes: false, ..self }
     }
 
     /// Takes what `bytes` begin with, as far as it is whole. What is behind it is to be brought again, with more behind
@@ -100,7 +107,9 @@ impl Client {
                     let option = message.cipher_option.first().filter(|_| layer.qop() == Qop::Privacy);
                     progress.done = Some(match option {
                         Some(option) => self.channel(&keys(option, &mut layer)?)?,
-                        None if self.uses_aes && layer.qop() == Qop::Privacy => return Err(HandshakeError::Cipher),
+                        None if self.insists_on_aes && layer.qop() == Qop::Privacy => {
+                            return Err(HandshakeError::Cipher);
+                        }
                         None => Channel::dialled(layer),
                     });
                     return Ok(progress);

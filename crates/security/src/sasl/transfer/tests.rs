@@ -105,6 +105,23 @@ fn a_block_token_opens_a_channel() {
     }
 }
 
+/// Who insists ends; who does not has a channel by 3des, which is no less private.
+#[test]
+fn where_nobody_knows_aes_privacy_is_by_another_cipher() {
+    let insisting = || client(&[Qop::Privacy], true);
+    let refused = handshake(&mut server(Qop::Privacy, None), insisting(), 5, 1000);
+    assert_eq!(refused.err(), Some(HandshakeError::Cipher));
+    let (machine, hello) = insisting();
+    let yielding = (machine.or_without_aes(), hello);
+    let (established, channel) = handshake(&mut server(Qop::Privacy, None), yielding, 5, 1000).unwrap();
+    assert_eq!((established.qop, channel.is_plain()), (Qop::Privacy, false));
+    talk(established, channel);
+    let (machine, hello) = insisting();
+    let bits = Some(KeyBits::B128);
+    let (_, channel) = handshake(&mut server(Qop::Privacy, bits), (machine.or_without_aes(), hello), 5, 1000).unwrap();
+    assert!(matches!(channel.split().0, super::Sending::Aes(_)), "it is offered all the same");
+}
+
 #[test]
 fn an_encryption_key_opens_a_channel() {
     let password = encryption_key::sign(ring().current(), b"12345678");
