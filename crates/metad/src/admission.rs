@@ -13,7 +13,8 @@
 //! Once it leads and holds files, a message from an address that it does not know does not end it.
 //!
 //! Where members have certificates, those say which member it is, and the same three sources whether there is such a
-//! one. A certificate counts for months, and so outlives a membership.
+//! one. A certificate counts for months, and so outlives a membership, and so do lines of a configuration: in a group,
+//! these name where a member is, and the log says who is one.
 //!
 //! Promise: a server that belongs to a group accepts messages from its members' machines alone, or, where members have
 //! certificates, from its members alone.
@@ -129,9 +130,7 @@ impl Admission {
 
     /// Answers whether it is a stranger's connection that is looked at alone.
     async fn check(self: &Arc<Self>, peer: SocketAddr, proof: &Proof) -> Result<bool, Exception> {
-        let members = self.raft.group().members;
-        let is_member = members.iter().any(|member| member.id == self.config.id);
-        let is_waiting = self.config.join && !is_member;
+        let is_waiting = self.config.join && self.is_founding();
         let is_known = match proof {
             Proof::Node(Certified { name: NodeName::Datanode(id), .. }) => {
                 return Err(denied(format!("datanode {id} is no metadata server")));
@@ -149,7 +148,7 @@ impl Admission {
         if !self.config.is_group() {
             return Err(denied(why));
         }
-        let is_sole = self.config.members.len() == 1 && members.len() <= 1;
+        let is_sole = self.config.members.len() == 1 && self.raft.group().members.len() <= 1;
         let now = self.clock.monotonic();
         let is_due = {
             let mut state = self.state();
@@ -161,24 +160,45 @@ impl Admission {
         };
         if is_due {
             tracing::warn!(%peer, "messages of a member are refused: {why}");
-            let (admission, known) = (Arc::clone(self), self.known());
+            let admission = Arc::clone(self);
             // The caller asks again, and is let in then if the others know it: this server may have been away while it
             // joined.
-            io::task::spawn("members", async move { admission.ask_others(known).await });
+            io::task::spawn("members", async move { admission.ask_others().await });
         }
         if is_sole { Ok(true) } else { Err(denied(why)) }
     }
 
-    /// Whether there is such a member: the log says so, the configuration, or another member. A server that was away
-    /// while a member was added has nothing of that in its log, and the group may need the vote of this server.
+    /// Whether there is such a member: the log says so, or another member, or, to a server that belongs to no group yet,
+    /// its configuration. A server that was away while a member was added has nothing of that in its log, and the group
+    /// may need the vote of this server.
     fn knows(&self, id: u64) -> bool {
-        let is_listed = || self.config.members.iter().any(|member| member.id == id);
-        let is_written = || self.raft.group().members.iter().any(|member| member.id == id);
-        let is_said = || {
-            let state = self.state();
-            self.clock.monotonic() < state.said_until && state.said.ids.contains(&id)
-        };
-        id == self.config.id || is_written() || is_listed() || is_said()
+        id == self.config.id || self.has_written(id) || (self.is_founding() && self.lists(id)) || self.is_said(id)
+    }
+
+    /// Whether an open connection of this member goes on. One that was let in is looked at again when the members have
+    /// changed.
+    pub(crate) fn still_counts(&self, peer: SocketAddr, id: u64) -> bool {
+        let accepted = self.connections.acceptance(peer);
+        let is_as_before = accepted.is_some_and(|accepted| accepted.members_entry == self.raft.members_entry());
+        is_as_before || (self.config.join && self.is_founding()) || self.knows(id)
+    }
+
+    /// It belongs to no group, as far as its log says.
+    fn is_founding(&self) -> bool {
+        !self.has_written(self.config.id)
+    }
+
+    fn has_written(&self, id: u64) -> bool {
+        self.raft.group().members.iter().any(|member| member.id == id)
+    }
+
+    fn lists(&self, id: u64) -> bool {
+        self.config.members.iter().any(|member| member.id == id)
+    }
+
+    fn is_said(&self, id: u64) -> bool {
+        let state = self.state();
+        self.clock.monotonic() < state.said_until && state.said.ids.contains(&id)
     }
 
     /// Whether a member is at this address. None is where this server is alone.
@@ -186,7 +206,7 @@ impl Admission {
         if !self.config.is_group() {
             return false;
         }
-        let mut servers = self.known();
+        let mut servers = self.known(|_member| true);
         {
             let state = self.state();
             if self.clock.monotonic() < state.said_until {
@@ -214,17 +234,33 @@ impl Admission {
         }
     }
 
-    /// Where the members are, as this server's configuration and its log say.
-    fn known(&self) -> BTreeSet<String> {
-        let listed = self.config.members.iter().map(|member| member.addr.clone());
-        let written = self.raft.group().members.into_iter().map(|member| member.addr);
-        listed.chain(written).filter(|addr| !addr.is_empty()).collect()
+    /// Where those of the members are that `counts` says, as this server's configuration and its log have it.
+    fn known(&self, counts: impl Fn(u64) -> bool) -> BTreeSet<String> {
+        let listed = self.config.members.iter().map(|member| (member.id, member.addr.clone()));
+        let listed = listed.filter(|(id, _)| self.knows(*id));
+        let written = self.raft.group().members.into_iter().map(|member| (member.id, member.addr));
+        let known = listed.chain(written).filter(|(id, addr)| counts(*id) && !addr.is_empty());
+        known.map(|(_, addr)| addr).collect()
     }
 
-    /// Learns from the members that are known who the others are.
-    async fn ask_others(&self, known: BTreeSet<String>) {
+    /// Learns from the members that are known who the others are. If none of them answers, all may have been replaced
+    /// while this server was away: then from those that its configuration lists.
+    async fn ask_others(&self) {
+        let is_other = |id: u64| id != self.config.id;
+        let mut said = self.said_by(self.known(is_other)).await;
+        if said.ids.is_empty() {
+            let listed = self.config.members.iter().filter(|member| is_other(member.id));
+            said = self.said_by(listed.map(|member| member.addr.clone()).collect()).await;
+        }
+        if said.addrs.len() <= SAID_COUNT_MAX && said.ids.len() <= SAID_COUNT_MAX {
+            let mut state = self.state();
+            (state.said, state.said_until) = (said, self.clock.monotonic() + SAID_KEPT);
+        }
+    }
+
+    async fn said_by(&self, servers: BTreeSet<String>) -> Said {
         let mut said = Said::default();
-        for addr in known {
+        for addr in servers {
             let call = MemberCall {
                 addr: &addr,
                 user: &self.owner,
@@ -238,10 +274,7 @@ impl Admission {
             said.ids.extend(members.iter().map(|member| member.id));
             said.addrs.extend(members.into_iter().map(|member| member.addr).filter(|addr| !addr.is_empty()));
         }
-        if said.addrs.len() <= SAID_COUNT_MAX && said.ids.len() <= SAID_COUNT_MAX {
-            let mut state = self.state();
-            (state.said, state.said_until) = (said, self.clock.monotonic() + SAID_KEPT);
-        }
+        said
     }
 }
 

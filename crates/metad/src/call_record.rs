@@ -4,7 +4,7 @@ use crate::audit::{Record, listed, shortened};
 use crate::date;
 use crate::leadership::Leadership;
 use hdfs::Exception;
-use hdfs::exception::{ACCESS_CONTROL, AUTHORIZATION};
+use hdfs::exception::{ACCESS_CONTROL, AUTHORIZATION, INVALID_TOKEN, Kind};
 use security::method::Method;
 use std::time::Duration;
 use types::Millis;
@@ -30,6 +30,9 @@ impl Caller<'_> {
         }
     }
 }
+
+/// Bytes of a reason in a line. Most have a hundred; some repeat a path.
+const REASON_LEN_MAX: usize = 300;
 
 /// For whom another one vouches.
 const PROXY: &str = "PROXY";
@@ -68,11 +71,33 @@ impl CallTimer {
         answer: &Result<T, Exception>,
     ) {
         let Some(log) = &leadership.audit else { return };
+        log.record(&self.line(time, caller, named, answer.as_ref().err()));
+    }
+
+    /// As [`Self::record`] for what somebody was refused who has proven nothing; not each of these gets a line.
+    pub(crate) fn record_stranger(
+        &self,
+        leadership: &Leadership,
+        caller: &Caller<'_>,
+        named: Named<'_>,
+        refused: &Exception,
+    ) {
+        let Some(log) = &leadership.audit else { return };
+        let line = || self.line(self.passed(leadership), caller, named, Some(refused));
+        log.record_stranger(self.since, line);
+    }
+
+    fn line<'a>(
+        &self,
+        time: Duration,
+        caller: &Caller<'a>,
+        named: Named<'a>,
+        error: Option<&'a Exception>,
+    ) -> Record<'a> {
         let Named { protocol, method, paths, subject } = named;
         let (paths, more_paths) = listed(paths);
-        let error = answer.as_ref().err();
         let (authentication, real_authentication) = caller.authentication();
-        log.record(&Record {
+        Record {
             time: date::rfc3339(self.at),
             user: shortened(caller.user),
             real_user: caller.real.map(shortened),
@@ -83,15 +108,26 @@ impl CallTimer {
             method: shortened(method),
             paths,
             more_paths,
-            subject: subject.as_deref().map(shortened),
+            subject: subject.map(|subject| shortened(&subject).to_owned()),
             allowed: !error.is_some_and(is_denied),
             error: error.map(|error| error.class),
+            reason: error.map(|error| reason(&error.message)),
             duration_us: time.as_micros() as u64,
-        });
+            passed_over: 0,
+        }
     }
 }
 
-/// A process that takes a datanode's id may not, either.
+/// What people need of it: the first line, and no paths of megabytes.
+fn reason(message: &str) -> &str {
+    let line = message.lines().next().unwrap_or_default();
+    &line[..line.floor_char_boundary(REASON_LEN_MAX)]
+}
+
+/// A process that takes a datanode's id may not, either, and who shows a token that does not count may not what it is
+/// for. Some refusals have a class of HDFS's that says less, and a kind.
 pub(crate) fn is_denied(error: &Exception) -> bool {
-    [ACCESS_CONTROL, AUTHORIZATION, NODE_IN_USE, NODE_SUPERSEDED].contains(&error.class)
+    let kind = error.detail.as_ref().and_then(|detail| detail.known_kind());
+    let classes = [ACCESS_CONTROL, AUTHORIZATION, INVALID_TOKEN, NODE_IN_USE, NODE_SUPERSEDED];
+    classes.contains(&error.class) || kind == Some(Kind::PermissionDenied)
 }

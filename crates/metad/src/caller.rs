@@ -3,7 +3,7 @@
 use crate::connections::Connections;
 use crate::environment::GroupLookUp;
 use crate::groups::{GroupNames, Groups, NoAnswer, is_name};
-use crate::principal::{Authentication, User};
+use crate::principal::User;
 use crate::refusal;
 use crate::rights::{Right, Rights};
 use crate::security_config::SecurityConfig;
@@ -13,6 +13,7 @@ use namespace::{Caller, RetryKey};
 use rpc::{Call, Identity, Proof};
 use security::auth_to_local::AuthToLocal;
 use security::kerberos_name::KerberosName;
+use security::method::Method;
 use security::node_name::{Certified, NodeName};
 use security::proxy::{self, ProxyUsers};
 use sha2::{Digest, Sha256};
@@ -60,13 +61,13 @@ impl Session {
 
     /// That the caller is another metadata server. What is taken from it is believed. See [`Session::must_be_the_store`].
     pub(crate) fn must_be_a_member(&self, users: &Users) -> Result<(), Exception> {
-        self.must_be_the_store(users, matches!(self.authentication, Authentication::Node(NodeName::Member(_))))
+        self.must_be_the_store(users, matches!(self.proof, Proof::Node(Certified { name: NodeName::Member(_), .. })))
     }
 
     /// That the caller is a datanode; which one, its messages are compared with. What is answered has the keys of block
     /// tokens.
     pub(crate) fn must_be_a_datanode(&self, users: &Users) -> Result<(), Exception> {
-        self.must_be_the_store(users, matches!(self.authentication, Authentication::Node(NodeName::Datanode(_))))
+        self.must_be_the_store(users, matches!(self.proof, Proof::Node(Certified { name: NodeName::Datanode(_), .. })))
     }
 
     /// Where servers have certificates, by its own. Otherwise it has the ticket of the user that this server is: neither
@@ -74,7 +75,7 @@ impl Session {
     /// everybody is.
     fn must_be_the_store(&self, users: &Users, by_certificate: bool) -> Result<(), Exception> {
         let by_ticket = || {
-            let proves = self.authentication == Authentication::Kerberos && self.real.is_none();
+            let proves = self.proof.method() == Method::Kerberos && self.real.is_none();
             !users.asks_for_proof() || (proves && self.caller.user == users.owner)
         };
         if by_certificate || (!users.has_certificates && by_ticket()) {
@@ -98,9 +99,9 @@ impl Session {
     #[cfg(test)]
     pub(crate) fn example(user: &str, superuser: bool) -> Self {
         let caller = Caller { user: user.into(), groups: Vec::new(), groups_known: true, superuser };
-        let (name, authentication) = (user.to_owned(), Authentication::Simple);
+        let (name, proof) = (user.to_owned(), Proof::Nothing);
         let right = superuser.then_some(Right::Change);
-        let user = Arc::new(User { caller, right, name, real: None, authentication });
+        let user = Arc::new(User { caller, right, name, real: None, proof });
         Self { user, retry: None, peer: [127, 0, 0, 1].into(), is_private: true, untaken: rpc::Untaken::default() }
     }
 
@@ -218,8 +219,7 @@ impl Users {
     }
 
     async fn user(&self, identity: &Identity, from: IpAddr, now: Duration) -> Result<User, Exception> {
-        let authentication = Authentication::of(&identity.proof);
-        if let Authentication::Node(node) = authentication {
+        if let Proof::Node(node) = identity.proof {
             return Ok(self.server(node));
         }
         // As of a query over HTTP: nobody proves anything there.
@@ -235,7 +235,7 @@ impl Users {
                 name = whole; // who has a ticket may call itself by the short name
             } else {
                 // The real user of a token was permitted to act when it was issued.
-                if authentication != Authentication::Token {
+                if identity.proof.method() != Method::Token {
                     self.authorize(whole, &by, &user, from, now).await?;
                 }
                 real = Some(whole.clone());
@@ -243,18 +243,18 @@ impl Users {
         }
         let caller = self.caller(&user, from, now).await;
         let right = self.rights.of(&caller);
-        Ok(User { caller, right, name: name.clone(), real, authentication })
+        Ok(User { caller, right, name: name.clone(), real, proof: identity.proof.clone() })
     }
 
     /// One of the store's servers. Metadata servers have all names and all keys anyway; a datanode owns nothing.
-    fn server(&self, node: NodeName) -> User {
-        let (user, superuser) = match node {
+    fn server(&self, node: Certified) -> User {
+        let (user, superuser) = match node.name {
             NodeName::Member(_) => (self.owner.clone(), true),
-            NodeName::Datanode(_) => (node.to_string(), false),
+            NodeName::Datanode(_) => (node.name.to_string(), false),
         };
         let caller = Caller { user, groups: Vec::new(), groups_known: true, superuser };
         let right = superuser.then_some(Right::Change);
-        User { caller, right, name: node.to_string(), real: None, authentication: Authentication::Node(node) }
+        User { caller, right, name: node.name.to_string(), real: None, proof: Proof::Node(node) }
     }
 
     /// The name that permissions know.
@@ -427,7 +427,7 @@ mod tests {
         let users = secure_users();
         let session = secure_session(&users, &proven("ada@EXAMPLE.COM", "ada@EXAMPLE.COM", HERE)).await.unwrap();
         assert_eq!((&*session.caller.user, &*session.name), ("ada", "ada@EXAMPLE.COM"));
-        assert_eq!((session.real.as_deref(), session.authentication), (None, Authentication::Kerberos));
+        assert_eq!((session.real.as_deref(), session.proof.method()), (None, Method::Kerberos));
         assert!(!session.caller.superuser);
         let short = secure_session(&users, &proven("ada@EXAMPLE.COM", "ada", HERE)).await.unwrap();
         assert_eq!((&*short.name, short.real.as_deref()), ("ada@EXAMPLE.COM", None), "no proxy of itself");
@@ -514,7 +514,7 @@ mod tests {
         let at = async |call: &Call, now| users.session(&connections, call, now).await.unwrap().user;
         let first = at(&call, second).await;
         assert_eq!(first.caller.groups, ["staff"]);
-        assert_eq!(first.authentication, Authentication::Simple);
+        assert_eq!(first.proof, Proof::Nothing);
         assert!(Arc::ptr_eq(&first, &at(&call, second * 2).await));
         let other = Call { user: Identity::simple("bob", None).into(), ..call.clone() };
         assert_eq!(at(&other, second * 2).await.caller.user, "bob");

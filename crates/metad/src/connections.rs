@@ -202,8 +202,8 @@ mod tests {
     fn a_call_that_outlives_its_connection_leaves_nothing_behind() {
         let (identity, second) = (Arc::new(Identity::simple("alice", None)), Duration::from_secs(1));
         let caller = namespace::Caller { user: "alice".into(), ..namespace::Caller::system() };
-        let authentication = crate::principal::Authentication::Simple;
-        let user = User { caller, right: None, name: "alice".into(), real: None, authentication };
+        let proof = rpc::Proof::Nothing;
+        let user = User { caller, right: None, name: "alice".into(), real: None, proof };
         for port in 1..100 {
             let connections = connections([port]);
             assert!(connections.bind(peer(port), NODE, None));

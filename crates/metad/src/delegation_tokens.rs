@@ -23,6 +23,11 @@ const LOOK_EACH_MIN: Duration = Duration::from_secs(1);
 /// Looks in the time after which a token expires.
 const LOOKS_PER_INTERVAL: u32 = 24;
 
+/// A token as the audit log names it.
+pub(crate) fn token_name(identifier: &Identifier) -> String {
+    format!("token {} of {}", identifier.sequence, identifier.owner)
+}
+
 /// Until when a token counts, and of which identifier.
 pub(crate) fn kept(token: &DelegationToken) -> Kept {
     Kept { expires: token.expires, hash: token.hash }

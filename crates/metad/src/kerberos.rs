@@ -1,31 +1,61 @@
-//! The server's own name and key in Kerberos: by them it believes its callers, and proves itself to other members.
+//! The server's own names and keys in Kerberos: by them it believes its callers, over RPC and over HTTP, and proves
+//! itself to other members.
 
 use crate::config::Config;
 use crate::refusal;
 use crate::start_error::StartError;
-use gss::{AcceptorSettings, Initiator, Tickets};
+use gss::{AcceptorSettings, Initiator, Negotiator, Tickets};
 use rpc::{Kerberos, Login};
+use security::kerberos_name::KerberosName;
 use security::sasl::digest::Qop;
 use security::sasl::rpc::Acceptor;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Who believes callers, and as whom this server calls others.
-type Ends = (Option<Arc<dyn Acceptor>>, Option<Arc<Login>>);
+#[derive(Default)]
+pub(crate) struct Ends {
+    pub(crate) acceptor: Option<Arc<dyn Acceptor>>,
+    pub(crate) login: Option<Arc<Login>>,
+    pub(crate) negotiator: Option<Negotiator>,
+}
 
 /// None where the settings ask for none.
 pub(crate) fn of(config: &Config) -> Result<Ends, StartError> {
     let wrong = |error: &dyn fmt::Display| StartError::Config(format!("security: {error}"));
     let security = &config.security;
     let own = security.own_name(refusal::host()).map_err(StartError::Config)?.filter(|_| security.is_kerberos());
-    let (Some(principal), Some(keytab)) = (own, security.keytab.clone()) else { return Ok((None, None)) };
+    let (Some(principal), Some(keytab)) = (own, security.keytab.clone()) else { return Ok(Ends::default()) };
     let settings = AcceptorSettings { principal: principal.clone(), keytab: keytab.clone(), replay_cache: None };
     let acceptor = gss::Acceptor::open(&settings).map_err(|error| wrong(&error))?;
+    let negotiator = negotiator(config, &principal, &keytab)?;
     let (realm, service) = (principal.realm.clone(), principal.service.clone());
     let initiator = Initiator::new(Tickets::Keytab { principal, keytab }, realm).map_err(|error| wrong(&error))?;
     let kerberos = Kerberos { initiator: Arc::new(initiator), services: vec![service], host: None };
     // The log has the keys of tokens: the best protection that the other member offers.
     let qops = Qop::ALL.to_vec();
     let login = Login { tokens: Vec::new(), kerberos: Some(kerberos), qops, simple: false, acting_as: None };
-    Ok((Some(Arc::new(acceptor)), Some(Arc::new(login))))
+    Ok(Ends { acceptor: Some(Arc::new(acceptor)), login: Some(Arc::new(login)), negotiator })
+}
+
+/// By the settings for it; without any, by `HTTP/` and the host of this server's own name, if its keytab has that.
+fn negotiator(config: &Config, own: &KerberosName, keytab: &Path) -> Result<Option<Negotiator>, StartError> {
+    let security = &config.security;
+    let named = security.web_name(refusal::host()).map_err(StartError::Config)?;
+    let is_named = named.is_some() || security.web_keytab.is_some();
+    let principal = named.unwrap_or_else(|| KerberosName { service: "HTTP".into(), ..own.clone() });
+    let keytab = security.web_keytab.clone().unwrap_or_else(|| keytab.to_owned());
+    let settings = AcceptorSettings { principal: principal.clone(), keytab, replay_cache: None };
+    match Negotiator::open(&settings) {
+        Ok(negotiator) => {
+            tracing::info!(%principal, "HTTP /fsck asks for tickets");
+            Ok(Some(negotiator))
+        }
+        Err(error) if is_named => Err(StartError::Config(format!("security.web_principal: {error}"))),
+        Err(error) => {
+            tracing::warn!(%principal, %error, "HTTP /fsck is refused: no key for tickets there");
+            Ok(None)
+        }
+    }
 }

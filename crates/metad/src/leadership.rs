@@ -193,6 +193,15 @@ impl Leadership {
         if counts(issued_at, before) { Ok(()) } else { Err(refusal::revoked(id)) }
     }
 
+    /// Whether an open connection of a node goes on. While rows cannot be read it does, and each call is refused.
+    pub(crate) fn still_counts(&self, peer: SocketAddr, node: &Certified) -> bool {
+        match node.name {
+            NodeName::Datanode(id) => joining::revoked_before(&self.machine.store().view(), id)
+                .map_or(true, |before| counts(node.issued_at, before)),
+            NodeName::Member(id) => self.admission.still_counts(peer, id),
+        }
+    }
+
     /// Groups are read again, of everybody.
     pub(crate) fn forget_groups(&self) {
         self.users.forget();

@@ -4,8 +4,6 @@ use crate::rights::Right;
 use blocks::Incarnation;
 use namespace::Caller;
 use rpc::{Identity, Proof};
-use security::method::Method;
-use security::node_name::NodeName;
 use std::sync::Arc;
 use std::time::Duration;
 use types::NodeId;
@@ -13,39 +11,6 @@ use types::NodeId;
 /// How long a user's groups are not asked for again: by so much they may be older than their own memory of five
 /// minutes lets them be.
 const USER_KEPT: Duration = Duration::from_secs(10);
-
-/// How a caller was authenticated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Authentication {
-    /// The caller gave a name, and proved nothing.
-    Simple,
-    /// By a delegation token.
-    Token,
-    /// By a ticket.
-    Kerberos,
-    /// By the certificate of a node: no user, but a process of the store.
-    Node(NodeName),
-}
-
-impl Authentication {
-    pub(crate) fn of(proof: &Proof) -> Self {
-        match proof {
-            Proof::Nothing => Self::Simple,
-            Proof::Token(_) => Self::Token,
-            Proof::Kerberos { .. } => Self::Kerberos,
-            Proof::Node(node) => Self::Node(node.name),
-        }
-    }
-
-    pub(crate) fn method(self) -> Method {
-        match self {
-            Self::Simple => Method::Simple,
-            Self::Token => Method::Token,
-            Self::Kerberos => Method::Kerberos,
-            Self::Node(_) => Method::Certificate,
-        }
-    }
-}
 
 /// The user in whose name calls are made.
 #[derive(Clone, Debug)]
@@ -58,7 +23,7 @@ pub(crate) struct User {
     /// The user who makes the calls, by the whole name, if it is another one. It is permitted to.
     pub(crate) real: Option<String>,
     /// Of the user who makes the calls.
-    pub(crate) authentication: Authentication,
+    pub(crate) proof: Proof,
 }
 
 /// The process of a datanode that registered.

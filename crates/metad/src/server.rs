@@ -114,9 +114,14 @@ impl Server {
     }
 
     /// Begins what `hdfs fsck` asks for; the report comes in pieces, and ends when the channel does. `None`: too many
-    /// run already. `pairs`: of the query.
-    pub fn fsck(&self, pairs: Vec<(String, String)>, peer: IpAddr) -> Option<mpsc::Receiver<String>> {
-        http_query::fsck(&self.leadership, pairs, peer)
+    /// run already. `pairs`: of the query. `proven`: the name in the ticket of who asks.
+    pub fn fsck(
+        &self,
+        pairs: Vec<(String, String)>,
+        peer: IpAddr,
+        proven: Option<String>,
+    ) -> Option<mpsc::Receiver<String>> {
+        http_query::fsck(&self.leadership, pairs, peer, proven)
     }
 
     /// Answers, with the reason, when the server cannot go on: the log or the store failed. Then the process should

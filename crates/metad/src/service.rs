@@ -8,7 +8,8 @@ use hdfs::Exception;
 use rpc::{Call, Identity};
 use security::delegation::Claim;
 use security::method::Method;
-use security::sasl::rpc::ClaimError;
+use security::node_name::Certified;
+use security::sasl::rpc::{ClaimError, Refused};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -32,6 +33,14 @@ impl rpc::Service for Service {
 
     fn unauthenticated(&self, _peer: SocketAddr) {
         self.leadership.telemetry.authentications.failed();
+    }
+
+    fn token_refused(&self, peer: SocketAddr, refused: &Refused) {
+        token_claims::record_refusal(&self.leadership, peer, refused);
+    }
+
+    fn still_counts(&self, peer: SocketAddr, node: &Certified) -> bool {
+        self.leadership.still_counts(peer, node)
     }
 
     async fn admit_urgent(&self, peer: SocketAddr, user: &Identity) -> Result<(), Exception> {

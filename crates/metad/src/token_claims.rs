@@ -1,17 +1,22 @@
-//! Who calls by a delegation token: each server of the group knows, by the rows and keys that it has.
+//! Who calls by a delegation token: each server of the group knows, by the rows and keys that it has; and the audit log
+//! has who was refused.
 //!
 //! ```text
 //! SASL ─▶ identifier ─▶ row, ring ─▶ the password that the caller has to prove
 //! ```
 
-use crate::delegation_tokens::kept;
+use crate::call_record::{CallTimer, Caller, Named};
+use crate::delegation_tokens::{kept, token_name};
 use crate::leadership::Leadership;
 use hdfs::Exception;
+use hdfs::exception::STANDBY;
 use namespace::read;
 use security::delegation::Claim;
 use security::delegation::{self, Identifier, Refusal};
+use security::method::Method;
 use security::rings::{self, RingKind};
-use security::sasl::rpc::ClaimError;
+use security::sasl::rpc::{ClaimError, Refused};
+use std::net::SocketAddr;
 use types::Millis;
 use types::rows::{Rows, RowsError};
 
@@ -42,4 +47,20 @@ fn claimed(rows: &dyn Rows, now: Millis, identifier: &[u8]) -> Result<Result<del
     };
     let claimed = delegation::authenticate(now, &keys, identifier, kept);
     fault.map_or(Ok(claimed), Err)
+}
+
+/// Writes down who was refused with a token. The name is the token's, and nobody proved it: who proves nothing could cause
+/// any number of lines, so they are rationed.
+pub(crate) fn record_refusal(leadership: &Leadership, peer: SocketAddr, refused: &Refused) {
+    // The caller goes to the server that leads.
+    let (Some(identifier), false) = (&refused.identifier, refused.told.class == STANDBY) else { return };
+    let token = Identifier::parse(identifier).ok();
+    let (owner, real) = token.as_ref().map_or(("", ""), |token| (&*token.owner, &*token.real_user));
+    let real = Some(real).filter(|real| !real.is_empty());
+    let caller = Caller { user: owner, real, method: Method::Token, address: peer.to_string() };
+    let subject = token.as_ref().map(token_name);
+    let named = Named { protocol: "SASL", method: "login", paths: Vec::new(), subject };
+    // What the client hears would not say why.
+    let error = Exception { message: refused.reason.clone(), ..refused.told.clone() };
+    CallTimer::now(leadership).record_stranger(leadership, &caller, named, &error);
 }

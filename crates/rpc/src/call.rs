@@ -7,7 +7,8 @@ use hdfs::Exception;
 use prost::Message;
 use security::delegation::Claim;
 use security::method::Method;
-use security::sasl::rpc::ClaimError;
+use security::node_name::Certified;
+use security::sasl::rpc::{ClaimError, Refused};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -101,6 +102,15 @@ pub trait Service: Send + Sync + 'static {
 
     /// A caller is refused that did not prove who it is.
     fn unauthenticated(&self, _peer: SocketAddr) {}
+
+    /// One of these said that it has a token, which does not count. `refused` has the token's identifier.
+    fn token_refused(&self, _peer: SocketAddr, _refused: &Refused) {}
+
+    /// Whether a node is still taken for what its certificate says. Asked again and again while its connection is open,
+    /// which ends if not: a certificate may be revoked.
+    fn still_counts(&self, _peer: SocketAddr, _node: &Certified) -> bool {
+        true
+    }
 
     /// A connection of this peer has begun. No call of it came yet.
     fn opened(&self, _peer: SocketAddr) {}

@@ -10,7 +10,7 @@ use hdfs::proto::{RequestHeaderProto, RpcRequestHeaderProto};
 use prost::Message;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -41,6 +41,8 @@ struct Shared {
     client_id: Bytes,
     next_call_id: Arc<AtomicI32>,
     link: Mutex<Option<Arc<Link>>>,
+    /// Over the last connection.
+    is_proven: AtomicBool,
 }
 
 impl fmt::Debug for Client {
@@ -59,7 +61,18 @@ impl Client {
     pub fn with_options(addr: String, user: String, protocol: &'static str, options: ClientOptions) -> Self {
         let client_id = Bytes::copy_from_slice(&::io::random::uuid());
         let (next_call_id, link) = (Arc::default(), Mutex::new(None));
-        Self { shared: Arc::new(Shared { addr, user, protocol, options, client_id, next_call_id, link }) }
+        Self {
+            shared: Arc::new(Shared {
+                addr,
+                user,
+                protocol,
+                options,
+                client_id,
+                next_call_id,
+                link,
+                is_proven: AtomicBool::default(),
+            }),
+        }
     }
 
     /// The same client at another server of the same group: calls keep their names there.
@@ -67,7 +80,18 @@ impl Client {
         let Shared { user, protocol, options, client_id, next_call_id, .. } = &*self.shared;
         let (user, options, client_id) = (user.clone(), options.clone(), client_id.clone());
         let (next_call_id, link) = (Arc::clone(next_call_id), Mutex::new(None));
-        Self { shared: Arc::new(Shared { addr, user, protocol, options, client_id, next_call_id, link }) }
+        Self {
+            shared: Arc::new(Shared {
+                addr,
+                user,
+                protocol,
+                options,
+                client_id,
+                next_call_id,
+                link,
+                is_proven: AtomicBool::default(),
+            }),
+        }
     }
 
     pub fn addr(&self) -> &str {
@@ -76,6 +100,11 @@ impl Client {
 
     pub async fn call<Q: Message, A: Message + Default>(&self, method: &str, request: &Q) -> Result<A, CallError> {
         self.attempt(self.name_call(), method, request).await
+    }
+
+    /// Whether the server, when it was called last, had asked who calls, and got a proof: it believes no names.
+    pub fn is_proven(&self) -> bool {
+        self.shared.is_proven.load(Ordering::Relaxed)
     }
 
     /// Ends the connection, and the calls that wait on it. The next call makes another one. What is being connected at
@@ -139,6 +168,7 @@ impl Shared {
         let link = timeout(self.options.connect_time_max, connecting)
             .await
             .unwrap_or_else(|_elapsed| Err(CallError::Connect(std::io::ErrorKind::TimedOut.into())))?;
+        self.is_proven.store(link.is_proven, Ordering::Relaxed);
         Ok(place.insert(Arc::new(link)).clone())
     }
 

@@ -19,7 +19,7 @@ use hdfs::opening::{Auth, HTTP_ANSWER, Opening, version_mismatch};
 use hdfs::proto::{RpcErrorCodeProto, RpcSaslProto};
 use prost::Message;
 use security::method::Method;
-use security::node_name::Certified;
+use security::node_name::{Certified, NodeName};
 use security::sasl::digest::Qop;
 use security::sasl::rpc::Refused;
 use std::io;
@@ -27,6 +27,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tls::Shown;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
@@ -82,6 +83,7 @@ pub(crate) async fn serve<S: Service>(
         }
     };
     let is_tls = stream.is_tls();
+    let shown = node.zip(stream.shown());
     let is_private = is_tls || stream.local_addr().is_ok_and(|own| is_one_machine(peer.ip(), own.ip()));
     let ended = {
         let (mut inward, mut outward) = stream.split();
@@ -126,12 +128,28 @@ pub(crate) async fn serve<S: Service>(
                 return tracing::debug!(%peer, "idle connection closed to make room for another");
             }
             _ = phase.wait_for(|phase| *phase == Phase::Cutting) => return,
+            node = outlived(&host, peer, shown) => {
+                return tracing::info!(%peer, %node, "connection ended: its certificate does not count any more");
+            }
         }
     };
     match ended {
         Ok(()) => linger(&mut stream.split().0).await,
         // Clients hang up at any time; that is no news.
         Err(error) => tracing::debug!(%peer, %error, "rpc connection ended"),
+    }
+}
+
+/// Comes back when a node is not any more what its certificate said; never for who has shown none.
+async fn outlived<S: Service>(host: &Host<S>, peer: SocketAddr, shown: Option<(Certified, Shown)>) -> NodeName {
+    let (Some(credentials), Some((node, shown))) = (&host.options.credentials, shown) else {
+        return std::future::pending().await;
+    };
+    loop {
+        ::io::time::sleep(credentials.look_each()).await;
+        if !credentials.still_counts(&shown) || !host.service.still_counts(peer, &node) {
+            return node.name;
+        }
     }
 }
 
@@ -358,6 +376,9 @@ impl<S: Service> Reader<S> {
     /// The client hears less of it.
     fn note_stranger(&self, refused: &Refused) {
         self.host.service.unauthenticated(self.peer);
+        if refused.identifier.is_some() {
+            self.host.service.token_refused(self.peer, refused);
+        }
         if let Some(passed_over) = self.host.strangers.due() {
             let (peer, reason) = (self.peer, log_text(&refused.reason));
             tracing::warn!(%peer, reason, passed_over, "authentication failed");

@@ -54,6 +54,11 @@ impl Identity {
         Self { effective: effective.into(), real, proof: Proof::Nothing }
     }
 
+    /// Of who proved by a ticket to be `name`, and wants to act as `effective`. Whether he may, the service decides.
+    pub fn of_ticket(name: String, effective: Option<String>) -> Result<Self, Exception> {
+        Self::of_context(Proof::Kerberos { name }, effective, None)
+    }
+
     /// What a connection's context makes of what was proven before: `effective` and `real` are the names in it.
     pub(crate) fn of_context(proof: Proof, effective: Option<String>, real: Option<String>) -> Result<Self, Exception> {
         let len_max = if proof == Proof::Nothing { USER_LEN_MAX } else { WHOLE_NAME_LEN_MAX };

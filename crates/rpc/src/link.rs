@@ -45,6 +45,8 @@ type Outcome = Result<Response, CallError>;
 pub(crate) struct Link {
     calls: mpsc::Sender<Bytes>,
     waiting: Arc<Waiting>,
+    /// The server asked for a proof of who calls, and got it.
+    pub(crate) is_proven: bool,
     /// Ends with the link.
     task: Owned<Option<()>>,
 }
@@ -89,9 +91,12 @@ impl Link {
             }
         };
         calls.try_send(first.freeze()).expect("the queue is empty");
-        let run = run(socket, logged_in, queue, waiting.clone(), options.frame_len_max, options.answers.clone());
+        let is_proven = options.node.is_some() || logged_in.as_ref().is_some_and(|logged_in| !logged_in.is_simple);
+        let outlived = outlived(&socket, options.node.as_ref());
+        let run =
+            run((socket, outlived), logged_in, queue, waiting.clone(), options.frame_len_max, options.answers.clone());
         let task = TaskGroup::spawn_in(options.tasks.as_ref(), "rpc client", run);
-        Ok(Self { calls, waiting, task })
+        Ok(Self { calls, waiting, is_proven, task })
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -208,8 +213,26 @@ fn put_context(user: Option<&str>, protocol: &str, client_id: &Bytes, out: &mut 
     frame::put_frame(&[&request_header(call_id::CONTEXT, client_id, -1), &context], out);
 }
 
+/// Comes back when the certificate does not count any more that the server has shown; never for one that has shown none.
+fn outlived(socket: &Stream, proof: Option<&NodeProof>) -> impl Future<Output = ()> + Send + use<> {
+    let watched = match (socket.shown(), proof) {
+        (Some(shown), Some(NodeProof::Certificate { credentials, .. })) => Some((shown, Arc::clone(credentials))),
+        // One that asks for its first certificate has nothing to go on with.
+        _ => None,
+    };
+    async move {
+        let Some((shown, credentials)) = watched else { return std::future::pending().await };
+        loop {
+            ::io::time::sleep(credentials.look_each()).await;
+            if !credentials.still_counts(&shown) {
+                return;
+            }
+        }
+    }
+}
+
 async fn run(
-    mut socket: Stream,
+    (mut socket, outlived): (Stream, impl Future<Output = ()>),
     logged_in: Option<LoggedIn>,
     mut queue: mpsc::Receiver<Bytes>,
     waiting: Arc<Waiting>,
@@ -230,6 +253,7 @@ async fn run(
     let ended = tokio::select! {
         read = read(&mut inward, buffer, &waiting, frame_len_max, answers.as_ref()) => read,
         written = write(&mut outward, &mut queue, seal.as_ref()) => written,
+        () = outlived => Err(io::Error::other("the server's certificate does not count any more")),
     };
     waiting.close(ended.map_or_else(|error| error.to_string(), |()| "the server closed it".to_owned()), broken);
 }

@@ -66,6 +66,11 @@ impl Servers {
         self.client(self.current.load(Ordering::Relaxed)).addr()
     }
 
+    /// See [`Client::is_proven`]; of the one that led last.
+    pub fn is_proven(&self) -> bool {
+        self.client(self.current.load(Ordering::Relaxed)).is_proven()
+    }
+
     /// Ends the connections, and the calls that wait on them. The next call makes new ones.
     pub fn disconnect(&self) {
         self.clients.iter().for_each(Client::disconnect);

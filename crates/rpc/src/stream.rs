@@ -34,6 +34,14 @@ impl Stream {
         matches!(self, Self::Tls(_))
     }
 
+    /// What the other end has shown, if it has.
+    pub(crate) fn shown(&self) -> Option<tls::Shown> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => tls::Shown::of(stream),
+        }
+    }
+
     pub(crate) fn split(&mut self) -> (Reading<'_>, Writing<'_>) {
         match self {
             Self::Plain(socket) => {

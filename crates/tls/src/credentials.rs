@@ -37,13 +37,30 @@ use types::Millis;
 /// Before its end. Early enough that a store that is left alone for weeks goes on.
 const DUE_BEFORE_END: Duration = Duration::from_secs(LIFETIME.as_secs() / 2);
 
+/// Between two looks at whether the certificate of an open connection still counts: as for files, since one reason is
+/// that an authority was taken out of them.
+const LOOK_EACH: Duration = follow::FOLLOW_EACH;
+
 /// A connection behind its handshake.
 pub type Stream = TlsStream<Socket>;
+
+/// The certificate that the other end of a connection has shown in its handshake.
+#[derive(Clone, Debug)]
+pub struct Shown(CertificateDer<'static>);
+
+impl Shown {
+    /// `None`: it has shown none.
+    pub fn of(stream: &Stream) -> Option<Self> {
+        let shown = stream.get_ref().1.peer_certificates()?.first()?;
+        Some(Self(shown.clone().into_owned()))
+    }
+}
 
 /// See the module. Handshakes go by the files as they were when they were read last.
 pub struct Credentials {
     dir: PathBuf,
     name: NodeName,
+    look_each: Duration,
     current: RwLock<Arc<Current>>,
 }
 
@@ -75,7 +92,23 @@ impl Credentials {
     /// Waits for the disk.
     pub fn open(dir: &Path) -> Result<Self, TlsError> {
         let (name, current) = read(dir)?;
-        Ok(Self { dir: dir.to_owned(), name, current: RwLock::new(Arc::new(current)) })
+        Ok(Self { dir: dir.to_owned(), name, look_each: LOOK_EACH, current: RwLock::new(Arc::new(current)) })
+    }
+
+    /// The same, for who looks more often, or less, at whether what was shown still counts.
+    pub fn looking_each(self, look_each: Duration) -> Self {
+        Self { look_each, ..self }
+    }
+
+    /// How often who has a connection asks [`Self::still_counts`].
+    pub fn look_each(&self) -> Duration {
+        self.look_each
+    }
+
+    /// Whether the other end would be taken for what it is by a handshake now: its certificate has not ended, and is of an
+    /// authority that is believed here.
+    pub fn still_counts(&self, shown: &Shown) -> bool {
+        verify::is_valid(&shown.0, &self.current().roots, SystemClock::new().now())
     }
 
     pub fn name(&self) -> NodeName {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A guess: who puts a new file there looks for its effect in the log within a minute.
-const FOLLOW_EACH: Duration = Duration::from_secs(10);
+pub(crate) const FOLLOW_EACH: Duration = Duration::from_secs(10);
 
 /// Reads the files of `what` again and again, so that new ones are used without a restart. Never returns.
 pub(crate) async fn follow(what: String, reload: impl Fn() -> Result<bool, TlsError> + Send + Sync + 'static) {

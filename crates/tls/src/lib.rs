@@ -26,7 +26,7 @@ mod site;
 mod verify;
 
 pub use authority::{Authority, CLOCK_BEHIND_MAX, LIFETIME, Signed};
-pub use credentials::{Credentials, Stream, introduce};
+pub use credentials::{Credentials, Shown, Stream, introduce};
 pub use error::TlsError;
 pub use newcomer::Newcomer;
 pub use opening::{Hello, Socket};

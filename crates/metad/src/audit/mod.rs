@@ -10,12 +10,14 @@
 
 mod files;
 mod queue;
+mod ration;
 
 use crate::config::Config;
 use crate::date;
 use files::Files;
 use io::Clock;
 use queue::{Counts, Queue};
+use ration::Ration;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,13 +62,19 @@ pub(crate) struct Record<'a> {
     pub(crate) more_paths: usize,
     /// What else it is about: a datanode, a member, a job.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) subject: Option<&'a str>,
+    pub(crate) subject: Option<String>,
     /// False: the call was denied. `error` says whether a permitted one was carried out.
     pub(crate) allowed: bool,
     /// Class of the exception that was answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<&'a str>,
+    /// In words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<&'a str>,
     pub(crate) duration_us: u64,
+    /// So many like this one have no line, since the last that has one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) passed_over: u64,
 }
 
 /// Written in place of lines that were dropped.
@@ -77,8 +85,8 @@ struct Dropped {
     dropped: u64,
 }
 
-fn is_zero(count: &usize) -> bool {
-    *count == 0
+fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
+    *count == T::default()
 }
 
 /// As many paths as a line takes, each cut, and how many there are beyond.
@@ -104,6 +112,8 @@ pub(crate) fn shortened(text: &str) -> &str {
 pub(crate) struct Log {
     queue: Arc<Queue>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Of those who have proven nothing.
+    strangers: Mutex<Ration>,
     /// Calls that change nothing are recorded, too.
     pub(crate) has_reads: bool,
 }
@@ -119,13 +129,27 @@ impl Log {
         let queue = Arc::new(Queue::new(QUEUE_LEN_MAX));
         let (lines, clock) = (Arc::clone(&queue), Arc::clone(clock));
         let thread = io::task::thread("audit log", move || write_all(&lines, files, &*clock))?;
-        Ok(Some(Self { queue, thread: Mutex::new(Some(thread)), has_reads: config.audit_reads }))
+        Ok(Some(Self {
+            queue,
+            thread: Mutex::new(Some(thread)),
+            strangers: Mutex::default(),
+            has_reads: config.audit_reads,
+        }))
     }
 
     pub(crate) fn record(&self, record: &Record<'_>) {
         let mut line = serde_json::to_vec(record).expect("a record is plain data");
         line.push(b'\n');
         self.queue.push(&line);
+    }
+
+    /// For what anybody can cause as often as he likes: with many at `now`, most get no line, and the next that has one
+    /// says how many.
+    pub(crate) fn record_stranger<'a>(&self, now: Duration, line: impl FnOnce() -> Record<'a>) {
+        let passed_over = self.strangers.lock().unwrap_or_else(PoisonError::into_inner).take(now);
+        if let Some(passed_over) = passed_over {
+            self.record(&Record { passed_over, ..line() });
+        }
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -195,10 +219,12 @@ mod tests {
             method: "rename",
             paths: vec!["/a".into(), "/b\n\"c\"".into()],
             more_paths: 3,
-            subject: Some("7"),
+            subject: Some("7".into()),
             allowed: false,
             error: Some("org.apache.hadoop.security.AccessControlException"),
+            reason: Some("alice may not"),
             duration_us: 120,
+            passed_over: 2,
         }
     }
 

@@ -31,16 +31,17 @@ use hdfs::proto::*;
 
 /// Each line has the method's name on the wire, its entry in the audit log, who may call it (default: users), and the
 /// server that answers (default: the leader; otherwise what a standby answers). Then follow its function, its request,
-/// and which fields of that are paths. At the end are HDFS's features that Levada has not, which are refused with a
+/// which fields of that are paths, and what names to the audit log what else it is about. At the end are HDFS's features that Levada has not, which are refused with a
 /// message that ends with "not supported".
 macro_rules! methods {
     ($($name:literal $audit:ident $($who:ident)? $(@ $standby:ident)? =>
-        $module:ident::$function:ident($request:ty $(; $($path:ident),+)?);)*
+        $module:ident::$function:ident($request:ty $(; $($path:ident),+)?) $(about $subject:ident)?;)*
     absent: $($absent:literal $absent_audit:ident => $what:literal;)*) => {
         /// Rows of the door's table.
         pub(crate) const ROWS: &[Method] = &[
             $(Method {
                 paths: |_call| paths!(_call, $request $(; $($path),+)?),
+                subject: |_call| subject!(_call, $request $(, $module::$subject)?),
                 ..row(
                     $name,
                     who!($($who)?),
@@ -90,6 +91,15 @@ macro_rules! paths {
             $(request.$path.name(&mut paths);)+
             paths
         })
+    };
+}
+
+macro_rules! subject {
+    ($call:ident, $request:ty) => {
+        None
+    };
+    ($call:ident, $request:ty, $subject:path) => {
+        $call.request().ok().and_then(|request: $request| $subject(&request))
     };
 }
 
@@ -193,9 +203,9 @@ methods! {
     "getLinkTarget" Read => absent::get_link_target(GetLinkTargetRequestProto; path);
     "getEnclosingRoot" Read => absent::get_enclosing_root(GetEnclosingRootRequestProto);
 
-    "getDelegationToken" Change => tokens::get_delegation_token(GetDelegationTokenRequestProto);
-    "renewDelegationToken" Change => tokens::renew_delegation_token(RenewDelegationTokenRequestProto);
-    "cancelDelegationToken" Change => tokens::cancel_delegation_token(CancelDelegationTokenRequestProto);
+    "getDelegationToken" Change => tokens::get_delegation_token(GetDelegationTokenRequestProto) about renewer;
+    "renewDelegationToken" Change => tokens::renew_delegation_token(RenewDelegationTokenRequestProto) about renewed;
+    "cancelDelegationToken" Change => tokens::cancel_delegation_token(CancelDelegationTokenRequestProto) about cancelled;
     "getDataEncryptionKey" Never => tokens::get_data_encryption_key(GetDataEncryptionKeyRequestProto);
 
     "refreshNodes" Change administrator @ nothing_to_do => upkeep::refresh_nodes(RefreshNodesRequestProto);

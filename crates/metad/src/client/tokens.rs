@@ -5,9 +5,9 @@ use crate::block_tokens;
 use crate::caller::Session;
 use crate::command;
 use crate::core::Core;
-use crate::delegation_tokens::{found, hash_of, row};
+use crate::delegation_tokens::{found, hash_of, row, token_name};
 use hdfs::Exception;
-use hdfs::exception::{ACCESS_CONTROL, INVALID_TOKEN, RETRIABLE};
+use hdfs::exception::{ACCESS_CONTROL, INVALID_TOKEN, Kind, RETRIABLE};
 use hdfs::proto::*;
 use namespace::{CancelToken, IssueToken, RenewToken, Reply, read};
 use security::delegation::{self, Caller, Identifier, Issued, Kept, Proven, Refusal, Request, Rules};
@@ -18,6 +18,24 @@ use types::Random;
 
 /// Numbers that are tried for one token: each that is taken was given out by an earlier leader.
 const NUMBER_COUNT_MAX: usize = 3;
+
+/// For the audit log.
+pub(super) fn renewer(request: &GetDelegationTokenRequestProto) -> Option<String> {
+    Some(&request.renewer).filter(|renewer| !renewer.is_empty()).map(|renewer| format!("renewer {renewer}"))
+}
+
+pub(super) fn renewed(request: &RenewDelegationTokenRequestProto) -> Option<String> {
+    named(&request.token)
+}
+
+pub(super) fn cancelled(request: &CancelDelegationTokenRequestProto) -> Option<String> {
+    named(&request.token)
+}
+
+/// As the token itself says, which may be forged.
+fn named(token: &TokenProto) -> Option<String> {
+    Identifier::parse(&token.identifier).ok().as_ref().map(token_name)
+}
 
 /// None is the sign to go on without.
 pub(super) async fn get_delegation_token(
@@ -34,7 +52,7 @@ pub(super) async fn get_delegation_token(
         renewer => core.users.short_name(renewer)?,
     };
     let rules = core.config.security.delegation_rules();
-    Rules::may_issue(session.authentication.method()).map_err(refused)?;
+    Rules::may_issue(session.proof.method()).map_err(refused)?;
     must_have_level(core)?;
     for _ in 0..NUMBER_COUNT_MAX {
         let last = core.rows_here(read::last_token)?;
@@ -42,7 +60,7 @@ pub(super) async fn get_delegation_token(
             let mut leader = core.leader();
             let sequence = leader.token_numbers.next(last);
             let request = Request {
-                method: session.authentication.method(),
+                method: session.proof.method(),
                 owner: &session.name,
                 real_user: session.real.as_deref().unwrap_or_default(),
                 renewer: &renewer,
@@ -123,7 +141,7 @@ fn must_have_level(core: &Core) -> Result<(), Exception> {
 }
 
 fn caller(session: &Session) -> Caller<'_> {
-    Caller { method: session.authentication.method(), name: &session.name, short_name: &session.caller.user }
+    Caller { method: session.proof.method(), name: &session.name, short_name: &session.caller.user }
 }
 
 fn gone(proven: &Proven) -> Exception {
@@ -138,7 +156,7 @@ fn no_keys() -> Exception {
 fn refused(refusal: Refusal) -> Exception {
     let message = refusal.to_string();
     match refusal {
-        Refusal::Method { .. } => Exception::io(message),
+        Refusal::Method { .. } => Exception::io(message).with_kind(Kind::PermissionDenied),
         Refusal::KeyExpires { .. } => Exception::new(RETRIABLE, message),
         refusal if refusal.is_invalid_token() => Exception::new(INVALID_TOKEN, message),
         _ => Exception::new(ACCESS_CONTROL, message),

@@ -138,7 +138,7 @@ async fn what_changes_or_is_denied_is_written_down() {
         .unwrap_err();
     let query = |user: &str| [("ugi", user), ("path", "/a")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     let check = async |user: &str| {
-        let mut pieces = http_query::fsck(&leadership, query(user).into(), [10, 0, 0, 7].into()).unwrap();
+        let mut pieces = http_query::fsck(&leadership, query(user).into(), [10, 0, 0, 7].into(), None).unwrap();
         let mut report = String::new();
         while let Some(piece) = pieces.recv().await {
             report.push_str(&piece);

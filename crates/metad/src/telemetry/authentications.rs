@@ -10,6 +10,8 @@ pub(crate) struct Authentications {
     kerberos: Counter,
     certificate: Counter,
     failures: Counter,
+    over_http: Counter,
+    failures_over_http: Counter,
 }
 
 impl Authentications {
@@ -18,6 +20,11 @@ impl Authentications {
             "levada_rpc_authentications_total",
             "Connections whose caller was authenticated; SIMPLE: the caller gave a name and proved nothing",
             &["method"],
+        );
+        let over_http = registry.counters(
+            "levada_http_authentications_total",
+            "Requests over HTTP that came with a Kerberos ticket, as /fsck asks for one; refused: it does not count",
+            &["result"],
         );
         let of = |method: Method| by_method.with(&[method.name()]);
         Self {
@@ -29,6 +36,8 @@ impl Authentications {
                 "levada_rpc_authentication_failures_total",
                 "Connections that were refused because their caller did not prove who it is",
             ),
+            over_http: over_http.with(&["accepted"]),
+            failures_over_http: over_http.with(&["refused"]),
         }
     }
 
@@ -44,5 +53,9 @@ impl Authentications {
 
     pub(crate) fn failed(&self) {
         self.failures.inc();
+    }
+
+    pub(crate) fn over_http(&self, is_accepted: bool) {
+        if is_accepted { &self.over_http } else { &self.failures_over_http }.inc();
     }
 }

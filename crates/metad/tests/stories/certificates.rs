@@ -336,6 +336,32 @@ async fn what_was_revoked_does_not_count() {
     store.0.register(options, id).await.unwrap();
 }
 
+/// Also where it calls nobody over it.
+#[tokio::test]
+async fn a_revocation_ends_the_connections_that_are_open() {
+    let store = Joining::new().await;
+    let (options, id) = shown(&store.join("first", &store.invite("", HOUR_MS).await, None).await.unwrap());
+    let client = Client::with_options(store.0.metad.rpc_addr().to_string(), "x".into(), NODE_PROTOCOL, options);
+    let heartbeat = HeartbeatRequest { node: id.to_string(), ..HeartbeatRequest::default() };
+    let _ = client.call::<_, Orders>(HEARTBEAT, &heartbeat).await;
+    let open = || {
+        let text = store.0.metad.metrics(metrics::Format::Prometheus);
+        let line = text.lines().find(|line| line.starts_with("levada_rpc_connections ")).expect("a gauge");
+        line.rsplit(' ').next().and_then(|count| count.parse::<f64>().ok()).expect("a number")
+    };
+    let before = open();
+    assert!(before >= 1.0, "its own");
+    let _: RevokeResponse = store.administer(REVOKE, &RevokeRequest { datanode: id.to_string() }).await.unwrap();
+    let ended = async {
+        while open() >= before {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+    };
+    // Connections are looked at each ten seconds.
+    tokio::time::timeout(std::time::Duration::from_secs(30), ended).await.expect("it ends");
+    drop(client);
+}
+
 /// The machine was stolen, with the token in a file of its service. The datanode had joined, and not registered yet.
 #[tokio::test]
 async fn a_revocation_ends_the_token_by_which_the_datanode_joined() {

@@ -289,6 +289,59 @@ async fn who_proves_nothing_is_nobody() {
     assert!(text.lines().any(|line| line.starts_with(failures)), "{text}");
 }
 
+/// Who was refused, by which means, and why; and those who knock all day do not push the lines of others out.
+#[tokio::test]
+async fn who_is_refused_with_a_token_is_written_down() {
+    let world = World::new().await;
+    let token = world.user(ADA).token().await.unwrap();
+    let forged = TokenProto { password: vec![7; 32].into(), ..token.clone() };
+    refused(world.job(&forged).stat().await, INVALID_TOKEN, "the token is not valid");
+    refused(world.job(&token).token().await, IO, "Delegation Token can be issued only with kerberos");
+    refused(world.user("eve@EXAMPLE.COM").cancel(&token).await, ACCESS_CONTROL, "eve@EXAMPLE.COM is not authorized");
+    world.user(ADA).cancel(&token).await.unwrap();
+    refused(world.user(YARN).renew(&token).await, INVALID_TOKEN, "token (");
+    let strangers = 30;
+    for _ in 0..strangers {
+        refused(world.job(&token).stat().await, INVALID_TOKEN, "the token is not valid");
+    }
+    world.metad.shutdown().await;
+    let lines = world.audited();
+    let denied = lines.iter().filter(|line| line["allowed"] == false).map(|line| {
+        let text = |field: &str| line[field].as_str().unwrap_or("-").to_owned();
+        format!(
+            "{} {} {} {}: {}",
+            text("authentication"),
+            text("user"),
+            text("method"),
+            text("subject"),
+            text("reason")
+        )
+    });
+    let denied: Vec<String> = denied.collect();
+    let of_ada = format!("token {} of {ADA}", number(&token));
+    let wrong = &denied[0];
+    assert!(wrong.starts_with(&format!("TOKEN {ADA} login {of_ada}: ")) && wrong.len() > 60, "{wrong}");
+    assert_eq!(
+        denied[1..5],
+        [
+            format!(
+                "TOKEN {ADA} getDelegationToken renewer {YARN}: Delegation Token can be issued only with kerberos or web \
+                 authentication"
+            ),
+            format!(
+                "KERBEROS eve@EXAMPLE.COM cancelDelegationToken {of_ada}: eve@EXAMPLE.COM is not authorized to cancel the \
+                 {}",
+                named(&token)
+            ),
+            format!("KERBEROS {YARN} renewDelegationToken {of_ada}: {} can't be found in cache", named(&token)),
+            format!("TOKEN {ADA} login {of_ada}: {} can't be found in cache", named(&token)),
+        ]
+    );
+    assert!(denied.len() - 4 < strangers, "{} lines", denied.len());
+    let login = lines.iter().find(|line| line["method"] == "login").unwrap();
+    assert_eq!((&login["protocol"], &login["error"]), (&"SASL".into(), &INVALID_TOKEN.into()));
+}
+
 #[tokio::test]
 async fn a_token_counts_as_long_as_its_renewer_wants() {
     let world = World::new().await;

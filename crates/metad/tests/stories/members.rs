@@ -191,6 +191,32 @@ async fn who_was_removed_shows_its_certificate_in_vain() {
     }
 }
 
+/// One of the founders is removed, and stands in the configuration of the others as before: it is no member.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_was_removed_is_no_member_though_it_is_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let member = |id| equip(dir.path(), "ca", NodeName::Member(id));
+    let certify = |config: &mut Config| config.security.node_certificates = Some(member(config.id));
+    let (servers, addrs) = group_with(dir.path(), 1, certify).await;
+    add_fourth(&addrs).await;
+    let administrators = administrators(&addrs);
+    let listed: ListMembersResponse = ask_leader(&administrators, LIST_MEMBERS, &ListMembersRequest {}).await.unwrap();
+    let leader = listed.members.iter().find(|member| member.role() == MemberRole::Leader).expect("it leads").id;
+    let removed = if leader == 3 { 2 } else { 3 };
+    let _: RemoveMemberResponse =
+        ask_leader(&administrators, REMOVE_MEMBER, &RemoveMemberRequest { id: removed }).await.unwrap();
+    let credentials = Arc::new(Credentials::open(&member(removed)).unwrap());
+    let shown = ClientOptions::default().with_node(Some(&credentials), Expected::AnyMember);
+    let at = usize::try_from(leader - 1).unwrap();
+    let its_calls = [Client::with_options(addrs[at].clone(), "x".into(), ADMIN_PROTOCOL, shown)];
+    let refused = ask_leader::<_, ListMembersResponse>(&its_calls, LIST_MEMBERS, &ListMembersRequest {});
+    let refused = refused.await.unwrap_err();
+    assert!(refused.contains(&format!("metadata server {removed}, which is no member")), "{refused}");
+    for server in servers {
+        server.shutdown().await;
+    }
+}
+
 /// Asks each server in turn until one answers that leads. Its refusal is an answer.
 async fn ask_leader<Q: Message, A: Message + Default>(
     clients: &[Client],

@@ -40,11 +40,15 @@ impl Store {
 
     /// With a certificate that was made so many days ago.
     fn node_of(&self, name: NodeName, age_days: u64) -> Arc<Credentials> {
-        let now = Millis(SystemClock::new().now().0 - age_days * DAY_MS);
+        Arc::new(self.credentials(name, Duration::from_millis(age_days * DAY_MS)))
+    }
+
+    fn credentials(&self, name: NodeName, age: Duration) -> Credentials {
+        let now = Millis(SystemClock::new().now().0 - age.as_millis() as u64);
         let ca = self.dir.path().join("ca");
         let authority = Authority::open_or_make(&ca, now).unwrap();
         authority.equip(&self.node_dir(name), name, &[], now).unwrap();
-        Arc::new(Credentials::open(&self.node_dir(name)).unwrap())
+        Credentials::open(&self.node_dir(name)).unwrap()
     }
 
     fn node(&self, name: NodeName) -> Arc<Credentials> {
@@ -95,6 +99,36 @@ async fn a_node_calls_in_the_name_of_its_certificate() {
     }
     assert_eq!(*service.authenticated.lock().unwrap(), [Method::Certificate]);
     assert_eq!(service.unauthenticated_count.load(Ordering::SeqCst), 0);
+}
+
+/// As good as the certificates at its two ends, also while nobody calls: a call that waits hears of the end.
+#[tokio::test]
+async fn a_connection_ends_with_a_certificate() {
+    const LEFT: Duration = Duration::from_secs(5);
+    #[derive(PartialEq)]
+    enum Ends {
+        OfServer,
+        OfClient,
+        Revoked,
+    }
+    for ends in [Ends::OfServer, Ends::OfClient, Ends::Revoked] {
+        let store = Store::new();
+        let node = |name, is_short| {
+            let age = if is_short { tls::LIFETIME - LEFT } else { Duration::ZERO };
+            Arc::new(store.credentials(name, age).looking_each(Duration::from_millis(50)))
+        };
+        let (server, service) = server_of(&node(MEMBER, ends == Ends::OfServer)).await;
+        let credentials = node(DATANODE, ends == Ends::OfClient);
+        let client = client_of(server.local_addr(), &credentials, Expected::Node(MEMBER));
+        assert_eq!(ask(&client, "who", "").await.unwrap(), format!("{DATANODE} by itself"));
+        service.distrusts_nodes.store(ends == Ends::Revoked, Ordering::SeqCst);
+        let error = ask(&client, "wait", "for nothing").await.unwrap_err();
+        assert!(matches!(error, CallError::Broken(_) | CallError::Connect(_)), "{error:?}");
+        if ends != Ends::Revoked {
+            let error = ask(&client, "who", "").await.unwrap_err();
+            assert!(matches!(error, CallError::Broken(_) | CallError::Connect(_)), "{error:?}");
+        }
+    }
 }
 
 /// Whose newcomers have so long for all that they do.

@@ -13,12 +13,13 @@ use security::delegation::Claim;
 use security::delegation::{self, Identifier, Kept, Request, Rules};
 use security::keys::{KeyId, KeyRing, Lifetimes};
 use security::method::Method;
+use security::node_name::Certified;
 use security::sasl::rpc::ClaimError;
 use security::secret::Secret;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -46,6 +47,8 @@ pub(crate) struct TestService {
     /// Callers that proved who they are, and those that did not.
     pub(crate) authenticated: Mutex<Vec<Method>>,
     pub(crate) unauthenticated_count: AtomicUsize,
+    /// Its nodes' certificates were revoked.
+    pub(crate) distrusts_nodes: AtomicBool,
 }
 
 /// Delegation tokens, as a metadata server has them.
@@ -94,6 +97,7 @@ impl TestService {
             tokens: Tokens::new(),
             authenticated: Mutex::default(),
             unauthenticated_count: AtomicUsize::new(0),
+            distrusts_nodes: AtomicBool::new(false),
         })
     }
 
@@ -146,6 +150,10 @@ impl Service for TestService {
 
     fn unauthenticated(&self, _peer: SocketAddr) {
         self.unauthenticated_count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn still_counts(&self, _peer: SocketAddr, _node: &Certified) -> bool {
+        !self.distrusts_nodes.load(Ordering::SeqCst)
     }
 
     async fn admit_urgent(&self, peer: SocketAddr, _user: &Identity) -> Result<(), Exception> {
