@@ -14,6 +14,12 @@ pub(crate) struct Args {
     /// Where clients come to
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:8030")]
     listen: SocketAddr,
+    /// Serve files over HTTP, too: GET http://ADDR/files/PATH
+    #[arg(long, value_name = "ADDR")]
+    http: Option<SocketAddr>,
+    /// In whose name files are read over HTTP where a request names nobody (?user.name=NAME)
+    #[arg(long, value_name = "NAME", default_value = "nobody")]
+    http_user: String,
     /// Who asks the store for its servers [default: the user of this machine]
     #[arg(long, env = "HADOOP_USER_NAME", value_name = "NAME")]
     user: Option<String>,
@@ -33,6 +39,8 @@ pub(crate) struct Args {
 struct Ready {
     ready: bool,
     gateway: SocketAddr,
+    /// `None`: it serves no files.
+    http: Option<SocketAddr>,
     pid: u32,
 }
 
@@ -42,10 +50,12 @@ pub(crate) fn run(args: Args) -> ExitCode {
         let url = Url::parse(&args.url).map_err(|error| StartError::new(&args.url, &error))?;
         let given = args.user.filter(|user| !user.is_empty());
         let user = given.or_else(client::ticket_user).unwrap_or_else(host::user::current);
-        let config = gateway::Config { addr: args.listen, url, user, connection_count_max: args.connections.max(1) };
+        let files = args.http.map(|addr| gateway::FilesConfig { addr, user: args.http_user });
+        let (addr, connection_count_max) = (args.listen, args.connections.max(1));
+        let config = gateway::Config { addr, url, user, files, connection_count_max };
         let gateway = gateway::Gateway::start(config).await;
         let gateway = gateway.map_err(|error| not_started(&format!("gateway on {}", args.listen), &error))?;
-        let ready = Ready { ready: true, gateway: gateway.addr(), pid: std::process::id() };
+        let ready = Ready { ready: true, gateway: gateway.addr(), http: gateway.files_addr(), pid: std::process::id() };
         announce(args.json, &ready, &format!("gateway to {} ready on {}", args.url, ready.gateway));
         stop.await;
         gateway.stop().await;

@@ -3,16 +3,19 @@
 //! ```text
 //! client ── preface: which server ──▶ Gateway ── is it the store's? [`servers`] ──▶ that server
 //!        ◀─────────────────────── bytes, by the kernel [`tunnel`] ────────────▶
+//! any program ── GET /files/PATH ──▶ [`files`] ── as a client of the store ──▶ its servers
 //! ```
 //!
-//! Promise: nobody gets through to anything but the store's own metadata servers and datanodes. The gateway looks into
+//! Promise: nobody gets through to anything but the store's own metadata servers and datanodes. The tunnel looks into
 //! nothing and proves nothing for anybody: who calls, and what protects the connection, is between client and server,
 //! as if they were one cable apart. A connection takes no memory here but pipes of the kernel's.
 
+mod files;
 mod servers;
 mod tunnel;
 
 use client::{Options, Store, Url};
+use http::Limits;
 use io::ConnectionLimit;
 use io::task::Owned;
 use servers::Servers;
@@ -32,14 +35,28 @@ pub struct Config {
     pub url: Url,
     /// In whose name the store is asked for its servers.
     pub user: String,
+    /// Files over HTTP; `None`: not here.
+    pub files: Option<FilesConfig>,
     /// Connections through it. With more, the one over which nothing has come for longest is closed.
     pub connection_count_max: usize,
 }
+
+/// Files over HTTP.
+#[derive(Clone, Debug)]
+pub struct FilesConfig {
+    pub addr: SocketAddr,
+    /// In whose name they are read, where a request names nobody.
+    pub user: String,
+}
+
+/// The head of a request may name thousands of ranges.
+const HEAD_LEN_MAX: usize = 256 << 10;
 
 /// A gateway that serves until it is dropped.
 #[derive(Debug)]
 pub struct Gateway {
     addr: SocketAddr,
+    files: Option<http::Server>,
     limit: Arc<ConnectionLimit>,
     store: Store,
     _accept: Owned<()>,
@@ -51,14 +68,27 @@ impl Gateway {
         let listener = TcpListener::bind(config.addr).await?;
         let addr = listener.local_addr()?;
         let store = Store::new(&config.url, Options::default());
+        let files = match &config.files {
+            Some(FilesConfig { addr, user }) => {
+                let limits = Limits { head_len_max: HEAD_LEN_MAX, ..Limits::default() };
+                let routes = files::routes(store.clone(), user.clone());
+                Some(http::Server::serve(*addr, limits, routes, None).await?)
+            }
+            None => None,
+        };
         let limit = ConnectionLimit::new(config.connection_count_max);
         let servers = Arc::new(Servers::new(store.client(&config.user)));
         let accept = accept(listener, servers, Arc::clone(&limit));
-        Ok(Self { addr, limit, store, _accept: io::task::spawn_owned("gateway", accept) })
+        Ok(Self { addr, files, limit, store, _accept: io::task::spawn_owned("gateway", accept) })
     }
 
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Where files are read over HTTP.
+    pub fn files_addr(&self) -> Option<SocketAddr> {
+        self.files.as_ref().map(http::Server::addr)
     }
 
     /// Connections that go through it.
@@ -68,6 +98,7 @@ impl Gateway {
 
     /// Ends all connections.
     pub async fn stop(self) {
+        self.files.iter().for_each(http::Server::shutdown);
         self.store.close().await;
     }
 }

@@ -1,49 +1,14 @@
 //! A client behind a gateway, and strangers at its door.
 
-use client::{Client, Create, Options, RangeRead, Store, Url};
-use gateway::{Config, Gateway};
+mod support;
+
+use client::{Create, RangeRead};
+use gateway::Gateway;
 use io::dial::Preface;
-use std::net::SocketAddr;
 use std::time::Duration;
+use support::Cluster;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-
-struct Cluster {
-    metad: metad::Metad,
-    node: datad::Datad,
-    gateway: Gateway,
-    _dir: tempfile::TempDir,
-}
-
-impl Cluster {
-    async fn new(connection_count_max: usize) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let mut config = metad::Config::new(dir.path().join("meta"), any);
-        (config.block_len_min, config.replication) = (1, 1);
-        let metad = metad::start(config).await.unwrap();
-        let mut config = datad::Config::new(dir.path().join("data"), any, any, metad.rpc_addr().to_string());
-        config.durability = datad::Durability::Replicated;
-        let node = datad::start(config).await.unwrap();
-        node.registered().await;
-        let url = Url::parse(&format!("hdfs://{}", metad.rpc_addr())).unwrap();
-        let user = host::user::current();
-        let gateway = Gateway::start(Config { addr: any, url, user, connection_count_max }).await.unwrap();
-        Self { metad, node, gateway, _dir: dir }
-    }
-
-    fn client(&self) -> Client {
-        let url = Url::parse(&format!("hdfs://{}", self.metad.rpc_addr())).unwrap();
-        let options = Options { gateway: Some(self.gateway.addr().to_string()), ..Options::default() };
-        Store::new(&url, options).client(&host::user::current())
-    }
-
-    async fn stop(self) {
-        self.gateway.stop().await;
-        self.node.shutdown().await;
-        self.metad.shutdown().await;
-    }
-}
 
 /// A connection that asks for this server.
 async fn asking(gateway: &Gateway, target: &str) -> TcpStream {

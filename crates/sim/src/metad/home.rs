@@ -107,6 +107,7 @@ impl Home {
             host: String::new(),
             acceptor: None,
             login: None,
+            negotiator: None,
             credentials: None,
         };
         Server::start(config, environment).await

@@ -33,7 +33,7 @@ impl Metad {
     /// `hdfs fsck`, from its beginning to its end. `None`: too many run.
     pub(crate) async fn fsck(self: Rc<Self>, query: &[(&str, &str)]) -> Option<String> {
         let pairs = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let mut pieces = self.server.fsck(pairs, IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2)))?;
+        let mut pieces = self.server.fsck(pairs, IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2)), None)?;
         let mut report = String::new();
         while let Some(piece) = pieces.recv().await {
             report.push_str(&piece);

@@ -1,0 +1,177 @@
+//! Files over HTTP, as any program asks for them: the bytes on the socket.
+
+mod support;
+
+use client::Create;
+use std::net::SocketAddr;
+use support::Cluster;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// An answer.
+struct Answer {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+}
+
+async fn ask(addr: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut socket = TcpStream::connect(addr).await.unwrap();
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut got = Vec::new();
+    socket.read_to_end(&mut got).await.unwrap();
+    let end = got.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let head = String::from_utf8(got[..end].to_vec()).unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+    let body = if is_chunked { unchunked(&got[end + 4..]) } else { got[end + 4..].to_vec() };
+    Answer { status, head, body }
+}
+
+fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    loop {
+        let end = bytes.windows(2).position(|two| two == b"\r\n").unwrap();
+        let len = usize::from_str_radix(std::str::from_utf8(&bytes[..end]).unwrap(), 16).unwrap();
+        if len == 0 {
+            return body;
+        }
+        body.extend_from_slice(&bytes[end + 2..end + 2 + len]);
+        bytes = &bytes[end + 4 + len..];
+    }
+}
+
+async fn put(cluster: &Cluster, path: &str, bytes: &[u8]) {
+    let client = cluster.client();
+    let create = Create { overwrite: true, ..Create::default() };
+    let mut writer = client.create(path, &create).await.unwrap();
+    writer.write(bytes).await.unwrap();
+    writer.close().await.unwrap();
+    client.store().close().await;
+}
+
+fn bytes(len: u32) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+#[tokio::test]
+async fn a_file_is_read_whole_or_in_parts() {
+    let cluster = Cluster::new(100).await;
+    let (addr, data) = (cluster.gateway.files_addr().unwrap(), bytes(3_000_000));
+    put(&cluster, "/a b", &data).await;
+    let whole = ask(addr, "GET", "/files/a%20b", &[]).await;
+    assert_eq!((whole.status, whole.header("content-length")), (200, Some("3000000")));
+    assert!(whole.body == data && whole.header("accept-ranges") == Some("bytes"));
+    let head = ask(addr, "HEAD", "/files/a%20b", &[]).await;
+    assert_eq!((head.status, head.header("content-length"), head.body.len()), (200, Some("3000000"), 0));
+    let part = ask(addr, "GET", "/files/a%20b", &[("Range", "bytes=-5")]).await;
+    assert_eq!((part.status, part.header("content-range")), (206, Some("bytes 2999995-2999999/3000000")));
+    assert_eq!(part.body, data[2_999_995..]);
+    let beyond = ask(addr, "GET", "/files/a%20b", &[("Range", "bytes=3000000-")]).await;
+    assert_eq!((beyond.status, beyond.header("content-range")), (416, Some("bytes */3000000")));
+    cluster.stop().await;
+}
+
+/// As a reader of columns asks: thousands of short ranges, and a long one.
+#[tokio::test]
+async fn many_ranges_come_in_one_answer() {
+    let cluster = Cluster::new(100).await;
+    let (addr, data) = (cluster.gateway.files_addr().unwrap(), bytes(3_000_000));
+    put(&cluster, "/f", &data).await;
+    let mut ranges: Vec<_> = (0..2000).map(|i| (i * 700, i * 700 + 299)).collect();
+    ranges.push((1_500_000, 2_999_999));
+    let header = ranges.iter().map(|(first, last)| format!("{first}-{last}")).collect::<Vec<_>>().join(",");
+    let answer = ask(addr, "GET", "/files/f", &[("Range", &format!("bytes={header}"))]).await;
+    assert_eq!(answer.status, 206);
+    assert_eq!(answer.header("content-length"), Some(&*answer.body.len().to_string()));
+    let boundary = answer.header("content-type").unwrap().strip_prefix("multipart/byteranges; boundary=").unwrap();
+    let mut rest = &answer.body[..];
+    for (first, last) in ranges {
+        let head = format!(
+            "\r\n--{boundary}\r\nContent-Type: application/octet-stream\r\nContent-Range: bytes {first}-{last}/3000000\r\n\r\n"
+        );
+        rest = rest.strip_prefix(head.as_bytes()).unwrap();
+        assert!(rest[..last - first + 1] == data[first..=last], "{first}-{last}");
+        rest = &rest[last - first + 1..];
+    }
+    assert_eq!(rest, format!("\r\n--{boundary}--\r\n").as_bytes());
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn who_knows_a_file_hears_whether_it_is_the_same() {
+    let cluster = Cluster::new(100).await;
+    let addr = cluster.gateway.files_addr().unwrap();
+    put(&cluster, "/f", b"first").await;
+    let first = ask(addr, "GET", "/files/f", &[]).await;
+    let etag = first.header("etag").unwrap();
+    let same = ask(addr, "GET", "/files/f", &[("If-None-Match", etag)]).await;
+    assert_eq!((same.status, same.body.len()), (304, 0));
+    let resumed = ask(addr, "GET", "/files/f", &[("Range", "bytes=2-"), ("If-Range", etag)]).await;
+    assert_eq!((resumed.status, resumed.text()), (206, "rst"));
+    put(&cluster, "/f", b"other").await;
+    let other = ask(addr, "GET", "/files/f", &[("If-None-Match", etag)]).await;
+    assert_eq!((other.status, other.text()), (200, "other"));
+    let anew = ask(addr, "GET", "/files/f", &[("Range", "bytes=2-"), ("If-Range", etag)]).await;
+    assert_eq!((anew.status, anew.text()), (200, "other"), "no part of another file is put behind the first one's");
+    assert_eq!(ask(addr, "GET", "/files/f", &[("If-Match", etag)]).await.status, 412);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_directory_is_listed_for_people_and_for_programs() {
+    let cluster = Cluster::new(100).await;
+    let addr = cluster.gateway.files_addr().unwrap();
+    put(&cluster, "/d/<b>&.txt", b"12345").await;
+    put(&cluster, "/d/sub/x", b"").await;
+    let moved = ask(addr, "GET", "/files/d", &[]).await;
+    assert_eq!((moved.status, moved.header("location")), (301, Some("/files/d/")));
+    let page = ask(addr, "GET", "/files/d/", &[]).await;
+    assert!(page.header("content-type").unwrap().starts_with("text/html"));
+    assert!(
+        page.text().contains("<a href=\"%3Cb%3E%26.txt\">&lt;b&gt;&amp;.txt</a></td><td>5</td>"),
+        "{}",
+        page.text()
+    );
+    assert!(page.text().contains("<a href=\"sub/\">sub/</a>"));
+    assert_eq!(ask(addr, "GET", "/files/d/%3Cb%3E%26.txt", &[]).await.text(), "12345");
+    for (path, headers) in [("/files/d/", vec![("Accept", "application/json")]), ("/files/d/?format=json", vec![])] {
+        let listed = ask(addr, "GET", path, &headers).await;
+        let entries: serde_json::Value = serde_json::from_slice(&listed.body).unwrap();
+        let names: Vec<_> = entries.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["<b>&.txt", "sub"]);
+        assert_eq!((&entries[0]["length"], &entries[1]["type"]), (&5.into(), &"directory".into()));
+    }
+    assert_eq!(ask(addr, "GET", "/files/", &[]).await.status, 200);
+    assert_eq!(ask(addr, "GET", "/files/none", &[]).await.status, 404);
+    assert_eq!(ask(addr, "GET", "/files/d/sub/x/", &[]).await.status, 404);
+    assert_eq!(ask(addr, "PUT", "/files/f", &[]).await.status, 405);
+    cluster.stop().await;
+}
+
+/// Nobody reads what he may not, whatever he calls himself.
+#[tokio::test]
+async fn files_are_read_in_the_name_that_a_request_gives() {
+    let cluster = Cluster::new(100).await;
+    let addr = cluster.gateway.files_addr().unwrap();
+    put(&cluster, "/secret", b"5").await;
+    cluster.client().set_permission("/secret", 0o600).await.unwrap();
+    let refused = ask(addr, "GET", "/files/secret?user.name=stranger", &[]).await;
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    let owner = format!("/files/secret?user.name={}", host::user::current());
+    assert_eq!(ask(addr, "GET", &owner, &[]).await.text(), "5");
+    cluster.stop().await;
+}
