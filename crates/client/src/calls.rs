@@ -10,7 +10,7 @@ use crate::messages;
 use crate::status::{ServerDefaults, unusable};
 use hdfs::proto;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use types::Generation;
 use types::limits::{BLOCK_LEN_MAX, MODE_MASK};
 use xfer::writer::{Identity, Member, Update};
@@ -50,9 +50,10 @@ impl Client {
     /// settings change while this process runs on.
     pub async fn defaults(&self) -> Result<ServerDefaults> {
         let rpc = &self.session.rpc;
+        let now = self.session.store.now();
         let mut known = self.session.store.defaults().lock().await;
         if let Some((heard, defaults)) = known.get(rpc.addr())
-            && heard.elapsed() < DEFAULTS_VALID_FOR
+            && now.saturating_sub(*heard) < DEFAULTS_VALID_FOR
         {
             return Ok(*defaults);
         }
@@ -61,7 +62,7 @@ impl Client {
         let defaults = server_defaults(&answer.server_defaults);
         self.session.store.protection().learn(rpc.addr(), &answer.server_defaults, rpc.is_proven());
         // The call may have found another server than the one that led last. There are as many as the URL names.
-        known.insert(rpc.addr().to_owned(), (Instant::now(), defaults));
+        known.insert(rpc.addr().to_owned(), (now, defaults));
         Ok(defaults)
     }
 

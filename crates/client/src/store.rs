@@ -16,7 +16,7 @@ use io::dial::Dialer;
 use io::request_connections::{ConnectOptions, RequestConnections, Waiter};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::RwLock;
 use wire::small::SmallAnswer;
 use xfer::small::{Caller, CallerLimits};
@@ -50,8 +50,8 @@ struct Shared {
     login: Option<Arc<rpc::Login>>,
 }
 
-/// By address of the metadata server: after a failover it may be one of another version.
-pub(crate) type Defaults = tokio::sync::Mutex<BTreeMap<String, (Instant, ServerDefaults)>>;
+/// What servers said, and when, by their addresses: after a failover it may be one of another version.
+pub(crate) type Defaults = tokio::sync::Mutex<BTreeMap<String, (Duration, ServerDefaults)>>;
 /// Connections for small writes: one to a datanode, shared by all who write small blocks there, and kept.
 pub(crate) type SmallConnections = RequestConnections<Caller<Waiter<SmallAnswer>>>;
 /// The blocks of a file, for all who read it.

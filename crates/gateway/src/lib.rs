@@ -16,8 +16,8 @@ mod tunnel;
 
 use client::{Options, Store, Url};
 use http::Limits;
-use io::ConnectionLimit;
 use io::task::Owned;
+use io::{ConnectionLimit, TaskGroup};
 use servers::Servers;
 use std::io::Error;
 use std::net::SocketAddr;
@@ -52,14 +52,15 @@ pub struct FilesConfig {
 /// The head of a request may name thousands of ranges.
 const HEAD_LEN_MAX: usize = 256 << 10;
 
-/// A gateway that serves until it is dropped.
+/// A gateway that serves until [`Self::stop`].
 #[derive(Debug)]
 pub struct Gateway {
     addr: SocketAddr,
     files: Option<http::Server>,
     limit: Arc<ConnectionLimit>,
     store: Store,
-    _accept: Owned<()>,
+    tunnels: TaskGroup,
+    accept: Owned<()>,
 }
 
 impl Gateway {
@@ -78,8 +79,10 @@ impl Gateway {
         };
         let limit = ConnectionLimit::new(config.connection_count_max);
         let servers = Arc::new(Servers::new(store.client(&config.user)));
-        let accept = accept(listener, servers, Arc::clone(&limit));
-        Ok(Self { addr, files, limit, store, _accept: io::task::spawn_owned("gateway", accept) })
+        let tunnels = TaskGroup::default();
+        let accept = accept(listener, servers, Arc::clone(&limit), tunnels.clone());
+        let accept = io::task::spawn_owned("gateway", accept);
+        Ok(Self { addr, files, limit, store, tunnels, accept })
     }
 
     pub fn addr(&self) -> SocketAddr {
@@ -99,26 +102,24 @@ impl Gateway {
     /// Ends all connections.
     pub async fn stop(self) {
         self.files.iter().for_each(http::Server::shutdown);
+        drop(self.accept);
+        self.tunnels.close().await;
         self.store.close().await;
     }
 }
 
-async fn accept(listener: TcpListener, servers: Arc<Servers>, limit: Arc<ConnectionLimit>) {
-    let mut tunnels = tokio::task::JoinSet::new();
+async fn accept(listener: TcpListener, servers: Arc<Servers>, limit: Arc<ConnectionLimit>, tunnels: TaskGroup) {
     loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((socket, peer)) => {
-                    // All wait for their peers, so there is always one that may go.
-                    let Some(permit) = limit.admit() else { continue };
-                    tunnels.spawn(tunnel::run(socket, peer, permit, Arc::clone(&servers)));
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "no connection is accepted for a moment");
-                    tokio::time::sleep(REST).await;
-                }
-            },
-            Some(_ended) = tunnels.join_next() => {}
+        match listener.accept().await {
+            Ok((socket, peer)) => {
+                // All wait for their peers, so there is always one that may go.
+                let Some(permit) = limit.admit() else { continue };
+                tunnels.spawn_detached("tunnel", tunnel::run(socket, peer, permit, Arc::clone(&servers)));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no connection is accepted for a moment");
+                tokio::time::sleep(REST).await;
+            }
         }
     }
 }
