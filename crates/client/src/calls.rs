@@ -22,8 +22,8 @@ const FLAG_CREATE: u32 = 1;
 const FLAG_OVERWRITE: u32 = 2;
 const FLAG_APPEND: u32 = 4;
 const FLAG_NEW_BLOCK: u32 = 32;
-/// A guess: a round trip in so long costs nothing, and who turns protection on waits no longer for those who ran before.
-/// Java asks again after an hour.
+/// A guess: a round trip in so long costs nothing, and who turns protection on waits no longer for those who ran
+/// before. Java asks again after an hour.
 const DEFAULTS_VALID_FOR: Duration = Duration::from_secs(300);
 /// Longest answer of a datanode about one block: a number, or an exception with its stack trace. A guess, far above
 /// both.

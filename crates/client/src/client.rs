@@ -70,7 +70,8 @@ impl Client {
         self.session.store.url()
     }
 
-    /// Whether the metadata server that was called last asked for a proof of who calls, and got one: it believes no names.
+    /// Whether the metadata server that was called last asked for a proof of who calls, and got one: it believes no
+    /// names.
     pub fn is_proven(&self) -> bool {
         self.session.rpc.is_proven()
     }

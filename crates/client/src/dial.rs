@@ -30,7 +30,9 @@ impl Client {
             false => None,
         };
         let (protecting, used) = (protection.clone(), key.clone());
-        let shaken = socket.behind(async move |stream| protecting.protect(stream, secret, used.as_deref()).await).await;
+        let shaken = socket
+            .behind(async move |stream| protecting.protect(stream, node.xfer_port, secret, used.as_deref()).await)
+            .await;
         if let (Err(error), Some(key)) = (&shaken, &key)
             && sasl::is_of_secret(error)
         {

@@ -51,16 +51,33 @@ impl FileBlocks {
         Some(self.file? == part.file?)
     }
 
-    /// The blocks of an answer about this file.
-    pub(crate) fn add(&mut self, file: Option<u64>, blocks: Vec<Located>) {
+    /// The blocks of an answer about this file. False if they do not lie beside those that are known: the file was cut
+    /// and written on since, so where a byte is in one of these blocks says nothing of the others. A block that is
+    /// known stays where it is.
+    #[must_use]
+    pub(crate) fn add(&mut self, file: Option<u64>, blocks: Vec<Located>) -> bool {
         self.file = self.file.or(file);
         for mut block in blocks.into_iter().take(PAGE_COUNT_MAX) {
             // What lies beyond the length is still being written, and is known by its own way.
-            if block.offset < self.len {
-                block.len = block.len.min(self.len - block.offset);
-                self.known.entry(block.offset).or_insert_with(|| Arc::new(block));
+            if block.offset >= self.len || block.len == 0 {
+                continue;
+            }
+            block.len = block.len.min(self.len - block.offset);
+            match self.known.get(&block.offset) {
+                Some(known) if known.identity.block == block.identity.block => {}
+                Some(_) => return false,
+                None if self.overlaps(&block) => return false,
+                None => _ = self.known.insert(block.offset, Arc::new(block)),
             }
         }
+        true
+    }
+
+    fn overlaps(&self, block: &Located) -> bool {
+        let before = self.known.range(..block.offset).next_back();
+        let behind = self.known.range(block.offset..).next();
+        before.is_some_and(|(_, before)| before.offset + before.len > block.offset)
+            || behind.is_some_and(|(begin, _)| block.offset + block.len > *begin)
     }
 
     /// The last block, of which the datanodes show `len` bytes. They are the file's.
@@ -167,17 +184,31 @@ mod tests {
         let count = PAGE_COUNT_MAX as u64;
         let mut blocks = FileBlocks::new(3 * count);
         let from = |first: u64| (first..3 * count).map(|offset| located(offset, offset, 1)).collect::<Vec<_>>();
-        blocks.add(None, from(0));
+        assert!(blocks.add(None, from(0)));
         assert_eq!(blocks.known.len(), PAGE_COUNT_MAX);
         assert!(blocks.at(count - 1).is_some() && blocks.at(count).is_none());
-        blocks.add(None, from(count));
+        assert!(blocks.add(None, from(count)));
         assert_eq!(blocks.at(count).map(|block| block.offset), Some(count));
+    }
+
+    /// Or a reader would look for a byte of one block at its place in another.
+    #[test]
+    fn blocks_of_a_file_that_was_cut_and_written_on_do_not_come_among_the_others() {
+        let mut blocks = FileBlocks::new(40);
+        assert!(blocks.add(Some(7), vec![located(1, 0, 10), located(2, 10, 10)]));
+        assert!(blocks.add(Some(7), vec![located(2, 10, 10), located(3, 20, 10)]), "again, and the next");
+        for other in [located(9, 10, 10), located(9, 15, 10), located(9, 29, 5)] {
+            assert!(!blocks.add(Some(7), vec![other.clone()]), "{other:?}");
+        }
+        let at: Vec<_> = (0..30).map(|offset| blocks.at(offset).unwrap().identity.block.0).collect();
+        assert_eq!(at, [[1; 10], [2; 10], [3; 10]].concat());
+        assert!(blocks.add(Some(7), vec![located(4, 35, 5)]) && !blocks.add(Some(7), vec![located(5, 30, 6)]));
     }
 
     #[test]
     fn a_block_is_replaced_by_itself_alone() {
         let mut blocks = FileBlocks::new(10);
-        blocks.add(None, vec![located(1, 0, 20)]);
+        assert!(blocks.add(None, vec![located(1, 0, 20)]));
         assert_eq!(blocks.at(9).map(|block| block.len), Some(10), "a file ends where its length says");
         assert!(blocks.replace(located(1, 0, 0)));
         assert_eq!(blocks.at(9).map(|block| block.len), Some(10));
@@ -188,7 +219,7 @@ mod tests {
     #[test]
     fn the_bytes_of_an_open_block_are_those_that_its_nodes_show() {
         let mut blocks = FileBlocks::new(4);
-        blocks.add(None, vec![located(1, 0, 4), located(2, 4, 0)]);
+        assert!(blocks.add(None, vec![located(1, 0, 4), located(2, 4, 0)]));
         blocks.add_open(located(2, 4, 0), 3);
         assert_eq!((blocks.len(), blocks.at(6).map(|block| block.len), blocks.at(7)), (7, Some(3), None));
     }

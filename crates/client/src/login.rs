@@ -16,8 +16,8 @@ const GROUP: &str = "ha-hdfs:";
 /// As whom metadata servers run, as a rule, in HDFS's documentation and elsewhere.
 const SERVICES: [&str; 2] = ["nn", "hdfs"];
 
-/// Finds out what there is. `None`: nothing, and nobody demands it; calls are made in a name that nobody proves. Waits for
-/// the disk.
+/// Finds out what there is. `None`: nothing, and nobody demands it; calls are made in a name that nobody proves. Waits
+/// for the disk.
 pub(crate) fn of_environment() -> Option<Arc<Login>> {
     let kerberos = Ticket::of_environment().map(|ticket| {
         let services = SERVICES.map(str::to_owned).into();
@@ -39,8 +39,8 @@ pub(crate) fn as_user(login: &Option<Arc<Login>>, user: &str) -> Option<Arc<Logi
     Some(Arc::new(Login { acting_as: Some(user.to_owned()), ..Login::clone(login) }))
 }
 
-/// Unless Hadoop's configuration demands more, a job goes on without its token where nothing is asked for; and a ticket may
-/// be for something else.
+/// Unless Hadoop's configuration demands more, a job goes on without its token where nothing is asked for; and a ticket
+/// may be for something else.
 fn login(tokens: Vec<LoginToken>, kerberos: Option<Kerberos>, simple: bool) -> Login {
     Login { tokens, kerberos, qops: Qop::ALL.to_vec(), simple, acting_as: None }
 }

@@ -8,8 +8,8 @@
 //! | anything else | nothing | nothing |
 //!
 //! An HDFS does not say what `dfs.data.transfer.protection` is there: stock clients have it in their configuration. But
-//! where it asks who calls, its datanodes have to listen below port 1024, or to shake hands. Whoever sits in between may
-//! shorten what a datanode offers.
+//! where it asks who calls, its datanodes have to listen below port 1024, or to shake hands. Whoever sits in between
+//! may shorten what a datanode offers.
 
 use crate::encryption_key::EncryptionKey;
 use hdfs::proto::FsServerDefaultsProto;
@@ -111,17 +111,19 @@ impl DataProtection {
         }
     }
 
-    /// `key`: if one is needed.
+    /// `port`: the datanode's own, which is not that of the connection where a gateway leads there. `key`: if one is
+    /// needed.
     pub(crate) async fn protect(
         &self,
         socket: TcpStream,
+        port: u16,
         secret: Secret<'_>,
         key: Option<&EncryptionKey>,
     ) -> std::io::Result<TcpStream> {
         let held = [(); 2].map(|()| Uncounted::default());
         let protected = match (self.asks(), key) {
             (Asks::Nothing, _) => return Ok(socket),
-            (Asks::Hdfs, _) if socket.peer_addr()?.port() < FREE_PORT_MIN => return Ok(socket),
+            (Asks::Hdfs, _) if port < FREE_PORT_MIN => return Ok(socket),
             (Asks::Ours(qop), _) => sasl::connect(socket, secret, Protection::of(&[qop]), held).await?,
             (Asks::Hdfs, _) => {
                 let secret = HdfsSecret::Token(secret);
@@ -143,7 +145,8 @@ impl DataProtection {
 impl Prepare<OutgoingRequest> for DataProtection {
     fn prepare<'a>(&'a self, socket: TcpStream, first: &'a OutgoingRequest) -> Preparing<'a> {
         let (identifier, password) = (&first.header.token, &first.header.password);
-        Box::pin(self.protect(socket, Secret { identifier, password }, None))
+        // Only servers of ours take small writes, and their ports prove nothing.
+        Box::pin(self.protect(socket, FREE_PORT_MIN, Secret { identifier, password }, None))
     }
 }
 

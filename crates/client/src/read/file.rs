@@ -24,7 +24,8 @@ const PREFETCH_LEN: u64 = 10 * types::limits::BLOCK_LEN_DEFAULT;
 
 impl File {
     pub(super) async fn open(client: &Client, path: &str) -> Result<Self> {
-        // Both in one flight: what the store can do is asked before ranges are, and a far reader would wait for it again.
+        // Both in one flight: what the store can do is asked before ranges are, for which a far reader would wait
+        // again.
         let (part, defaults) = join(client.located(path, 0, PREFETCH_LEN), client.defaults()).await;
         if let Err(error) = defaults {
             tracing::debug!(path, %error, "what the store can do is asked again when it matters");
@@ -55,7 +56,9 @@ impl File {
             return Err(Error::Unsupported("reading an erasure coded file"));
         }
         let mut blocks = FileBlocks::new(part.file_len);
-        blocks.add(part.file, part.blocks);
+        if !blocks.add(part.file, part.blocks) {
+            return Err(client.not_understood(format!("it names blocks of {path} that overlap")));
+        }
         if let Some(last) = part.last.filter(|_| part.is_open) {
             // The file is being written: the metadata server does not know how far, the datanodes do.
             let len = client.visible_len(&last).await?;
@@ -80,10 +83,9 @@ impl File {
             return Ok(block);
         }
         let part = self.client.located(&self.path, offset, PREFETCH_LEN).await?;
-        if !self.is_same_file(&blocks, &part).await? {
+        if !self.is_same_file(&blocks, &part).await? || !blocks.add(part.file, part.blocks) {
             return Err(self.gone());
         }
-        blocks.add(part.file, part.blocks);
         let nothing = || self.client.not_understood(format!("it names no block of {} at offset {offset}", self.path));
         blocks.at(offset).ok_or_else(nothing)
     }
@@ -100,7 +102,7 @@ impl File {
         Ok(again.blocks.iter().chain(&again.last).any(|block| block.identity.block == first.identity.block))
     }
 
-    /// Another file has its name now.
+    /// Another file has its name now, or its bytes lie elsewhere.
     fn gone(&self) -> Error {
         self.client.store().locations().forget(&self.blocks);
         Error::NotFound
