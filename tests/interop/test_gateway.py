@@ -47,7 +47,7 @@ def run(network, url, *words):
 def test_a_store_is_used_from_where_its_gateway_alone_is_reached(far, tmp_path):
     store = Store(tmp_path / "store")
     gateway = subprocess.Popen(
-        [str(paths.LEVADA), "gateway", "--url", store.fs, "--listen", f"{NEAR}:0", "--json"],
+        [str(paths.LEVADA), "gateway", "--url", store.fs, "--listen", f"{NEAR}:0", "--beside-servers", "--json"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         preexec_fn=die_with_parent,

@@ -26,6 +26,10 @@ pub(crate) struct Args {
     /// Connections at a time; with more, the one that was silent for longest is closed
     #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
     connections: usize,
+    /// Run on the machine of a metadata server, which takes all who come through for callers on that machine; and let
+    /// them through to datanodes on it
+    #[arg(long)]
+    beside_servers: bool,
     /// Print one line of JSON when ready
     #[arg(long)]
     json: bool,
@@ -44,6 +48,14 @@ struct Ready {
     pid: u32,
 }
 
+/// Connections for which there are descriptors, beside those that all else here takes.
+fn affordable() -> usize {
+    const OTHERS: u64 = 1000;
+    const EACH: u64 = 6;
+    let all = host::limit::raise_open_files().unwrap_or(Some(OTHERS));
+    all.map_or(usize::MAX, |all| (all.saturating_sub(OTHERS.min(all / 2)) / EACH).max(1) as usize)
+}
+
 pub(crate) fn run(args: Args) -> ExitCode {
     serve(async move {
         let stop = stop_asked(args.until_stdin_ends);
@@ -51,8 +63,9 @@ pub(crate) fn run(args: Args) -> ExitCode {
         let given = args.user.filter(|user| !user.is_empty());
         let user = given.or_else(client::ticket_user).unwrap_or_else(host::user::current);
         let files = args.http.map(|addr| gateway::FilesConfig { addr, user: args.http_user });
-        let (addr, connection_count_max) = (args.listen, args.connections.max(1));
-        let config = gateway::Config { addr, url, user, files, connection_count_max };
+        let (addr, beside_servers) = (args.listen, args.beside_servers);
+        let connection_count_max = args.connections.clamp(1, affordable());
+        let config = gateway::Config { addr, url, user, files, connection_count_max, beside_servers };
         let gateway = gateway::Gateway::start(config).await;
         let gateway = gateway.map_err(|error| not_started(&format!("gateway on {}", args.listen), &error))?;
         let ready = Ready { ready: true, gateway: gateway.addr(), http: gateway.files_addr(), pid: std::process::id() };

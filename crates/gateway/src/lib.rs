@@ -6,9 +6,10 @@
 //! any program ── GET /files/PATH ──▶ [`files`] ── as a client of the store ──▶ its servers
 //! ```
 //!
-//! Promise: nobody gets through to anything but the store's own metadata servers and datanodes. The tunnel looks into
-//! nothing and proves nothing for anybody: who calls, and what protects the connection, is between client and server,
-//! as if they were one cable apart. A connection takes no memory here but pipes of the kernel's.
+//! Promise: nobody gets through to anything but the store's own metadata servers, and what they name as datanodes: that
+//! is as true as it is hard to register as one. The tunnel looks into nothing and proves nothing for anybody: who
+//! calls, and what protects the connection, is between client and server, as if they were one cable apart. A connection
+//! takes no memory here but pipes of the kernel's.
 
 mod files;
 mod servers;
@@ -37,8 +38,12 @@ pub struct Config {
     pub user: String,
     /// Files over HTTP; `None`: not here.
     pub files: Option<FilesConfig>,
-    /// Connections through it. With more, the one over which nothing has come for longest is closed.
+    /// Connections through it. With more, one over which no server has said anything is closed, and of those the one
+    /// that was silent for longest. Each takes up to six descriptors.
     pub connection_count_max: usize,
+    /// It may run on the machine of a metadata server, to which its clients then look as if they were on that machine,
+    /// too; and of datanodes.
+    pub beside_servers: bool,
 }
 
 /// Files over HTTP.
@@ -69,16 +74,24 @@ impl Gateway {
         let listener = TcpListener::bind(config.addr).await?;
         let addr = listener.local_addr()?;
         let store = Store::new(&config.url, Options::default());
+        let servers = Arc::new(Servers::new(store.client(&config.user), config.beside_servers));
+        if !config.beside_servers
+            && let Some(addr) = servers.beside().await
+        {
+            return Err(Error::other(format!(
+                "metadata server {addr} is on this machine, and would take all who come through for callers on it: run \
+                 the gateway elsewhere, or say that it may be here"
+            )));
+        }
         let files = match &config.files {
             Some(FilesConfig { addr, user }) => {
                 let limits = Limits { head_len_max: HEAD_LEN_MAX, ..Limits::default() };
-                let routes = files::routes(store.clone(), user.clone());
+                let routes = files::routes(store.clone(), user);
                 Some(http::Server::serve(*addr, limits, routes, None).await?)
             }
             None => None,
         };
         let limit = ConnectionLimit::new(config.connection_count_max);
-        let servers = Arc::new(Servers::new(store.client(&config.user)));
         let tunnels = TaskGroup::default();
         let accept = accept(listener, servers, Arc::clone(&limit), tunnels.clone());
         let accept = io::task::spawn_owned("gateway", accept);

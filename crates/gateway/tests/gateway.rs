@@ -3,7 +3,7 @@
 mod support;
 
 use client::{Create, RangeRead};
-use gateway::Gateway;
+use gateway::{Config, Gateway};
 use io::dial::Preface;
 use std::time::Duration;
 use support::Cluster;
@@ -65,6 +65,18 @@ async fn nobody_gets_through_to_what_is_not_the_stores() {
         socket.write_all(greeting).await.unwrap();
         assert!(is_closed(&mut socket).await, "{greeting:?}");
     }
+    cluster.stop().await;
+}
+
+/// That would take everybody who comes through for a caller on its own machine.
+#[tokio::test]
+async fn a_gateway_does_not_start_beside_a_metadata_server_by_chance() {
+    let cluster = Cluster::new(100).await;
+    let (url, user) = (cluster.client().url().clone(), host::user::current());
+    let addr = "127.0.0.1:0".parse().unwrap();
+    let config = Config { addr, url, user, files: None, connection_count_max: 10, beside_servers: false };
+    let refused = Gateway::start(config).await.unwrap_err();
+    assert!(refused.to_string().contains("is on this machine"), "{refused}");
     cluster.stop().await;
 }
 

@@ -3,27 +3,36 @@
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice as move_some};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-/// Bytes of one move. As many as a pipe holds.
+/// Bytes of one move. As many as a pipe holds, unless its user has too many.
 const PIECE_LEN: usize = 64 << 10;
+/// A direction that is silent for longer has no pipe: the kernel gives users of hundreds of them short ones.
+const PIPE_KEPT: Duration = Duration::from_secs(1);
 
 /// Moves all that comes from one socket to the other, until the first one ends; then the second one is told so.
 /// `moved` hears how many bytes came, each time some did.
 pub async fn splice(from: &TcpStream, to: &TcpStream, mut moved: impl FnMut(usize)) -> io::Result<()> {
-    let pipe = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-    let (read, write): (OwnedFd, OwnedFd) = pipe;
     loop {
-        let mut held = moving(from, Interest::READABLE, || some(from, &write, PIECE_LEN)).await?;
-        if held == 0 {
-            return rustix::net::shutdown(to, rustix::net::Shutdown::Write).map_err(io::Error::from);
-        }
-        moved(held);
-        while held > 0 {
-            // The socket takes what it has room for; what it does not stays in the pipe.
-            let taken = moving(to, Interest::WRITABLE, || some(&read, to, held)).await?;
-            held = held.checked_sub(taken).expect("no more comes out of a pipe than went in");
+        from.readable().await?;
+        let (read, write): (OwnedFd, OwnedFd) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        // Nothing is in the pipe where it is given up.
+        while let Ok(came) =
+            timeout(PIPE_KEPT, moving(from, Interest::READABLE, || some(from, &write, PIECE_LEN))).await
+        {
+            let mut held = came?;
+            if held == 0 {
+                return rustix::net::shutdown(to, rustix::net::Shutdown::Write).map_err(io::Error::from);
+            }
+            moved(held);
+            while held > 0 {
+                // The socket takes what it has room for; what it does not stays in the pipe.
+                let taken = moving(to, Interest::WRITABLE, || some(&read, to, held)).await?;
+                held = held.checked_sub(taken).expect("no more comes out of a pipe than went in");
+            }
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What a request says of the file that it knows (RFC 9110 §13): pure.
 
-use axum::http::HeaderMap;
-use axum::http::header::{IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
+use axum::http::header::{HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use client::Status;
 use std::time::{Duration, SystemTime};
 
@@ -35,17 +34,24 @@ impl Validators {
 
     /// In the RFC's order.
     pub(super) fn judge(&self, headers: &HeaderMap) -> Verdict {
-        let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
-        let date = |name| text(name).and_then(|value| httpdate::parse_http_date(value).ok());
-        let has_failed = match text(IF_MATCH) {
-            Some(tags) => !self.is_among(tags, Strength::Strong),
+        let date = |name| {
+            let value = headers.get(name).and_then(|value| value.to_str().ok());
+            value.and_then(|value| httpdate::parse_http_date(value).ok())
+        };
+        // A list may come in several lines.
+        let tags = |name: HeaderName| {
+            let lines = headers.get_all(&name).iter().map(|value| value.to_str().unwrap_or_default());
+            headers.contains_key(&name).then(|| lines.collect::<Vec<_>>().join(","))
+        };
+        let has_failed = match tags(IF_MATCH) {
+            Some(tags) => !self.is_among(&tags, Strength::Strong),
             None => date(IF_UNMODIFIED_SINCE).is_some_and(|since| self.modified > since),
         };
         if has_failed {
             return Verdict::Failed;
         }
-        let is_known = match text(IF_NONE_MATCH) {
-            Some(tags) => self.is_among(tags, Strength::Weak),
+        let is_known = match tags(IF_NONE_MATCH) {
+            Some(tags) => self.is_among(&tags, Strength::Weak),
             None => date(IF_MODIFIED_SINCE).is_some_and(|since| self.modified <= since),
         };
         if is_known { Verdict::NotModified } else { Verdict::GoOn }
@@ -76,7 +82,6 @@ enum Strength {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::http::HeaderName;
 
     /// Modified at 784,111,777.5 s: Sun, 06 Nov 1994 08:49:37 GMT, the RFC's example.
     fn validators() -> Validators {
@@ -91,6 +96,7 @@ mod tests {
             (vec![], Verdict::GoOn),
             (vec![(IF_MATCH, "\"b\", \"a\"")], Verdict::GoOn),
             (vec![(IF_MATCH, "*")], Verdict::GoOn),
+            (vec![(IF_MATCH, "\"b\""), (IF_MATCH, "\"a\"")], Verdict::GoOn),
             (vec![(IF_MATCH, "W/\"a\"")], Verdict::Failed),
             (vec![(IF_MATCH, "\"a\""), (IF_UNMODIFIED_SINCE, before)], Verdict::GoOn),
             (vec![(IF_UNMODIFIED_SINCE, before)], Verdict::Failed),
@@ -103,8 +109,8 @@ mod tests {
             (vec![(IF_MODIFIED_SINCE, "yesterday")], Verdict::GoOn),
             (vec![(IF_MATCH, "\"a\""), (IF_NONE_MATCH, "\"a\"")], Verdict::NotModified),
         ] {
-            let map: HeaderMap =
-                headers.iter().map(|(name, value): &(HeaderName, _)| (name.clone(), value.parse().unwrap())).collect();
+            let mut map = HeaderMap::new();
+            headers.iter().for_each(|(name, value)| _ = map.append(name, value.parse().unwrap()));
             assert_eq!(validators().judge(&map), is, "{headers:?}");
         }
     }

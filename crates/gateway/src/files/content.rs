@@ -1,10 +1,11 @@
 //! The bytes of a file as the body of an answer, a piece at a time.
 
+use super::opened::Opened;
 use axum::body::{Body, Bytes};
-use client::{Error, RangeRead, Reader};
+use client::{Error, RangeRead};
 use futures_util::stream;
-use std::collections::VecDeque;
 use std::ops::Range;
+use std::vec;
 
 /// Bytes that are read at a time. A guess: a round trip to a datanode near here brings as much as the socket takes.
 const PIECE_LEN_MAX: u64 = 512 << 10;
@@ -43,7 +44,7 @@ impl Frame {
 
 impl Parts {
     pub(super) fn one(range: Range<u64>) -> Self {
-        Self { ranges: vec![range], frame: None }
+        Self { ranges: Vec::from([range]), frame: None }
     }
 
     /// Each with the place that it has in the file.
@@ -68,32 +69,55 @@ impl Parts {
         let boundary = self.frame.as_ref().map_or("", |frame| &frame.boundary);
         format!("multipart/byteranges; boundary={boundary}")
     }
-
-    /// Pieces of ranges in their order, none longer than may be read at a time.
-    fn pieces(&self) -> VecDeque<Piece> {
-        let mut pieces = VecDeque::new();
-        for range in &self.ranges {
-            let mut at = range.start;
-            while at < range.end {
-                let end = range.end.min(at + PIECE_LEN_MAX);
-                pieces.push_back(Piece { range: at..end, of: (at == range.start).then(|| range.clone()) });
-                at = end;
-            }
-        }
-        pieces
-    }
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Piece {
     range: Range<u64>,
-    /// The part that begins with it.
+    /// It begins a part, which is this.
     of: Option<Range<u64>>,
 }
 
+/// What of some ranges was not read yet.
+#[derive(Debug)]
+struct Left {
+    ranges: vec::IntoIter<Range<u64>>,
+    /// The rest of a range that was begun.
+    begun: Option<Range<u64>>,
+}
+
+impl Left {
+    fn of(ranges: Vec<Range<u64>>) -> Self {
+        Self { ranges: ranges.into_iter(), begun: None }
+    }
+
+    /// The next pieces in their order, as many as are read at a time.
+    fn take(&mut self) -> Vec<Piece> {
+        let (mut some, mut room) = (Vec::new(), PIECE_LEN_MAX);
+        while room > 0 && some.len() < RANGE_COUNT_MAX {
+            let (rest, of) = match self.begun.take() {
+                Some(rest) => (rest, None),
+                None => match self.ranges.next() {
+                    Some(range) => (range.clone(), Some(range)),
+                    None => break,
+                },
+            };
+            let end = rest.end.min(rest.start + room);
+            room -= end - rest.start;
+            self.begun = Some(end..rest.end).filter(|rest| !rest.is_empty());
+            some.push(Piece { range: rest.start..end, of });
+        }
+        some
+    }
+
+    fn is_empty(&self) -> bool {
+        self.begun.is_none() && self.ranges.as_slice().is_empty()
+    }
+}
+
 /// Nothing is read before somebody takes it. An error ends the body before its time.
-pub(super) fn body(reader: Reader, parts: Parts) -> Body {
-    let sending = Sending { pieces: parts.pieces(), frame: parts.frame, reader };
+pub(super) fn body(opened: Opened, parts: Parts) -> Body {
+    let sending = Sending { left: Left::of(parts.ranges), frame: parts.frame, opened };
     Body::from_stream(stream::try_unfold(sending, async |mut sending| {
         let next = sending.next().await?;
         Ok::<_, Error>(next.map(|bytes| (bytes, sending)))
@@ -101,26 +125,36 @@ pub(super) fn body(reader: Reader, parts: Parts) -> Body {
 }
 
 struct Sending {
-    reader: Reader,
-    pieces: VecDeque<Piece>,
+    opened: Opened,
+    left: Left,
     /// `None`: there is none, or its end was sent.
     frame: Option<Frame>,
 }
 
 impl Sending {
     async fn next(&mut self) -> Result<Option<Bytes>, Error> {
-        let some = self.take();
-        let Some(first) = some.first() else { return Ok(self.frame.take().map(|frame| frame.end().into())) };
-        if let [piece] = &some[..] {
-            self.reader.seek(piece.range.start);
+        let some = self.left.take();
+        if some.is_empty() {
+            return Ok(None);
         }
+        let bytes = self.read(&some).await?;
+        // Whoever has all bytes that were promised takes them for those of one file.
+        if self.left.is_empty() {
+            self.opened.must_be_the_same().await?;
+        }
+        Ok(Some(bytes))
+    }
+
+    async fn read(&mut self, some: &[Piece]) -> Result<Bytes, Error> {
         let head_of = |piece: &Piece| match (&self.frame, &piece.of) {
             (Some(frame), Some(part)) => frame.head(part),
             _ => String::new(),
         };
         let heads: Vec<String> = some.iter().map(head_of).collect();
+        let end = self.frame.as_ref().filter(|_| self.left.is_empty()).map(Frame::end).unwrap_or_default();
         let len_of = |piece: &Piece| (piece.range.end - piece.range.start) as usize;
-        let mut out = vec![0; heads.iter().map(String::len).sum::<usize>() + some.iter().map(len_of).sum::<usize>()];
+        let framed = heads.iter().map(String::len).sum::<usize>() + end.len();
+        let mut out = vec![0; framed + some.iter().map(len_of).sum::<usize>()];
         let (mut rest, mut reads) = (&mut out[..], Vec::with_capacity(some.len()));
         for (piece, head) in some.iter().zip(&heads) {
             let (own, behind) = rest.split_at_mut(head.len());
@@ -129,30 +163,20 @@ impl Sending {
             reads.push(RangeRead { offset: piece.range.start, dest });
             rest = behind;
         }
+        rest.copy_from_slice(end.as_bytes());
+        let reader = &mut self.opened.reader;
         match &mut reads[..] {
             // What comes next most likely follows: the same stream brings it.
             [read] => {
-                let got = self.reader.read(read.dest).await?;
-                if got < read.dest.len() {
-                    return Err(Error::Invalid(format!("the file ends before byte {}", first.range.end)));
+                reader.seek(read.offset);
+                let wanted = read.dest.len();
+                if reader.read(read.dest).await? < wanted {
+                    return Err(Error::Invalid("the file ends before what was promised of it".into()));
                 }
             }
-            reads => self.reader.read_ranges(reads).await?,
+            reads => reader.read_ranges(reads).await?,
         }
-        Ok(Some(out.into()))
-    }
-
-    /// The next pieces, as many as are read at a time.
-    fn take(&mut self) -> Vec<Piece> {
-        let (mut some, mut len) = (Vec::new(), 0);
-        while let Some(piece) = self.pieces.front() {
-            len += piece.range.end - piece.range.start;
-            if !some.is_empty() && (len > PIECE_LEN_MAX || some.len() >= RANGE_COUNT_MAX) {
-                break;
-            }
-            some.extend(self.pieces.pop_front());
-        }
-        some
+        Ok(out.into())
     }
 }
 
@@ -162,15 +186,30 @@ mod tests {
 
     #[test]
     fn an_answer_of_several_parts_is_as_long_as_it_says() {
-        let parts = Parts::several(vec![5..7, 0..PIECE_LEN_MAX + 1], 10_000_000);
-        let pieces = parts.pieces();
-        let ranges: Vec<_> = pieces.iter().map(|piece| piece.range.clone()).collect();
-        assert_eq!(ranges, [5..7, 0..PIECE_LEN_MAX, PIECE_LEN_MAX..PIECE_LEN_MAX + 1]);
+        let ranges = vec![5..7, 0..PIECE_LEN_MAX + 1];
+        let parts = Parts::several(ranges.clone(), 10_000_000);
         let frame = parts.frame.as_ref().unwrap();
-        let heads: usize = pieces.iter().filter_map(|piece| piece.of.as_ref()).map(|part| frame.head(part).len()).sum();
+        let heads: usize = ranges.iter().map(|part| frame.head(part).len()).sum();
         assert_eq!(parts.len(), 2 + PIECE_LEN_MAX + 1 + (heads + frame.end().len()) as u64);
         assert!(frame.head(&(5..7)).ends_with("Content-Range: bytes 5-6/10000000\r\n\r\n"));
         assert_eq!(Parts::one(5..7).len(), 2);
-        assert!(Parts::one(5..5).pieces().is_empty());
+    }
+
+    /// However long the file is.
+    #[test]
+    fn a_piece_is_made_when_it_is_read() {
+        let mut left = Left::of(vec![5..7, 0..u64::MAX]);
+        let first = left.take();
+        assert_eq!(
+            first,
+            [Piece { range: 5..7, of: Some(5..7) }, Piece { range: 0..PIECE_LEN_MAX - 2, of: Some(0..u64::MAX) }]
+        );
+        let rest = PIECE_LEN_MAX - 2..2 * PIECE_LEN_MAX - 2;
+        assert_eq!(left.take(), [Piece { range: rest, of: None }]);
+        assert!(!left.is_empty());
+        let mut many = Left::of((0..3000).map(|first| first..first + 1).collect());
+        let counts: Vec<usize> = (0..4).map(|_| many.take().len()).collect();
+        assert_eq!((counts, many.is_empty()), (vec![1024, 1024, 952, 0], true));
+        assert!(Left::of(Vec::new()).take().is_empty());
     }
 }

@@ -5,43 +5,72 @@
 //!                            └─ file ──▶ [`conditions`] ──▶ [`ranges`] ──▶ [`content`]  bytes, or several parts
 //! ```
 //!
-//! Promise: all bytes of one answer are of the file whose ETag it has. What does not fit what was promised in the head
-//! ends the connection, so nobody takes a part for the whole. An answer holds a piece of the file in memory at a time.
+//! Promise: all bytes of an answer that came to its end are of the file whose ETag it has: it is looked at once more
+//! before the last of them. What does not fit what was promised in the head ends the connection, so nobody takes a part
+//! for the whole. An answer holds a piece of the file in memory at a time.
 
 mod conditions;
 mod content;
 mod failure;
 mod listing;
+mod opened;
 mod ranges;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE,
+    ACCEPT_RANGES, AsHeaderName, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_RANGE,
+    LAST_MODIFIED, LOCATION, RANGE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use client::{Client, Reader, Status, Store};
+use client::{Client, Status, Store};
 use conditions::{Validators, Verdict};
 use failure::Failure;
+use opened::Opened;
 use ranges::Wanted;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// Times a file is looked up anew that is replaced while it is opened.
-const OPEN_COUNT_MAX: usize = 3;
+/// Clients that are kept, one of each user who is named: each has a connection to the metadata server.
+const CLIENT_COUNT_MAX: usize = 64;
 const BYTES: &str = "application/octet-stream";
 
 #[derive(Clone, Debug)]
 struct Files {
     store: Store,
-    /// In whose name files are read, where the query names nobody (`user.name`, as WebHDFS has it).
-    user: String,
+    /// Of the user in whose name files are read where the query names nobody (`user.name`, as WebHDFS has it).
+    own: Client,
+    named: Arc<Mutex<HashMap<String, Client>>>,
+}
+
+impl Files {
+    fn client(&self, user: String) -> Client {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        if named.len() >= CLIENT_COUNT_MAX && !named.contains_key(&user) {
+            named.clear();
+        }
+        named.entry(user).or_insert_with_key(|user| self.store.client(user)).clone()
+    }
+
+    /// In whose name a request is answered.
+    async fn client_for(&self, named: Option<String>) -> Result<Client, Failure> {
+        let Some(named) = named.filter(|named| named != self.own.user()) else { return Ok(self.own.clone()) };
+        // The gateway may act for others; whoever comes here may not.
+        self.own.defaults().await?;
+        if self.own.is_proven() {
+            return Err(Failure::new(StatusCode::FORBIDDEN, "this store believes no names: ask without user.name"));
+        }
+        Ok(self.client(named))
+    }
 }
 
 /// The routes. Who asks proves nothing: whom the query names is who asks where the store believes names.
-pub(crate) fn routes(store: Store, user: String) -> Router {
-    Router::new().route("/files/", get(root)).route("/files/{*path}", get(path)).with_state(Files { store, user })
+pub(crate) fn routes(store: Store, user: &str) -> Router {
+    let files = Files { own: store.client(user), store, named: Arc::default() };
+    Router::new().route("/files/", get(root)).route("/files/{*path}", get(path)).with_state(files)
 }
 
 async fn root(files: State<Files>, method: Method, uri: Uri, query: RawQuery, headers: HeaderMap) -> Response {
@@ -61,12 +90,17 @@ async fn path(
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         pairs.find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.into_owned())
     };
-    let named = of_query("user.name").filter(|name| *name != files.user);
-    let client = files.store.client(named.as_deref().unwrap_or(&files.user));
-    let (path, is_head, is_named) = (format!("/{path}"), method == Method::HEAD, named.is_some());
-    let asked = Asked { client, path, uri, is_head, is_named, headers };
-    let format = of_query("format");
-    answer(asked, format.as_deref()).await.unwrap_or_else(IntoResponse::into_response)
+    let answering = async {
+        let client = files.client_for(of_query("user.name")).await?;
+        let asked = Asked { client, path: format!("/{path}"), uri, is_head: method == Method::HEAD, headers };
+        answer(asked, of_query("format").as_deref()).await
+    };
+    let mut response = answering.await.unwrap_or_else(IntoResponse::into_response);
+    // Files are anybody's: a browser shall take none for a page of this site.
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox allow-downloads; default-src 'none'"));
+    response
 }
 
 /// A request.
@@ -76,13 +110,11 @@ struct Asked {
     path: String,
     uri: Uri,
     is_head: bool,
-    /// By whoever asks, who proves nothing.
-    is_named: bool,
     headers: HeaderMap,
 }
 
 impl Asked {
-    fn header(&self, name: impl axum::http::header::AsHeaderName) -> Option<&str> {
+    fn header(&self, name: impl AsHeaderName) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
@@ -95,12 +127,7 @@ impl Asked {
 }
 
 async fn answer(asked: Asked, format: Option<&str>) -> Result<Response, Failure> {
-    let found = asked.client.existing(asked.tidy_path()).await;
-    if asked.is_named && asked.client.is_proven() {
-        // The gateway may act for others; whoever comes here may not.
-        return Err(Failure::new(StatusCode::FORBIDDEN, "this store believes no names: ask without user.name"));
-    }
-    let status = found?;
+    let status = asked.client.existing(asked.tidy_path()).await?;
     if status.is_dir() {
         return directory(asked, format).await;
     }
@@ -128,22 +155,9 @@ async fn directory(asked: Asked, format: Option<&str>) -> Result<Response, Failu
     Ok(([(CONTENT_TYPE, shape.content_type())], body).into_response())
 }
 
-/// The file that `path` names, and what it is.
-async fn opened(client: &Client, path: &str, mut status: Status) -> Result<(Reader, Status), Failure> {
-    for _ in 0..OPEN_COUNT_MAX {
-        let reader = client.open_listed(path, &status).await?;
-        let is_same = reader.len() == status.len && reader.file_id().await.is_none_or(|id| id == status.id);
-        if is_same {
-            return Ok((reader, status));
-        }
-        status = client.existing(path).await?;
-    }
-    Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "the file changes all the time; ask again later"))
-}
-
 async fn file(asked: Asked, status: Status) -> Result<Response, Failure> {
-    let (reader, status) = opened(&asked.client, &asked.path, status).await?;
-    let validators = Validators::of(&status);
+    let opened = Opened::of(asked.client.clone(), &asked.path, status).await?;
+    let validators = Validators::of(&opened.status);
     let mut response = Response::builder()
         .header(ETAG, validators.etag.as_str())
         .header(LAST_MODIFIED, validators.last_modified())
@@ -153,8 +167,10 @@ async fn file(asked: Asked, status: Status) -> Result<Response, Failure> {
         Verdict::NotModified => return Ok(response.status(StatusCode::NOT_MODIFIED).body(Body::empty()).expect(HEAD)),
         Verdict::Failed => return Err(Failure::new(StatusCode::PRECONDITION_FAILED, "the file is another one by now")),
     }
-    let range = asked.header(RANGE).filter(|_| validators.range_counts(asked.header(IF_RANGE)));
-    let len = status.len;
+    // Ranges are GET's alone.
+    let has_range = !asked.is_head && validators.range_counts(asked.header(IF_RANGE));
+    let range = asked.header(RANGE).filter(|_| has_range);
+    let len = opened.status.len;
     let (parts, content_type) = match ranges::wanted(range, len) {
         Wanted::All => {
             response = response.header(CONTENT_LENGTH, len);
@@ -180,7 +196,7 @@ async fn file(asked: Asked, status: Status) -> Result<Response, Failure> {
             }
         }
     };
-    let body = if asked.is_head { Body::empty() } else { content::body(reader, parts) };
+    let body = if asked.is_head { Body::empty() } else { content::body(opened, parts) };
     Ok(response.header(CONTENT_TYPE, content_type).body(body).expect(HEAD))
 }
 

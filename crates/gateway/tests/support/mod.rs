@@ -30,6 +30,7 @@ impl Cluster {
             user: user.clone(),
             files: Some(FilesConfig { addr: any, user }),
             connection_count_max,
+            beside_servers: true,
         })
         .await
         .unwrap();
