@@ -8,9 +8,9 @@ use types::ContainerId;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reserve {
     Whole,
-    /// But for half of it, and at most half of [`RESERVED_LEN_MAX`]: of one that is longer the rest is for somebody else.
-    /// For replicas that clients have begun: they can be sent to another node before that, with a word of what is full,
-    /// and hardly in its midst. A copy can be given up.
+    /// But for half of it, and at most half of [`RESERVED_LEN_MAX`]: of one that is longer the rest is for somebody
+    /// else. For replicas that clients have begun: they can be sent to another node before that, with a word of what is
+    /// full, and hardly in its midst. A copy can be given up.
     ButForBegun,
 }
 

@@ -134,7 +134,7 @@ async fn renew(dir: &Path, credentials: &Arc<Credentials>, metads: &[String]) ->
         }
         Err((metad, error)) => {
             if let Some(passed_over) = UNANSWERED.due() {
-                tracing::warn!(metad, %error, passed_over, "the certificate is due, and no metadata server that leads answers");
+                tracing::warn!(metad, %error, passed_over, "the certificate is due, and no metadata server answers");
             }
             return AGAIN_EACH;
         }

@@ -33,8 +33,8 @@ impl Negotiator {
         Key::open(settings).map(|key| Self(Arc::new(key)))
     }
 
-    /// Takes a token of Kerberos, by itself or wrapped in a negotiation, as the JDK, browsers and curl send it. What asks
-    /// for a second round is refused: no state is kept between requests.
+    /// Takes a token of Kerberos, by itself or wrapped in a negotiation, as the JDK, browsers and curl send it. What
+    /// asks for a second round is refused: no state is kept between requests.
     pub fn accept(&self, token: &[u8]) -> Result<Negotiated, Error> {
         let Key { library, credential, doing } = &*self.0;
         let offered = Offered::read(bounded(doing, token)?).map_err(|error| Error::exchange(doing, error))?;

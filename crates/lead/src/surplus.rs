@@ -294,8 +294,8 @@ impl Surplus {
         sure.into_iter().map(|going| going.reported).collect()
     }
 
-    /// It was not ordered away in time. Members are asked again, without a word from its node: a catalogue of all that it
-    /// has may take longer than a confirmation counts.
+    /// It was not ordered away in time. Members are asked again, without a word from its node: a catalogue of all that
+    /// it has may take longer than a confirmation counts.
     fn keep_again(&mut self, node: NodeId, going: &Going, now: Duration) {
         self.stays(node, going.reported.block);
         self.keep(node, going.reported, going.home, now);

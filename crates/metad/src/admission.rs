@@ -168,9 +168,9 @@ impl Admission {
         if is_sole { Ok(true) } else { Err(denied(why)) }
     }
 
-    /// Whether there is such a member: the log says so, or another member, or, to a server that belongs to no group yet,
-    /// its configuration. A server that was away while a member was added has nothing of that in its log, and the group
-    /// may need the vote of this server.
+    /// Whether there is such a member: the log says so, or another member, or, to a server that belongs to no group
+    /// yet, its configuration. A server that was away while a member was added has nothing of that in its log, and the
+    /// group may need the vote of this server.
     fn knows(&self, id: u64) -> bool {
         id == self.config.id || self.has_written(id) || (self.is_founding() && self.lists(id)) || self.is_said(id)
     }

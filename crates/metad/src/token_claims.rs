@@ -49,8 +49,8 @@ fn claimed(rows: &dyn Rows, now: Millis, identifier: &[u8]) -> Result<Result<del
     fault.map_or(Ok(claimed), Err)
 }
 
-/// Writes down who was refused with a token. The name is the token's, and nobody proved it: who proves nothing could cause
-/// any number of lines, so they are rationed.
+/// Writes down who was refused with a token. The name is the token's, and nobody proved it: who proves nothing could
+/// cause any number of lines, so they are rationed.
 pub(crate) fn record_refusal(leadership: &Leadership, peer: SocketAddr, refused: &Refused) {
     // The caller goes to the server that leads.
     let (Some(identifier), false) = (&refused.identifier, refused.told.class == STANDBY) else { return };

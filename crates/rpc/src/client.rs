@@ -60,38 +60,26 @@ impl Client {
 
     pub fn with_options(addr: String, user: String, protocol: &'static str, options: ClientOptions) -> Self {
         let client_id = Bytes::copy_from_slice(&::io::random::uuid());
-        let (next_call_id, link) = (Arc::default(), Mutex::new(None));
-        Self {
-            shared: Arc::new(Shared {
-                addr,
-                user,
-                protocol,
-                options,
-                client_id,
-                next_call_id,
-                link,
-                is_proven: AtomicBool::default(),
-            }),
-        }
+        Self::of_parts(addr, user, protocol, options, (client_id, Arc::default()))
     }
 
     /// The same client at another server of the same group: calls keep their names there.
     pub(crate) fn of_other_server(&self, addr: String) -> Self {
         let Shared { user, protocol, options, client_id, next_call_id, .. } = &*self.shared;
-        let (user, options, client_id) = (user.clone(), options.clone(), client_id.clone());
-        let (next_call_id, link) = (Arc::clone(next_call_id), Mutex::new(None));
-        Self {
-            shared: Arc::new(Shared {
-                addr,
-                user,
-                protocol,
-                options,
-                client_id,
-                next_call_id,
-                link,
-                is_proven: AtomicBool::default(),
-            }),
-        }
+        let names = (client_id.clone(), Arc::clone(next_call_id));
+        Self::of_parts(addr, user.clone(), protocol, options.clone(), names)
+    }
+
+    fn of_parts(
+        addr: String,
+        user: String,
+        protocol: &'static str,
+        options: ClientOptions,
+        (client_id, next_call_id): (Bytes, Arc<AtomicI32>),
+    ) -> Self {
+        let (link, is_proven) = (Mutex::new(None), AtomicBool::default());
+        let shared = Shared { addr, user, protocol, options, client_id, next_call_id, link, is_proven };
+        Self { shared: Arc::new(shared) }
     }
 
     pub fn addr(&self) -> &str {

@@ -213,7 +213,8 @@ fn put_context(user: Option<&str>, protocol: &str, client_id: &Bytes, out: &mut 
     frame::put_frame(&[&request_header(call_id::CONTEXT, client_id, -1), &context], out);
 }
 
-/// Comes back when the certificate does not count any more that the server has shown; never for one that has shown none.
+/// Comes back when the certificate does not count any more that the server has shown; never for one that has shown
+/// none.
 fn outlived(socket: &Stream, proof: Option<&NodeProof>) -> impl Future<Output = ()> + Send + use<> {
     let watched = match (socket.shown(), proof) {
         (Some(shown), Some(NodeProof::Certificate { credentials, .. })) => Some((shown, Arc::clone(credentials))),

@@ -52,8 +52,8 @@ pub async fn connect(
     shake(socket, machine, held).await
 }
 
-/// The same with a datanode of Apache HDFS, which knows no AES unless its settings say so: then privacy is by a cipher of
-/// `protection`.
+/// The same with a datanode of Apache HDFS, which knows no AES unless its settings say so: then privacy is by a cipher
+/// of `protection`.
 pub async fn connect_to_hdfs(
     socket: TcpStream,
     secret: HdfsSecret<'_>,

@@ -1,5 +1,5 @@
-//! The negotiation of mechanisms around a token of Kerberos (SPNEGO, RFC 4178), as far as one round over HTTP has it: the
-//! JDK, browsers and curl wrap their first token so.
+//! The negotiation of mechanisms around a token of Kerberos (SPNEGO, RFC 4178), as far as one round over HTTP has it:
+//! the JDK, browsers and curl wrap their first token so.
 //!
 //! ```text
 //! 60 ┌ 06 SPNEGO                                       what a client sends first

@@ -105,8 +105,8 @@ impl Credentials {
         self.look_each
     }
 
-    /// Whether the other end would be taken for what it is by a handshake now: its certificate has not ended, and is of an
-    /// authority that is believed here.
+    /// Whether the other end would be taken for what it is by a handshake now: its certificate has not ended, and is of
+    /// an authority that is believed here.
     pub fn still_counts(&self, shown: &Shown) -> bool {
         verify::is_valid(&shown.0, &self.current().roots, SystemClock::new().now())
     }

@@ -31,8 +31,8 @@ use hdfs::proto::*;
 
 /// Each line has the method's name on the wire, its entry in the audit log, who may call it (default: users), and the
 /// server that answers (default: the leader; otherwise what a standby answers). Then follow its function, its request,
-/// which fields of that are paths, and what names to the audit log what else it is about. At the end are HDFS's features that Levada has not, which are refused with a
-/// message that ends with "not supported".
+/// which fields of that are paths, and what names to the audit log what else it is about. At the end are HDFS's
+/// features that Levada has not, which are refused with a message that ends with "not supported".
 macro_rules! methods {
     ($($name:literal $audit:ident $($who:ident)? $(@ $standby:ident)? =>
         $module:ident::$function:ident($request:ty $(; $($path:ident),+)?) $(about $subject:ident)?;)*

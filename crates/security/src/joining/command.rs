@@ -17,8 +17,8 @@ pub enum Command {
         now: Millis,
         invitation: Invitation,
     },
-    /// A datanode joins by one. Whoever has joined by it already, by the same key, keeps the id that it got then: it asked
-    /// again before it had an answer.
+    /// A datanode joins by one. Whoever has joined by it already, by the same key, keeps the id that it got then: it
+    /// asked again before it had an answer.
     Take {
         number: u32,
         hash: [u8; 32],

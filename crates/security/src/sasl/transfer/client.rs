@@ -13,8 +13,8 @@ use wire::delimited;
 
 /// One connection's handshake.
 pub struct Client {
-    /// Whether AES is offered along with privacy, and, as a rule, then insisted on: the offer is no part of the proof, so
-    /// whoever sits in between can take it away.
+    /// Whether AES is offered along with privacy, and, as a rule, then insisted on: the offer is no part of the proof,
+    /// so whoever sits in between can take it away.
     uses_aes: bool,
     insists_on_aes: bool,
     state: State,
@@ -71,7 +71,8 @@ impl Client {
         Ok((Self { uses_aes, insists_on_aes: uses_aes, state: State::Asked { client, cnonce } }, hello))
     }
 
-    /// Goes on by a cipher of SASL's own where the other end knows no AES, as Apache HDFS does not unless it is told to.
+    /// Goes on by a cipher of SASL's own where the other end knows no AES, as Apache HDFS does not unless it is told
+    /// to.
     #[must_use]
     pub fn or_without_aes(self) -> Self {
         Self { insists_on_aes: false, ..self }
