@@ -120,10 +120,15 @@ impl Clearance {
                         continue;
                     }
                 };
+                if !found.complete {
+                    // Its recovery may end without this one, and its node will not tell of it again.
+                    settled_all = false;
+                    continue;
+                }
                 surplus.forget(home, node, reported.block);
                 // The block has got another home meanwhile, which the node may be of.
                 let belongs = cluster.is_member(found.home, node) && reported.generation >= found.generation;
-                if found.complete && !belongs {
+                if !belongs {
                     surplus.keep(node, reported, found.home, now);
                 }
                 continue;
@@ -195,7 +200,7 @@ mod tests {
         RepairContext { cluster, repair, surplus, rules }
     }
 
-    /// The namespace has the block of [`kept`] as `found`. What goes, if the members say this.
+    /// The namespace has the block of [`kept`] as `found`. What goes, if the members say this. Nothing is forgotten.
     fn check(generation: u64, found: Option<Option<BlockView>>, said: [Option<Fitness>; 2], goes: usize) {
         let (_, mut cluster, mut repair, mut surplus) = kept(generation);
         let mut context = context(&mut cluster, &mut repair, &mut surplus);
@@ -208,6 +213,7 @@ mod tests {
         let answers = Answers::new(count, nodes.into_iter().zip(said));
         clearance.on_answers(&answers, &mut context);
         assert_eq!(surplus.orders(id(3), NOW).len(), goes, "{generation} {found:?} {answers:?}");
+        assert_eq!(surplus.len(), 1 - goes, "{generation} {found:?} {answers:?}");
     }
 
     /// While the members are asked, the node reports a younger replica, or another node joins them.

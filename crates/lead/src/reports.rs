@@ -261,13 +261,13 @@ impl Leader {
         found: &[(ReportedReplica, Option<BlockView>)],
         now: Duration,
     ) -> Vec<(BlockId, Generation)> {
-        let Self { cluster, repair, surplus, .. } = self;
+        let Self { cluster, repair, surplus, undecided, .. } = self;
         let mut delete = Vec::new();
         for (reported, wanted) in found {
+            let judgement = cluster.decide_fate(node, reported, wanted.as_ref(), true);
             // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the block.
-            let is_surplus = mutation::is(Mutation::SkipSecondLook)
-                || wanted.is_none()
-                || cluster.decide_fate(node, reported, wanted.as_ref(), true).fate == ReplicaFate::Surplus;
+            let is_surplus =
+                mutation::is(Mutation::SkipSecondLook) || wanted.is_none() || judgement.fate == ReplicaFate::Surplus;
             let is_doubtful = |wanted: &&BlockView| {
                 if mutation::is(Mutation::TrustDamagedOthers) {
                     return false;
@@ -283,6 +283,10 @@ impl Leader {
                 delete.push((reported.block, reported.generation));
             } else {
                 surplus.stays(node, reported.block);
+                if is_surplus || judgement.again {
+                    // It is being written again, or copied here. Its node will not tell of this replica again.
+                    undecided.keep(node, *reported);
+                }
             }
         }
         delete
@@ -426,8 +430,12 @@ mod tests {
         assert!(!confirm(&mut leader, Some(wanted())), "a member has a damaged one");
         assert_eq!(leader.surplus.next_of(HOME, 9).len(), 1, "the members are asked again");
         leader.repair.forget_bad(block(1), node(2));
+        let open = BlockView { complete: false, ..wanted() };
+        assert!(!confirm(&mut leader, Some(open)), "it is written again, and may be needed");
+        assert_eq!(leader.due_for_decision(node(3), false, NOW), [reported(1)], "it may be stale then");
         leader.repair.on_lack(lack(3, 1));
         assert!(!confirm(&mut leader, Some(wanted())), "it is wanted here");
+        assert_eq!(leader.undecided.of(node(3)), [reported(1)]);
         let orders = leader.copy_orders(node(3), NOW);
         assert_eq!((orders.len(), orders[0].sources.len()), (1, 1));
         // It has it, and the copy has ended.
