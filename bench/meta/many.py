@@ -2,13 +2,16 @@
 """A metadata server with many files, beside the same with few: memory, start, and what a call costs.
 
     cargo build --release -p levada
-    bench/meta/many.py [--files 100k,10M] [--reps 3] [--dir DIR]   # with the Python that has tests/requirements.txt
+    bench/meta/many.py [--files 100k,10M] [--reps 3] [--dir DIR] [--fill]
+                                                    # with the Python that has tests/requirements.txt
 
 Files are made by `levada bench fill`: one block of 8 MiB each, three replicas, a thousand in a directory. No datanode
-runs, so calls are those that need none. Servers start from a cold page cache where `--drop` can empty it.
+runs, so calls are those that need none. Servers start from a cold page cache where `--drop` can empty it. Ten million
+files take some twenty minutes to make: what lies in DIR already is used again, and `--fill` only makes it.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -29,6 +32,11 @@ from store import address, die_with_parent  # noqa: E402
 UNITS = {"k": 1000, "M": 1_000_000}
 CALLS = 20_000
 UNDER_WAY = 16
+# Directories that are listed again and again, and as many in each round that were not listed before.
+LISTED = 16
+# What a server does without being asked is measured for so many seconds, and taken off: with no datanodes it looks for
+# their replicas all the time, and after a start it counts how large its containers are.
+IDLE_TIME = 2
 WHOLE_FILE = 1 << 62
 
 
@@ -66,8 +74,11 @@ class Server:
 
     def fill(self):
         begun = time.monotonic()
-        command = [paths.LEVADA, "bench", "fill", "--dir", self.directory / "meta", "--files", self.files]
-        subprocess.run(list(map(str, command)), check=True, stderr=subprocess.DEVNULL)
+        made = self.directory / "made"  # it was made to its end
+        if not made.exists():
+            command = [paths.LEVADA, "bench", "fill", "--dir", self.directory / "meta", "--files", self.files]
+            subprocess.run(list(map(str, command)), check=True, stderr=subprocess.DEVNULL)
+            made.touch()
         used = sum(file.stat().st_blocks * 512 for file in (self.directory / "meta").rglob("*") if file.is_file())
         print(f"{self.files} files made in {time.monotonic() - begun:.0f} s, {used / 1e9:.2f} GB on disk", flush=True)
 
@@ -88,8 +99,14 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
 
-    def ask(self, calls) -> tuple[float, float]:
-        """Server CPU and wall time of a call, in microseconds; `calls` are methods and requests."""
+    def idle(self) -> float:
+        """CPU seconds of a second in which nobody asks."""
+        before, begun = cpu(self.process.pid), time.monotonic()
+        time.sleep(IDLE_TIME)
+        return (cpu(self.process.pid) - before) / (time.monotonic() - begun)
+
+    def ask(self, calls, idle: float = 0) -> tuple[float, float]:
+        """Server CPU without `idle`, and wall time of a call, in microseconds; `calls` are methods and requests."""
         with Connection(self.addr) as connection:
             connection.socket.settimeout(60)
             before, begun, waiting, count = cpu(self.process.pid), time.monotonic(), 0, 0
@@ -101,9 +118,12 @@ class Server:
                     waiting -= 1
             for _ in range(waiting):
                 assert connection.receive().status == 0
-            return (cpu(self.process.pid) - before) * 1e6 / count, (time.monotonic() - begun) * 1e6 / count
+            spent, took = cpu(self.process.pid) - before, time.monotonic() - begun
+            return (spent - idle * took) * 1e6 / count, took * 1e6 / count
 
-    def kinds(self, chance: random.Random) -> dict:
+    def kinds(self, chance: random.Random, rep: int) -> dict:
+        listed = [os.path.dirname(path(i * 1000)) for i in random.Random(1).sample(range(self.files // 1000), LISTED * (rep + 2))]
+        listing = lambda directory: ("getListing", message((1, directory), (2, b""), (3, 0)))
         any_file = lambda: path(chance.randrange(self.files))
         run = chance.randrange(1 << 40)
         permission = (2, message((1, 0o755)))
@@ -111,7 +131,8 @@ class Server:
         return {
             "getFileInfo": (("getFileInfo", message((1, any_file()))) for _ in range(CALLS)),
             "getBlockLocations": (("getBlockLocations", message((1, any_file()), (2, 0), (3, WHOLE_FILE))) for _ in range(CALLS)),
-            "getListing": (("getListing", message((1, os.path.dirname(any_file())), (2, b""), (3, 0))) for _ in range(CALLS // 100)),
+            "getListing, the first time": (listing(directory) for directory in listed[-LISTED:]),
+            "getListing, again": (listing(directory) for directory in listed[:LISTED] * 10),
             "mkdirs": (mkdirs(i) for i in range(CALLS // 10)),
         }
 
@@ -120,16 +141,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", default="100k,10M", help="how many, of each server")
     parser.add_argument("--reps", type=int, default=3)
-    parser.add_argument("--dir", type=pathlib.Path, help="where the directories lie (a temporary one)")
+    parser.add_argument("--dir", type=pathlib.Path, help="where the directories lie, to be used again (a temporary one)")
+    parser.add_argument("--fill", action="store_true", help="only make the files")
     parser.add_argument("--drop", action="store_true", help="empty the page cache before each start (root)")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=asked.dir, prefix="levada-many-") as directory:
+    with contextlib.ExitStack() as stack:
+        directory = asked.dir or stack.enter_context(tempfile.TemporaryDirectory(prefix="levada-many-"))
         servers = []
         for text in asked.files.split(","):
             home = pathlib.Path(directory) / text
-            home.mkdir()
+            home.mkdir(parents=True, exist_ok=True)
             servers.append(Server(home, number(text)))
             servers[-1].fill()
+        if asked.fill:
+            return
         for server in servers:
             starts = []
             for _ in range(asked.reps):
@@ -144,15 +169,16 @@ def main():
         chance = random.Random(7)
         for rep in range(asked.reps + 1):
             for server in servers if rep % 2 else servers[::-1]:
-                for kind, calls in server.kinds(chance).items():
-                    figures = server.ask(calls)
+                idle = server.idle()
+                for kind, calls in server.kinds(chance, rep).items():
+                    figures = server.ask(calls, idle)
                     if rep:  # the first round warms up
                         found.setdefault((kind, server.files), []).append(figures)
         for server in servers:
             print(f"{server.files} files: {private(server.process.pid) / 1e6:.0f} MB of private memory after all calls", flush=True)
             server.stop()
         print("| call | files | server CPU µs | wall µs | CPU, least ÷ this |\n|---|---|---|---|---|")
-        for kind in ["getFileInfo", "getBlockLocations", "getListing", "mkdirs"]:
+        for kind in servers[0].kinds(chance, 0):
             least = statistics.median(cpu for cpu, _ in found[kind, servers[0].files])
             for server in servers:
                 spent, wall = zip(*found[kind, server.files])
