@@ -20,6 +20,9 @@ pub(crate) struct Args {
     /// In whose name files are read over HTTP where a request names nobody (?user.name=NAME)
     #[arg(long, value_name = "NAME", default_value = "nobody")]
     http_user: String,
+    /// Serve /metrics and /health here
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<SocketAddr>,
     /// Who asks the store for its servers [default: the user of this machine]
     #[arg(long, env = "HADOOP_USER_NAME", value_name = "NAME")]
     user: Option<String>,
@@ -45,6 +48,8 @@ struct Ready {
     gateway: SocketAddr,
     /// `None`: it serves no files.
     http: Option<SocketAddr>,
+    /// `None`: it shows no metrics.
+    metrics: Option<SocketAddr>,
     pid: u32,
 }
 
@@ -65,10 +70,24 @@ pub(crate) fn run(args: Args) -> ExitCode {
         let files = args.http.map(|addr| gateway::FilesConfig { addr, user: args.http_user });
         let (addr, beside_servers) = (args.listen, args.beside_servers);
         let connection_count_max = args.connections.clamp(1, affordable());
-        let config = gateway::Config { addr, url, user, files, connection_count_max, beside_servers };
+        let config = gateway::Config {
+            addr,
+            url,
+            user,
+            files,
+            metrics_addr: args.metrics,
+            connection_count_max,
+            beside_servers,
+        };
         let gateway = gateway::Gateway::start(config).await;
         let gateway = gateway.map_err(|error| not_started(&format!("gateway on {}", args.listen), &error))?;
-        let ready = Ready { ready: true, gateway: gateway.addr(), http: gateway.files_addr(), pid: std::process::id() };
+        let ready = Ready {
+            ready: true,
+            gateway: gateway.addr(),
+            http: gateway.files_addr(),
+            metrics: gateway.metrics_addr(),
+            pid: std::process::id(),
+        };
         announce(args.json, &ready, &format!("gateway to {} ready on {}", args.url, ready.gateway));
         stop.await;
         gateway.stop().await;

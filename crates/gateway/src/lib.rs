@@ -11,11 +11,13 @@
 //! calls, and what protects the connection, is between client and server, as if they were one cable apart. A connection
 //! takes no memory here but pipes of the kernel's.
 
+mod counts;
 mod files;
 mod servers;
 mod tunnel;
 
 use client::{Options, Store, Url};
+use counts::Counts;
 use http::Limits;
 use io::task::Owned;
 use io::{ConnectionLimit, TaskGroup};
@@ -38,6 +40,8 @@ pub struct Config {
     pub user: String,
     /// Files over HTTP; `None`: not here.
     pub files: Option<FilesConfig>,
+    /// `/metrics` and `/health`; `None`: nowhere.
+    pub metrics_addr: Option<SocketAddr>,
     /// Connections through it. With more, one over which no server has said anything is closed, and of those the one
     /// that was silent for longest. Each takes up to six descriptors.
     pub connection_count_max: usize,
@@ -62,6 +66,7 @@ const HEAD_LEN_MAX: usize = 256 << 10;
 pub struct Gateway {
     addr: SocketAddr,
     files: Option<http::Server>,
+    metrics: Option<http::Server>,
     limit: Arc<ConnectionLimit>,
     store: Store,
     tunnels: TaskGroup,
@@ -83,19 +88,24 @@ impl Gateway {
                  the gateway elsewhere, or say that it may be here"
             )));
         }
+        let limit = ConnectionLimit::new(config.connection_count_max);
+        let (counts, registry) = Counts::new(&limit);
+        let metrics = match config.metrics_addr {
+            Some(addr) => Some(counts::serve(addr, registry, Arc::clone(&limit)).await?),
+            None => None,
+        };
         let files = match &config.files {
             Some(FilesConfig { addr, user }) => {
                 let limits = Limits { head_len_max: HEAD_LEN_MAX, ..Limits::default() };
-                let routes = files::routes(store.clone(), user);
+                let routes = files::routes(store.clone(), user, counts.clone());
                 Some(http::Server::serve(*addr, limits, routes, None).await?)
             }
             None => None,
         };
-        let limit = ConnectionLimit::new(config.connection_count_max);
         let tunnels = TaskGroup::default();
-        let accept = accept(listener, servers, Arc::clone(&limit), tunnels.clone());
+        let accept = accept(listener, servers, counts, Arc::clone(&limit), tunnels.clone());
         let accept = io::task::spawn_owned("gateway", accept);
-        Ok(Self { addr, files, limit, store, tunnels, accept })
+        Ok(Self { addr, files, metrics, limit, store, tunnels, accept })
     }
 
     pub fn addr(&self) -> SocketAddr {
@@ -107,6 +117,11 @@ impl Gateway {
         self.files.as_ref().map(http::Server::addr)
     }
 
+    /// Where `/metrics` is.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(http::Server::addr)
+    }
+
     /// Connections that go through it.
     pub fn connection_count(&self) -> usize {
         self.limit.count()
@@ -114,20 +129,28 @@ impl Gateway {
 
     /// Ends all connections.
     pub async fn stop(self) {
-        self.files.iter().for_each(http::Server::shutdown);
+        self.files.iter().chain(&self.metrics).for_each(http::Server::shutdown);
         drop(self.accept);
         self.tunnels.close().await;
         self.store.close().await;
     }
 }
 
-async fn accept(listener: TcpListener, servers: Arc<Servers>, limit: Arc<ConnectionLimit>, tunnels: TaskGroup) {
+async fn accept(
+    listener: TcpListener,
+    servers: Arc<Servers>,
+    counts: Counts,
+    limit: Arc<ConnectionLimit>,
+    tunnels: TaskGroup,
+) {
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
                 // All wait for their peers, so there is always one that may go.
                 let Some(permit) = limit.admit() else { continue };
-                tunnels.spawn_detached("tunnel", tunnel::run(socket, peer, permit, Arc::clone(&servers)));
+                counts.accepted.inc();
+                tunnels
+                    .spawn_detached("tunnel", tunnel::run(socket, peer, permit, Arc::clone(&servers), counts.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "no connection is accepted for a moment");

@@ -1,9 +1,11 @@
 //! One connection through the gateway.
 
+use crate::counts::Counts;
 use crate::servers::Servers;
 use io::dial::{Dialer, Preface};
 use io::socket::{SocketOptions, apply};
 use io::{ConnectionPermit, LogLimit, splice};
+use metrics::Counter;
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,14 +22,21 @@ const LINGER: Duration = Duration::from_millis(500);
 
 static REFUSED: LogLimit = LogLimit::new(Duration::from_secs(1));
 
-pub(crate) async fn run(socket: TcpStream, peer: SocketAddr, permit: Arc<ConnectionPermit>, servers: Arc<Servers>) {
+pub(crate) async fn run(
+    socket: TcpStream,
+    peer: SocketAddr,
+    permit: Arc<ConnectionPermit>,
+    servers: Arc<Servers>,
+    counts: Counts,
+) {
     let ended = tokio::select! {
-        ended = carry(socket, &permit, &servers) => ended,
+        ended = carry(socket, &permit, &servers, &counts) => ended,
         () = permit.evicted() => return tracing::debug!(%peer, "a connection is closed to make room for another"),
     };
     let Err(error) = ended else { return };
     match error.kind() {
         ErrorKind::InvalidData | ErrorKind::PermissionDenied | ErrorKind::TimedOut => {
+            counts.refused.inc();
             if let Some(passed_over) = REFUSED.due() {
                 tracing::warn!(%peer, %error, passed_over, "a connection was not let through");
             }
@@ -37,7 +46,12 @@ pub(crate) async fn run(socket: TcpStream, peer: SocketAddr, permit: Arc<Connect
     }
 }
 
-async fn carry(mut client: TcpStream, permit: &Arc<ConnectionPermit>, servers: &Servers) -> Result<(), Error> {
+async fn carry(
+    mut client: TcpStream,
+    permit: &Arc<ConnectionPermit>,
+    servers: &Servers,
+    counts: &Counts,
+) -> Result<(), Error> {
     let options = SocketOptions::default();
     apply(&client, &options)?;
     let Preface { target } = within(PREFACE_TIME_MAX, Preface::read(&mut client)).await?;
@@ -46,16 +60,20 @@ async fn carry(mut client: TcpStream, permit: &Arc<ConnectionPermit>, servers: &
     }
     let server = within(DIAL_TIME_MAX, Dialer::default().connect(&target, &options)).await?;
     // Whose bytes came last is closed last; and who was answered after those who were not.
-    let moved = || drop(permit.begin_request());
+    let moved = |count: &Counter, len| {
+        drop(permit.begin_request());
+        count.inc_by(len as u64);
+    };
     let mut is_answered = false;
-    let answered = |_| {
+    let answered = |len| {
         if !std::mem::replace(&mut is_answered, true) {
             permit.prove();
         }
-        moved();
+        moved(&counts.down, len);
     };
     // Each direction goes on to its own end: a server that takes no more may still be answering.
-    let (up, down) = tokio::join!(splice(&client, &server, |_| moved()), splice(&server, &client, answered));
+    let asked = |len| moved(&counts.up, len);
+    let (up, down) = tokio::join!(splice(&client, &server, asked), splice(&server, &client, answered));
     if up.is_err() && down.is_ok() {
         // A client that is still sending would lose the answer with its connection.
         let discard = async { while client.read(&mut [0; 4096]).await.is_ok_and(|len| len > 0) {} };

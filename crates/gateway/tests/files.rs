@@ -199,3 +199,25 @@ async fn files_are_read_in_the_name_that_a_request_gives() {
     assert_eq!(ask(addr, "GET", &owner, &[]).await.text(), "5");
     cluster.stop().await;
 }
+
+/// What goes through is counted, on a page of its own.
+#[tokio::test]
+async fn a_scraper_sees_what_went_through() {
+    let cluster = Cluster::new(100).await;
+    put(&cluster, "/a", &[1; 100_000]).await;
+    let files = cluster.gateway.files_addr().unwrap();
+    assert_eq!(ask(files, "GET", "/files/a", &[]).await.body.len(), 100_000);
+    assert_eq!(ask(files, "GET", "/files/b", &[]).await.status, 404);
+    let page = ask(cluster.gateway.metrics_addr().unwrap(), "GET", "/metrics", &[]).await;
+    let value = |name: &str| {
+        let line = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name}")).parse::<f64>().unwrap()
+    };
+    assert!(value("levada_gateway_bytes_total{direction=\"up\"}") > 100_000.0);
+    assert!(value("levada_gateway_bytes_total{direction=\"down\"}") > 0.0);
+    assert!(value("levada_gateway_connections_total") >= value("levada_gateway_connections"));
+    assert_eq!(value("levada_gateway_http_responses_total{status=\"200\"}"), 1.0);
+    assert_eq!(value("levada_gateway_http_responses_total{status=\"404\"}"), 1.0);
+    assert_eq!(ask(files, "GET", "/metrics", &[]).await.status, 404, "readers of files see none of it");
+    cluster.stop().await;
+}

@@ -33,10 +33,12 @@ pub enum LevadaConfigKey {
     BlockLen,
     /// `timeout`: seconds of silence after which a datanode counts as failed.
     Timeout,
+    /// `gateway`: `host[:port]`, through which all servers of the store are reached.
+    Gateway,
 }
 
 impl LevadaConfigKey {
-    const ALL: [Self; 5] = [Self::Url, Self::User, Self::Replication, Self::BlockLen, Self::Timeout];
+    const ALL: [Self; 6] = [Self::Url, Self::User, Self::Replication, Self::BlockLen, Self::Timeout, Self::Gateway];
 
     fn name(self) -> &'static str {
         match self {
@@ -45,6 +47,7 @@ impl LevadaConfigKey {
             Self::Replication => "replication",
             Self::BlockLen => "block_len",
             Self::Timeout => "timeout",
+            Self::Gateway => "gateway",
         }
     }
 }
@@ -113,7 +116,13 @@ impl LevadaBuilder {
         self
     }
 
-    /// Limits, clock and runtime of the client.
+    /// `host[:port]` of a gateway, through which all servers of the store are reached. Else `LEVADA_GATEWAY`, or none.
+    pub fn with_gateway(mut self, gateway: impl Into<String>) -> Self {
+        self.options.gateway = Some(gateway.into());
+        self
+    }
+
+    /// Limits, clock, gateway and runtime of the client.
     pub fn with_client_options(mut self, options: Options) -> Self {
         self.options = options;
         self
@@ -127,6 +136,7 @@ impl LevadaBuilder {
             LevadaConfigKey::Replication => self.create.replication = Some(number(key, &value)?),
             LevadaConfigKey::BlockLen => self.create.block_len = Some(number(key, &value)?),
             LevadaConfigKey::Timeout => self.options.timeout = Duration::from_secs(number::<u32>(key, &value)?.into()),
+            LevadaConfigKey::Gateway => self.options.gateway = Some(value),
         }
         Ok(self)
     }
@@ -148,7 +158,9 @@ impl LevadaBuilder {
         let given = self.user.filter(|user| !user.is_empty());
         let user = given.or_else(user::of_environment);
         let user = user.ok_or_else(|| generic("nobody says who acts: set the option `user`"))?;
-        Ok(Levada::with_create(Client::with_options(&url, &user, self.options), self.create))
+        let gateway = self.options.gateway.or_else(|| std::env::var("LEVADA_GATEWAY").ok());
+        let options = Options { gateway: gateway.filter(|gateway| !gateway.is_empty()), ..self.options };
+        Ok(Levada::with_create(Client::with_options(&url, &user, options), self.create))
     }
 }
 
@@ -208,10 +220,17 @@ mod tests {
         }
         let unknown = Levada::connect("levada://h", [("usr", "ann")]).unwrap_err();
         assert!(matches!(unknown, Error::UnknownConfigurationKey { store: STORE, key } if key == "usr"));
-        let options = [("levada_replication", "2"), ("block_len", "1048576"), ("timeout", "7"), ("user", "bob")];
+        let options = [
+            ("levada_replication", "2"),
+            ("block_len", "1048576"),
+            ("timeout", "7"),
+            ("user", "bob"),
+            ("gateway", "g"),
+        ];
         let builder = LevadaBuilder::new().try_with_options(options).unwrap();
         assert_eq!((builder.create.replication, builder.create.block_len), (Some(2), Some(1 << 20)));
         assert_eq!((builder.options.timeout, builder.user.as_deref()), (Duration::from_secs(7), Some("bob")));
+        assert_eq!(builder.options.gateway.as_deref(), Some("g"));
         for (key, value) in [("replication", "-1"), ("block_len", ""), ("timeout", "1 s")] {
             assert!(LevadaBuilder::new().try_with_options([(key, value)]).is_err(), "{key} {value:?}");
         }

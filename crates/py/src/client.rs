@@ -19,13 +19,15 @@ pub(crate) struct Client {
 
 #[pymethods]
 impl Client {
-    /// `url`: `hdfs://host:port`, several `host:port` with commas, or the name of a nameservice.
+    /// `url`: `hdfs://host:port`, several `host:port` with commas, or the name of a nameservice. `gateway`: `host:port`
+    /// through which all servers are reached.
     #[new]
-    fn new(py: Python<'_>, url: &str, user: &str) -> PyResult<Self> {
+    #[pyo3(signature = (url, user, gateway = None))]
+    fn new(py: Python<'_>, url: &str, user: &str, gateway: Option<String>) -> PyResult<Self> {
         let url = Url::parse(url).map_err(|error| raised(py, &error, url))?;
         let runtime = Some(runtime::of_process(py)?.tokio.handle().clone());
         // Looks for tickets and tokens on the disk.
-        let store = py.detach(|| Store::new(&url, Options { runtime, ..Options::default() }));
+        let store = py.detach(|| Store::new(&url, Options { runtime, gateway, ..Options::default() }));
         Ok(Self { client: store.client(user) })
     }
 

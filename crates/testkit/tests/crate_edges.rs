@@ -70,7 +70,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("client", &["types", "wire", "hdfs", "security", "xfer", "io", "rpc", "gss", "sasl"]),
     ("http", &["types", "io", "metrics", "tls"]),
     // ring 4: products
-    ("gateway", &["io", "client", "http"]),
+    ("gateway", &["io", "metrics", "host", "client", "http"]),
     ("levada", &["types", "io", "metrics", "host", "security", "tls", "metad", "datad", "client", "http", "gateway"]),
     ("levada-object-store", &["client"]),
     ("levada-py", &["types", "io", "client"]),

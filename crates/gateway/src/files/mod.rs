@@ -16,6 +16,7 @@ mod listing;
 mod opened;
 mod ranges;
 
+use crate::counts::{Counts, count_response};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
@@ -24,6 +25,7 @@ use axum::http::header::{
     LAST_MODIFIED, LOCATION, RANGE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use client::{Client, Status, Store};
@@ -68,9 +70,10 @@ impl Files {
 }
 
 /// The routes. Who asks proves nothing: whom the query names is who asks where the store believes names.
-pub(crate) fn routes(store: Store, user: &str) -> Router {
+pub(crate) fn routes(store: Store, user: &str, counts: Counts) -> Router {
     let files = Files { own: store.client(user), store, named: Arc::default() };
-    Router::new().route("/files/", get(root)).route("/files/{*path}", get(path)).with_state(files)
+    let routes = Router::new().route("/files/", get(root)).route("/files/{*path}", get(path)).with_state(files);
+    routes.layer(from_fn_with_state(counts, count_response))
 }
 
 async fn root(files: State<Files>, method: Method, uri: Uri, query: RawQuery, headers: HeaderMap) -> Response {

@@ -29,6 +29,7 @@ impl Cluster {
             url,
             user: user.clone(),
             files: Some(FilesConfig { addr: any, user }),
+            metrics_addr: Some(any),
             connection_count_max,
             beside_servers: true,
         })

@@ -33,6 +33,7 @@ class LevadaFileSystem(AsyncFileSystem):
     `port`: of `host`, 8020 if nothing says another.
     `user`: who acts; else HADOOP_USER_NAME, the holder of the Kerberos ticket, or the user of this process.
     `replication`, `block_size`: of new files; else what the store proposes.
+    `gateway`: a host, or `host:port`, through which all servers of the store are reached; else LEVADA_GATEWAY, or none.
     """
 
     protocol = ("levada",)
@@ -47,11 +48,12 @@ class LevadaFileSystem(AsyncFileSystem):
         user: str | None = None,
         replication: int | None = None,
         block_size: int | None = None,
+        gateway: str | None = None,
         **options: Any,
     ):
         super().__init__(**options)
         self.replication, self.block_size = replication, block_size
-        self.client = _levada.Client(_url(host, port), user or _user())
+        self.client = _levada.Client(_url(host, port), user or _user(), gateway or os.environ.get("LEVADA_GATEWAY") or None)
         self._batches = Batches(self.client)
 
     @classmethod
