@@ -64,6 +64,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sasl_rpc", run: auth::rpc, golden: &[] },
     Target { name: "sasl_transfer", run: auth::transfer, golden: &[] },
     Target { name: "negotiation", run: negotiation, golden: &[] },
+    Target { name: "gateway", run: at_gateway, golden: &[] },
     Target { name: "names", run: auth::names, golden: &[] },
     Target { name: "replica_headers", run: replica_headers, golden: &[VOLUME] },
     Target { name: "packs", run: packs, golden: &[] },
@@ -104,6 +105,12 @@ fn negotiation(bytes: &[u8]) {
     if let Ok(offered) = Offered::read(bytes) {
         assert!(offered.token.len() <= bytes.len() && offered.answer(offered.token).len() >= offered.token.len());
     }
+}
+
+/// What a gateway reads of who comes to it.
+fn at_gateway(bytes: &[u8]) {
+    gateway::fuzz::preface(bytes);
+    gateway::fuzz::ranges(bytes);
 }
 
 fn replica_headers(bytes: &[u8]) {

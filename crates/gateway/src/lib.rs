@@ -13,6 +13,8 @@
 
 mod counts;
 mod files;
+#[doc(hidden)]
+pub mod fuzz;
 mod servers;
 mod tunnel;
 

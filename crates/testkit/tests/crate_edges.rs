@@ -72,11 +72,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // ring 4: products
     ("gateway", &["io", "metrics", "host", "client", "http"]),
     ("levada", &["types", "io", "metrics", "host", "security", "tls", "metad", "datad", "client", "http", "gateway"]),
-    ("levada-object-store", &["client"]),
+    ("levada-object-store", &["types", "client"]),
     ("levada-py", &["types", "io", "client"]),
     // aside: development only
     ("testkit", &["types"]),
-    ("fuzzed", &["types", "wire", "hdfs", "xfer", "security", "namespace", "blocks", "kv", "container", "raft"]),
+    (
+        "fuzzed",
+        &["types", "wire", "hdfs", "xfer", "security", "namespace", "blocks", "kv", "container", "raft", "gateway"],
+    ),
     (
         "levada-sim",
         &[

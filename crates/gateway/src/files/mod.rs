@@ -14,7 +14,7 @@ mod content;
 mod failure;
 mod listing;
 mod opened;
-mod ranges;
+pub(crate) mod ranges;
 
 use crate::counts::{Counts, count_response};
 use axum::Router;

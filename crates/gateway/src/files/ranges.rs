@@ -6,7 +6,7 @@ use std::ops::Range;
 const RANGE_COUNT_MAX: usize = 16_384;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     All,
     /// In the order in which they were asked for; none is empty, and none reaches beyond the end.
     Ranges(Vec<Range<u64>>),
@@ -16,7 +16,7 @@ pub(super) enum Wanted {
 
 /// `header` is `None` where the request has none that counts. One that makes no sense, or asks for more than the file
 /// has, as for the same bytes again and again, stands for the whole file, as the RFC lets servers decide.
-pub(super) fn wanted(header: Option<&str>, len: u64) -> Wanted {
+pub(crate) fn wanted(header: Option<&str>, len: u64) -> Wanted {
     let Some(specs) = header.and_then(specs) else { return Wanted::All };
     let ranges: Vec<Range<u64>> = specs.into_iter().filter_map(|spec| spec.of(len)).collect();
     if ranges.is_empty() {
