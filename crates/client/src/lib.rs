@@ -75,7 +75,7 @@ pub use meter::{Meter, Role};
 pub use options::{Options, Routing};
 pub use read::{RangeRead, Reader};
 pub use staged::{Staged, is_unfinished};
-pub use status::{BlockLocation, FsStats, Kind, ServerDefaults, Status, Summary};
+pub use status::{BlockLocation, FileVersion, FsStats, Kind, ServerDefaults, Status, Summary};
 pub use store::Store;
 pub use ticket::ticket_user;
 pub use url::{PORT_DEFAULT, Url, default_fs};

@@ -5,10 +5,11 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::listing::Listing;
 use crate::located::Located;
-use crate::status::{BlockLocation, FsStats, Status, Summary};
+use crate::status::{BlockLocation, FileVersion, FsStats, Status, Summary};
 use hdfs::proto;
 use std::collections::BTreeSet;
 use types::Millis;
+use wire::Abilities;
 
 /// How Java's −1 travels: no quota, leave alone.
 const NONE: u64 = u64::MAX;
@@ -57,7 +58,26 @@ impl Client {
             src: from.into(),
             dst: to.into(),
             overwrite_dest: overwrite,
-            move_to_trash: None,
+            ..proto::Rename2RequestProto::default()
+        };
+        let _: proto::Rename2ResponseProto = self.call("rename2", &request).await?;
+        Ok(())
+    }
+
+    /// Renames a file over one that is still the `replaced` one: else [`Error::Conflict`], and nothing changes. A server
+    /// of HDFS cannot: [`Error::Unsupported`].
+    pub async fn replace(&self, from: &str, to: &str, replaced: FileVersion) -> Result<()> {
+        if !self.defaults().await?.abilities.has(Abilities::REPLACE) {
+            return Err(Error::Unsupported("replacing one version of a file, on this server"));
+        }
+        let FileVersion { id, modified, len } = replaced;
+        let replaces = proto::FileVersionProto { file_id: id, modification_time: modified.0, length: len };
+        let request = proto::Rename2RequestProto {
+            src: from.into(),
+            dst: to.into(),
+            overwrite_dest: true,
+            replaces: Some(replaces),
+            ..proto::Rename2RequestProto::default()
         };
         let _: proto::Rename2ResponseProto = self.call("rename2", &request).await?;
         Ok(())

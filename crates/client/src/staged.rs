@@ -12,6 +12,7 @@
 use crate::client::Client;
 use crate::create::Create;
 use crate::error::{Error, Result};
+use crate::status::FileVersion;
 use crate::write::{Ended, Name, Writer};
 use types::Random;
 
@@ -37,6 +38,14 @@ pub struct Staged {
     path: String,
     /// `None`: nothing is left to delete.
     writer: Option<Writer>,
+}
+
+/// What becomes of a file that has the name already.
+#[derive(Clone, Copy, Debug)]
+enum Existing {
+    Stays,
+    Replaced,
+    ReplacedIf(FileVersion),
 }
 
 impl Client {
@@ -80,10 +89,19 @@ impl Staged {
 
     /// Ends the file and gives it its name. Answers its id. With `overwrite` a file that is there is replaced, for
     /// readers at once; without it that is [`Error::Exists`], and of several who try, one gets the name.
-    pub async fn commit(mut self, overwrite: bool) -> Result<u64> {
+    pub async fn commit(self, overwrite: bool) -> Result<u64> {
+        self.commit_to(if overwrite { Existing::Replaced } else { Existing::Stays }).await
+    }
+
+    /// The same, if the file of that name is still the `replaced` one: else [`Error::Conflict`], and nothing changes.
+    pub async fn commit_over(self, replaced: FileVersion) -> Result<u64> {
+        self.commit_to(Existing::ReplacedIf(replaced)).await
+    }
+
+    async fn commit_to(mut self, existing: Existing) -> Result<u64> {
         let client = self.client.clone();
         let committing = async {
-            match self.try_commit(overwrite).await {
+            match self.try_commit(existing).await {
                 Ok(file) => {
                     self.writer = None;
                     Ok(file)
@@ -97,13 +115,22 @@ impl Staged {
         client.run(committing).await
     }
 
-    async fn try_commit(&mut self, overwrite: bool) -> Result<u64> {
+    async fn try_commit(&mut self, existing: Existing) -> Result<u64> {
         let path = self.path.clone();
         let writer = self.writer()?;
-        let Ended { file, has_name } = writer.end(Some(Name { path: &path, overwrite })).await?;
+        // A small file gets its name with its bytes, but not in place of one version of another.
+        let name = match existing {
+            Existing::Stays => Some(Name { path: &path, overwrite: false }),
+            Existing::Replaced => Some(Name { path: &path, overwrite: true }),
+            Existing::ReplacedIf(_) => None,
+        };
+        let Ended { file, has_name } = writer.end(name).await?;
         if !has_name {
             let temporary = writer.path().to_owned();
-            self.client.rename(&temporary, &path, overwrite).await?;
+            match existing {
+                Existing::ReplacedIf(replaced) => self.client.replace(&temporary, &path, replaced).await?,
+                _ => self.client.rename(&temporary, &path, matches!(existing, Existing::Replaced)).await?,
+            }
         }
         Ok(file)
     }

@@ -33,7 +33,19 @@ pub struct Status {
     pub unusable: Option<&'static str>,
 }
 
+/// A file as it was at some time: with other bytes it has another length or time, or is another file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileVersion {
+    pub id: u64,
+    pub modified: Millis,
+    pub len: u64,
+}
+
 impl Status {
+    pub fn version(&self) -> FileVersion {
+        FileVersion { id: self.id, modified: self.modified, len: self.len }
+    }
+
     pub fn is_dir(&self) -> bool {
         self.kind == Kind::Directory
     }

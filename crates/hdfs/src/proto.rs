@@ -1431,6 +1431,17 @@ pub struct StreamProto {
     #[prost(uint32, optional, tag = "3")]
     pub packet_len: ::core::option::Option<u32>,
 }
+/// A file as it was at some time: with other bytes it has another length or time, or is another file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FileVersionProto {
+    #[prost(uint64, required, tag = "1")]
+    pub file_id: u64,
+    /// Milliseconds since 1970.
+    #[prost(uint64, required, tag = "2")]
+    pub modification_time: u64,
+    #[prost(uint64, required, tag = "3")]
+    pub length: u64,
+}
 /// What a refusal is, for our own clients, which decide by it. Fields and kinds may be added, none changes its meaning.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DetailProto {
@@ -1816,6 +1827,9 @@ pub struct Rename2RequestProto {
     pub overwrite_dest: bool,
     #[prost(bool, optional, tag = "4")]
     pub move_to_trash: ::core::option::Option<bool>,
+    /// Ours: only if this is what would be replaced (wire::abilities, REPLACE).
+    #[prost(message, optional, tag = "100")]
+    pub replaces: ::core::option::Option<FileVersionProto>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Rename2ResponseProto {}

@@ -51,7 +51,7 @@ fn main() {
     let tell = |what: &str, took: Duration| println!("{what}: {took:.1?}");
     let rename = |from: &str, to: &str, examined: Option<InodeId>| {
         let to_trash = examined.is_some();
-        Rename2 { from: path(from), to: path(to), overwrite: false, to_trash, examined }
+        Rename2 { from: path(from), to: path(to), overwrite: false, to_trash, examined, replaces: None }
     };
     tell("rename", apply_as(&store, &alice, rename("/home/tree", "/home/moved", None)));
     let examined = examine(&store, &alice, "/home/moved");

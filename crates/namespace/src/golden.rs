@@ -88,7 +88,15 @@ fn operations() -> Vec<Op> {
         Complete { path: path("/a/file"), client: client(), file: Some(FILE), last: Some(LAST), seen: false }.into(),
         Fsync { path: path("/a/file"), client: client(), file: None, last_len: Some(300) }.into(),
         Rename { from: path("/a"), to: path("/b") }.into(),
-        Rename2 { from: path("/a"), to: path("/b"), overwrite: true, to_trash: true, examined: Some(FILE) }.into(),
+        Rename2 {
+            from: path("/a"),
+            to: path("/b"),
+            overwrite: true,
+            to_trash: true,
+            examined: Some(FILE),
+            replaces: Some(FileVersion { file: FILE, modified: Millis(9), len: 300 }),
+        }
+        .into(),
         Delete { path: path("/a"), recursive: true, examined: None }.into(),
         SetPermission { path: path("/a"), mode: 0o1777 }.into(),
         SetOwner { path: path("/a"), owner: Some("eve".into()), group: None }.into(),

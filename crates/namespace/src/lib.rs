@@ -75,10 +75,10 @@ pub use lease::RECOVERY_HOLDER;
 pub use limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT, TREE_DEPTH_MAX};
 pub use ops::{
     AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockMove, BumpGeneration, CancelToken,
-    Complete, Concat, Create, Delete, FinishRecovery, ForgetDoomed, ForgetResized, ForgetTokens, Format, Fsync,
-    IssueToken, Mkdirs, MoveBlocks, OWNER_NAME_LEN_MAX, Op, PutBlock, PutFile, QuotaChange, Reap, RecoveryTarget,
-    RemoveXattr, Rename, Rename2, RenewToken, Reserve, SetAcl, SetOwner, SetPermission, SetQuota, SetReplication,
-    SetSafeMode, SetTimes, SetXattr, TouchAccessTime, Truncate, UpdatePipeline,
+    Complete, Concat, Create, Delete, FileVersion, FinishRecovery, ForgetDoomed, ForgetResized, ForgetTokens, Format,
+    Fsync, IssueToken, Mkdirs, MoveBlocks, OWNER_NAME_LEN_MAX, Op, PutBlock, PutFile, QuotaChange, Reap,
+    RecoveryTarget, RemoveXattr, Rename, Rename2, RenewToken, Reserve, SetAcl, SetOwner, SetPermission, SetQuota,
+    SetReplication, SetSafeMode, SetTimes, SetXattr, TouchAccessTime, Truncate, UpdatePipeline,
 };
 pub use quota::{Limits, StorageType};
 pub use reply::{Recovery, Reply};

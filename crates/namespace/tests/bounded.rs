@@ -73,7 +73,8 @@ fn limit(on: &str) -> SetQuota {
 }
 
 fn rename(from: &str, to: &str, examined: Option<InodeId>) -> Rename2 {
-    Rename2 { from: path(from), to: path(to), overwrite: false, to_trash: examined.is_some(), examined }
+    let (from, to, to_trash) = (path(from), path(to), examined.is_some());
+    Rename2 { from, to, overwrite: false, to_trash, examined, replaces: None }
 }
 
 fn formatted() -> Counted {

@@ -243,6 +243,7 @@ impl Run {
                 overwrite: self.chance(2),
                 to_trash: self.chance(2),
                 examined: None,
+                replaces: None,
             }
             .into(),
             19 => Delete { path: self.any_path(), recursive: self.chance(2), examined: None }.into(),

@@ -2,9 +2,9 @@
 
 use crate::error::{generic, of};
 use crate::{get, location, meta};
-use client::{Client, Create, Staged};
+use client::{Client, Create, ErrorKind, FileVersion, Staged};
 use object_store::path::Path;
-use object_store::{Error, GetOptions, PutMode, PutOptions, PutPayload, PutResult, Result};
+use object_store::{Error, GetOptions, PutMode, PutOptions, PutPayload, PutResult, Result, UpdateVersion};
 
 /// From here on it is worth a question whether the name is taken before the bytes are sent. A guess.
 const ASK_FIRST_LEN: u64 = 1 << 20;
@@ -25,19 +25,19 @@ pub(crate) async fn put(
     options: PutOptions,
 ) -> Result<PutResult> {
     refuse_attributes(client, "put_opts", &options.attributes)?;
-    let overwrite = match options.mode {
-        PutMode::Overwrite => true,
-        PutMode::Create => false,
-        // The metadata server has no change that depends on which file has a name (docs/adr/0026).
-        PutMode::Update(_) => {
-            let operation = "`put_opts` with `PutMode::Update`".to_owned();
-            return Err(Error::NotImplemented { operation, implementer: client.url().to_string() });
-        }
+    let existing = match options.mode {
+        PutMode::Overwrite => Existing::Replaced,
+        PutMode::Create => Existing::Stays,
+        PutMode::Update(version) => Existing::ReplacedIf(replaced(location, version)?),
     };
     let path = location::new(location)?;
     let len = payload.content_length() as u64;
-    if !overwrite && len >= ASK_FIRST_LEN {
-        refuse_if_there(client, location, &path).await?;
+    if len >= ASK_FIRST_LEN {
+        match &existing {
+            Existing::Replaced => {}
+            Existing::Stays => refuse_if_there(client, location, &path).await?,
+            Existing::ReplacedIf(replaced) => refuse_if_other(client, location, &path, *replaced).await?,
+        }
     }
     let create = Create { len: Some(len), ..create.clone() };
     let mut staged = client.stage(&path, &create).await.map_err(|error| of(location, error))?;
@@ -47,7 +47,43 @@ pub(crate) async fn put(
             return Err(of(location, error));
         }
     }
-    commit(client, staged, location, overwrite).await
+    commit(client, staged, location, existing).await
+}
+
+/// What becomes of an object that is there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Existing {
+    Stays,
+    Replaced,
+    /// Only this version of it.
+    ReplacedIf(FileVersion),
+}
+
+/// Which version is to be replaced. One that no put of ours can have answered is another than what is there.
+fn replaced(location: &Path, version: UpdateVersion) -> Result<FileVersion> {
+    let e_tag = version.e_tag.ok_or_else(|| generic("an update needs the ETag of what it replaces"))?;
+    let other = || other(location, client::Error::Invalid(format!("{e_tag}: no ETag of this store")));
+    meta::version(&e_tag).ok_or_else(other)
+}
+
+fn other(location: &Path, error: client::Error) -> Error {
+    Error::Precondition { path: location.to_string(), source: error.into() }
+}
+
+/// An object that is another one by now, or gone.
+fn of_update(location: &Path, error: client::Error) -> Error {
+    match error.kind() {
+        ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::NotADirectory => other(location, error),
+        _ => of(location, error),
+    }
+}
+
+async fn refuse_if_other(client: &Client, location: &Path, path: &str, replaced: FileVersion) -> Result<()> {
+    match client.existing(path).await {
+        Ok(status) if status.version() == replaced => Ok(()),
+        Ok(_) => Err(other(location, client::Error::Exists)),
+        Err(error) => Err(of_update(location, error)),
+    }
 }
 
 async fn refuse_if_there(client: &Client, location: &Path, path: &str) -> Result<()> {
@@ -59,8 +95,15 @@ async fn refuse_if_there(client: &Client, location: &Path, path: &str) -> Result
 }
 
 /// Gives a file its name, and answers what it is from then on.
-pub(crate) async fn commit(client: &Client, staged: Staged, location: &Path, overwrite: bool) -> Result<PutResult> {
-    let file = staged.commit(overwrite).await.map_err(|error| of(location, error))?;
+pub(crate) async fn commit(client: &Client, staged: Staged, location: &Path, existing: Existing) -> Result<PutResult> {
+    let committed = match existing {
+        Existing::Stays => staged.commit(false).await.map_err(|error| of(location, error)),
+        Existing::Replaced => staged.commit(true).await.map_err(|error| of(location, error)),
+        Existing::ReplacedIf(replaced) => {
+            staged.commit_over(replaced).await.map_err(|error| of_update(location, error))
+        }
+    };
+    let file = committed?;
     // Another may have taken the name since, or may have removed it: what is told must be of our own file.
     let status = get::status(client, location).await.ok().filter(|status| status.id == file);
     let e_tag = status.as_ref().and_then(meta::e_tag);
@@ -95,7 +138,8 @@ pub(crate) async fn copy(client: &Client, create: &Create, from: &Path, to: &Pat
             return Err(error);
         }
     }
-    commit(client, staged, to, overwrite).await.map(|_| ())
+    let existing = if overwrite { Existing::Replaced } else { Existing::Stays };
+    commit(client, staged, to, existing).await.map(|_| ())
 }
 
 /// Another name for the same file, in one step.

@@ -12,7 +12,7 @@
 //! client's options say otherwise.
 
 use crate::error::{generic, of};
-use crate::put;
+use crate::put::{self, Existing};
 use client::{Client, Staged};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, Shared, select};
@@ -88,7 +88,7 @@ async fn drive(client: Client, location: Path, mut staged: Staged, mut orders: m
                 let _ = done.send(Ok(()));
             }
             Order::Complete { done } => {
-                let _ = done.send(put::commit(&client, staged, &location, true).await);
+                let _ = done.send(put::commit(&client, staged, &location, Existing::Replaced).await);
                 return;
             }
             Order::Abort { done } => {

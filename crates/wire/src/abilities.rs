@@ -25,9 +25,12 @@ impl Abilities {
     /// Datanodes serve many ranges by one request (operation 201).
     pub const RANGES: Self = Self(1 << 4);
 
+    /// `rename2` that replaces one version of a file, and no other.
+    pub const REPLACE: Self = Self(1 << 5);
+
     /// What a metadata server of this program states.
     pub const OF_METADATA_SERVER: Self =
-        Self(Self::STREAMS.0 | Self::SMALL_FILES.0 | Self::LEASED_BLOCKS.0 | Self::RANGES.0);
+        Self(Self::STREAMS.0 | Self::SMALL_FILES.0 | Self::LEASED_BLOCKS.0 | Self::RANGES.0 | Self::REPLACE.0);
     /// What either end of a stream states.
     pub const OF_STREAM: Self = Self::KEEPALIVES;
 
@@ -60,6 +63,7 @@ mod tests {
             ("SMALL_FILES", Abilities::SMALL_FILES, 4),
             ("LEASED_BLOCKS", Abilities::LEASED_BLOCKS, 8),
             ("RANGES", Abilities::RANGES, 16),
+            ("REPLACE", Abilities::REPLACE, 32),
         ];
         for (bit, (name, ability, number)) in named.into_iter().enumerate() {
             assert_eq!(ability.bits(), number, "{name}");

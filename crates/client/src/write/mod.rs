@@ -255,7 +255,7 @@ impl Writer {
     pub(crate) async fn end(&mut self, name: Option<Name<'_>>) -> Result<Ended> {
         self.guard()?;
         if let Some(file) = self.put_whole(name).await? {
-            return Ok(Ended { file, has_name: true });
+            return Ok(Ended { file, has_name: name.is_some() });
         }
         self.begin().await?;
         if !self.packer.is_empty() {
@@ -282,6 +282,7 @@ impl Writer {
         }
         let wish = Wish { path, create: &create, replication: *replication, block_len: *block_len };
         if let Some(file) = self.client.put_small(wish, &whole).await? {
+            (self.start, self.file) = (Start::Made, file);
             return Ok(Some(file));
         }
         self.begin().await?;

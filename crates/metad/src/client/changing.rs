@@ -9,7 +9,8 @@ use hdfs::Exception;
 use hdfs::proto::*;
 use namespace::read::{self, Removal};
 use namespace::{
-    Concat, Delete, Mkdirs, NsError, Op, Rename, Rename2, Reply, SetOwner, SetPermission, SetReplication, SetTimes,
+    Concat, Delete, FileVersion, Mkdirs, NsError, Op, Rename, Rename2, Reply, SetOwner, SetPermission, SetReplication,
+    SetTimes,
 };
 use std::sync::Arc;
 use types::limits::REPLICATION_MAX;
@@ -122,12 +123,18 @@ pub(super) async fn rename2(
     let from = must_find("rename2", &request.src)?;
     let to = make_path("rename2", &request.dst)?;
     let to_trash = request.move_to_trash.unwrap_or(false);
+    let replaces = request.replaces.map(|version| FileVersion {
+        file: InodeId(version.file_id),
+        modified: Millis(version.modification_time),
+        len: version.length,
+    });
     let rename = |examined| Rename2 {
         from: from.clone(),
         to: to.clone(),
         overwrite: request.overwrite_dest,
         to_trash,
         examined,
+        replaces,
     };
     match to_trash {
         true => change_examined(core, session, &from, rename).await?,

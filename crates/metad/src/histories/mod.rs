@@ -186,6 +186,7 @@ impl Client {
                     dst: path(to),
                     overwrite_dest: false,
                     move_to_trash: None,
+                    replaces: None,
                 };
                 ("rename2", request.encode_to_vec().into())
             }

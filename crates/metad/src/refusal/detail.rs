@@ -40,6 +40,7 @@ fn kind(error: &NsError) -> Option<Kind> {
         )
         | NsError::ListingStartGone
         | NsError::Block(_) => Kind::Conflict,
+        NsError::Rename(fault) if matches!(**fault, RenameFault::OtherTarget(_)) => Kind::Conflict,
         NsError::InvalidPath { .. }
         | NsError::UnusablePath(_)
         | NsError::ReservedName(_)

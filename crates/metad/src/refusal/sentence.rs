@@ -331,6 +331,9 @@ fn rename(fault: &RenameFault) -> String {
         }
         RenameFault::KindsDiffer { from, to } => format!("Source {from} and destination {to} must both be directories"),
         RenameFault::TargetNotEmpty(path) => format!("rename destination directory is not empty: {path}"),
+        RenameFault::OtherTarget(path) => {
+            format!("rename destination {path} is not, or not any more, the file that was to be replaced")
+        }
     }
 }
 

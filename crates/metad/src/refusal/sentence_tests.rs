@@ -494,6 +494,10 @@ fn sentences_are_those_of_hdfs() {
             "rename destination directory is not empty: /d",
         ),
         (
+            NsError::Rename(Box::new(RenameFault::OtherTarget(t("/f")))),
+            "rename destination /f is not, or not any more, the file that was to be replaced",
+        ),
+        (
             NsError::ReservedName(ReservedName::Reserved),
             "File name \".reserved\" is reserved and cannot be created. If this is during upgrade change the name of the existing file or directory to another name before upgrading to the new release.",
         ),

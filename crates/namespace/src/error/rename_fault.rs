@@ -16,4 +16,6 @@ pub enum RenameFault {
         to: FsPath,
     },
     TargetNotEmpty(FsPath),
+    /// It is not the version of the file that was to be replaced, or there is none.
+    OtherTarget(FsPath),
 }

@@ -61,7 +61,7 @@ pub use move_blocks::{BlockMove, MoveBlocks};
 pub use put_file::{PutBlock, PutFile};
 pub use reap::Reap;
 pub use rename::Rename;
-pub use rename2::Rename2;
+pub use rename2::{FileVersion, Rename2};
 pub use renew_token::RenewToken;
 pub use reserve::Reserve;
 pub use set_acl::SetAcl;

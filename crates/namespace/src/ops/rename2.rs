@@ -7,11 +7,12 @@ use crate::error::rename_fault::RenameFault;
 use crate::error::{Failure, NsError, Purpose};
 use crate::make::{move_node, remove_child};
 use crate::permission::{self, Ask, check_top};
+use crate::record::{Body, File, Inode};
 use crate::reply::Reply;
 use crate::reserved;
 use crate::resolve::resolve;
 use crate::resolved::Resolved;
-use types::{FsPath, InodeId};
+use types::{FsPath, InodeId, Millis};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rename2 {
@@ -23,8 +24,26 @@ pub struct Rename2 {
     pub to_trash: bool,
     /// Of a move to the trash: the top of the tree that was examined, as in [`super::Delete`].
     pub examined: Option<InodeId>,
+    /// What the caller has seen at the target, and means to replace: nothing else is.
+    pub replaces: Option<FileVersion>,
 }
-types::record!(Rename2 { 0: from, 1: to, 2: overwrite, 3: to_trash, 4: examined });
+types::record!(Rename2 { 0: from, 1: to, 2: overwrite, 3: to_trash, 4: examined, 5: replaces });
+
+/// A file as somebody saw it. With other bytes it has another length or time, or is another file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileVersion {
+    pub file: InodeId,
+    pub modified: Millis,
+    pub len: u64,
+}
+types::record!(FileVersion { 0: file, 1: modified, 2: len });
+
+impl FileVersion {
+    fn is_of(&self, inode: &Inode) -> bool {
+        let Body::File(File { len, .. }) = &inode.body else { return false };
+        *self == Self { file: inode.id, modified: inode.modified, len: *len }
+    }
+}
 
 impl Rename2 {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
@@ -42,6 +61,11 @@ impl Rename2 {
         let ask = Ask { ancestor: Some(Access::WRITE), ..Ask::default() };
         permission::check(context.caller, &to, ask)?;
         self.check_ends(&from, &to)?;
+        if let Some(version) = self.replaces
+            && !to.last().is_some_and(|target| version.is_of(&target.inode))
+        {
+            return Err(NsError::from(RenameFault::OtherTarget(to.path)).into());
+        }
         if to.last().is_some() {
             // To replace a file is to delete it, so the sticky bit counts. (HDFS forgets it here.)
             if !context.caller.superuser {

@@ -67,8 +67,10 @@ fn a_tree_too_deep_to_climb_is_never_made() {
         let from = path(if to == "/t" { "/x/y/t" } else { "/t" });
         let moved = world.apply(&alice, Rename { from: from.clone(), to: path(to) });
         assert_eq!(moved.is_ok(), fits, "{moved:?}");
-        let rename =
-            |overwrite| Rename2 { from: from.clone(), to: path(to), overwrite, to_trash: false, examined: None };
+        let rename = |overwrite| {
+            let (from, to) = (from.clone(), path(to));
+            Rename2 { from, to, overwrite, to_trash: false, examined: None, replaces: None }
+        };
         if !fits {
             for moved in [moved, world.apply(&alice, rename(false)), world.apply(&alice, rename(true))] {
                 let limit = Limit::RenamedDepth { path: "/t".into(), depth: 2001 };

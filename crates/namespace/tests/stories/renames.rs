@@ -115,3 +115,24 @@ fn rename2_replaces_at_once_and_frees_the_old_blocks() {
          root doomed => [a:g1001:c1]",
     );
 }
+
+#[test]
+fn rename2_replaces_what_somebody_has_seen_and_nothing_else() {
+    check(
+        "root create /f
+         root create /g
+         root create /new
+         root mkdir /empty
+         root rename2 /new /f overwrite replaces=/g => refused Rename(OtherTarget('/f'))
+         root rename2 /new /none overwrite replaces=/g => refused Rename(OtherTarget('/none'))
+         root rename2 /new /f overwrite replaces=/empty => refused Rename(OtherTarget('/f'))
+         root rename2 /new /f overwrite replaces=/f => done
+         root ls / => empty f g +0
+         root create /later
+         root rename /f /g2
+         root rename /later /f
+         root rename2 /g /f overwrite replaces=/g2 => refused Rename(OtherTarget('/f'))
+         root rename2 /g /f overwrite replaces=/f => done
+         root ls / => empty f g2 +0",
+    );
+}

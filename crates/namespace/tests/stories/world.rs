@@ -249,7 +249,13 @@ impl World {
             "rename2" => {
                 let (target, to_trash) = (target?, has("trash"));
                 let examined = if to_trash { removal(&self.rows, who, &target).unwrap_or_default() } else { None };
-                Rename2 { from: target, to: path(args[1]), overwrite: has("overwrite"), to_trash, examined }.into()
+                let replaces = args.iter().find_map(|arg| arg.strip_prefix("replaces="));
+                let replaces = replaces.map(|seen| {
+                    let seen = read::status(&self.rows, who, &path(seen)).unwrap().unwrap().unwrap();
+                    FileVersion { file: seen.id, modified: seen.modified, len: seen.len }
+                });
+                Rename2 { from: target, to: path(args[1]), overwrite: has("overwrite"), to_trash, examined, replaces }
+                    .into()
             }
             "delete" => {
                 let (target, recursive) = (target?, has("-r"));

@@ -4,7 +4,7 @@ use crate::support::{Cluster, bytes, listed, read};
 use client::{Create, Options};
 use levada_object_store::{Levada, client_error};
 use object_store::path::Path;
-use object_store::{Error, GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
+use object_store::{Error, GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutPayload, UpdateVersion};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -88,6 +88,44 @@ async fn one_writer_creates_an_object() {
         assert_eq!(cluster.objects.head(&path).await.unwrap().e_tag, e_tag);
     }
     assert_eq!(cluster.files().await.len(), 6);
+}
+
+/// Many count in one object, each replacing what it has read: no count is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_updates_an_object_replaces_what_he_has_read() {
+    let cluster = Cluster::new().await;
+    let path = Path::from("counter");
+    for len in [8, 2 * MB] {
+        let content = |count: u64| [&count.to_le_bytes()[..], &vec![0; len - 8]].concat();
+        cluster.objects.put(&path, content(0).into()).await.unwrap();
+        let others: Vec<_> = (0..4).map(|_| cluster.other(Options::default())).collect();
+        let counted = others.iter().map(async |objects| {
+            let (mut done, mut refused) = (0, 0);
+            while done < 5 {
+                let got = objects.get(&path).await.unwrap();
+                let mode = PutMode::Update(UpdateVersion { e_tag: got.meta.e_tag.clone(), version: None });
+                let count = u64::from_le_bytes(*got.bytes().await.unwrap().first_chunk().unwrap());
+                match objects.put_opts(&path, content(count + 1).into(), mode.into()).await {
+                    Ok(_) => done += 1,
+                    Err(Error::Precondition { path: at, .. }) => {
+                        assert_eq!(at, path.as_ref());
+                        refused += 1;
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            refused
+        });
+        let refused: usize = futures_util::future::join_all(counted).await.into_iter().sum();
+        let count = u64::from_le_bytes(*read(&cluster.objects, &path).await.first_chunk().unwrap());
+        assert_eq!(count, 20, "{refused} were refused");
+    }
+    for e_tag in ["\"1-2-3\"", "nonsense"] {
+        let mode = PutMode::Update(UpdateVersion { e_tag: Some(e_tag.into()), version: None });
+        let put = cluster.objects.put_opts(&path, version(9, 3), mode.into()).await;
+        assert!(matches!(put, Err(Error::Precondition { .. })), "{put:?}");
+    }
+    assert_eq!(cluster.files().await, ["/counter"], "what is refused leaves nothing");
 }
 
 /// As for renames and copies to one name.

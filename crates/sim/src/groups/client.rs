@@ -237,8 +237,14 @@ impl Client {
                 known(self.change(delete).await, |reply| Outcome::Deleted(reply == Reply::Bool(true)))
             }
             Op::Rename(from, to) => {
-                let rename =
-                    Rename2 { from: name(from), to: name(to), overwrite: false, to_trash: false, examined: None };
+                let rename = Rename2 {
+                    from: name(from),
+                    to: name(to),
+                    overwrite: false,
+                    to_trash: false,
+                    examined: None,
+                    replaces: None,
+                };
                 known(self.change(rename).await, |_| Outcome::Done)
             }
         };

@@ -94,12 +94,12 @@ pub(super) fn rename(src: &str, dst: &str) -> Ask {
 
 pub(super) fn rename2(src: &str, dst: &str, overwrite_dest: bool) -> Ask {
     let (src, dst) = (src.to_owned(), dst.to_owned());
-    ask("rename2", Rename2RequestProto { src, dst, overwrite_dest, move_to_trash: None })
+    ask("rename2", Rename2RequestProto { src, dst, overwrite_dest, ..Rename2RequestProto::default() })
 }
 
 pub(super) fn to_trash(src: &str, dst: &str) -> Ask {
     let (src, dst) = (src.to_owned(), dst.to_owned());
-    ask("rename2", Rename2RequestProto { src, dst, overwrite_dest: false, move_to_trash: Some(true) })
+    ask("rename2", Rename2RequestProto { src, dst, move_to_trash: Some(true), ..Rename2RequestProto::default() })
 }
 
 pub(super) fn get_file_info(src: &str) -> Ask {
