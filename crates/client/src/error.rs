@@ -89,7 +89,11 @@ pub fn reason_of(error: &io::Error) -> String {
 
 fn uncapitalized(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+    let Some(first) = letters.next() else { return String::new() };
+    if letters.clone().next().is_some_and(char::is_uppercase) {
+        return text.to_owned(); // an abbreviation
+    }
+    first.to_lowercase().chain(letters).collect()
 }
 
 /// What an error is, without its facts: what programs and other languages decide by.
@@ -296,6 +300,14 @@ fn kind_of_class(class: &str) -> ErrorKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn abbreviations_keep_their_letters() {
+        for (said, shown) in [("Permission denied", "permission denied"), ("SIMPLE is off", "SIMPLE is off"), ("", "")]
+        {
+            assert_eq!(uncapitalized(said), shown);
+        }
+    }
 
     #[test]
     fn exceptions_become_words() {

@@ -18,8 +18,9 @@ use crate::version::{VolumeIdentity, check_unused};
 use crate::writer::Writer;
 use kv::KvError;
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -85,6 +86,12 @@ fn quarantine_index(layout: &Layout) -> std::io::Result<()> {
     std::fs::rename(layout.index(), to)
 }
 
+fn keep_to_owner(dir: &Path) -> std::io::Result<()> {
+    const OWNER_ALONE: u32 = 0o700;
+    let mode = std::fs::metadata(dir)?.permissions().mode() & 0o7777;
+    if mode & !OWNER_ALONE == 0 { Ok(()) } else { std::fs::set_permissions(dir, Permissions::from_mode(OWNER_ALONE)) }
+}
+
 impl Volume {
     /// Opens the volume in `dir`, or makes one there. What a crash left is put in order first.
     pub fn open(dir: &Path, options: Options) -> Result<Self, VolumeError> {
@@ -96,6 +103,8 @@ impl Volume {
         for dir in [dir, &layout.ahead(), &layout.open(), &layout.containers()] {
             std::fs::create_dir_all(dir).map_err(failed("create", dir))?;
         }
+        // Else every user of the machine reads all files there. HDFS: `dfs.datanode.data.dir.perm`.
+        keep_to_owner(dir).map_err(failed("restrict to its owner", dir))?;
         let lock = layout.lock();
         let lock_file = io::file::lock(&lock).map_err(|source| match source.kind() {
             ErrorKind::WouldBlock => VolumeError::Locked { dir: dir.display().to_string() },
@@ -320,5 +329,19 @@ impl Volume {
 
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_of_the_machine_cannot_look_into_a_volume() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        drop(Volume::open(dir.path(), Options::default()).unwrap());
+        let mode = std::fs::metadata(dir.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o700);
     }
 }

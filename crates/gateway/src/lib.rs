@@ -87,7 +87,7 @@ impl Gateway {
         {
             return Err(Error::other(format!(
                 "metadata server {addr} is on this machine, and would take all who come through for callers on it: run \
-                 the gateway elsewhere, or say that it may be here"
+                 the gateway elsewhere, or say that it may be here (--beside-servers)"
             )));
         }
         let limit = ConnectionLimit::new(config.connection_count_max);

@@ -19,7 +19,9 @@ pub(crate) fn on(kind: ErrorKind) -> Option<&'static str> {
         }
         ErrorKind::NoSuchDatanode => "see `levada admin datanode list`",
         ErrorKind::NoSuchJob => "see `levada admin jobs`",
-        ErrorKind::Denied => "choose the user with --user",
+        ErrorKind::Denied => {
+            "choose the user with --user; where the store asks for Kerberos, get that user's ticket with kinit"
+        }
         ErrorKind::Busy => "wait for its writer to close it; a dead writer's file is freed after a minute",
         ErrorKind::NoReplica => "are the datanodes running?",
         ErrorKind::NoNodeLeft => {

@@ -49,7 +49,8 @@ pub enum JoinError {
     Unknown,
     #[error("the join token has expired: ask for another one")]
     Expired,
-    #[error("datanode {node} has joined by this token already: each token is for one")]
+    /// Who it was is for nobody who only has the token.
+    #[error("a datanode has joined by this token already: each token is for one")]
     Taken { node: NodeId },
     #[error("the join token is for datanode {node} alone")]
     OtherNode { node: NodeId },

@@ -51,7 +51,10 @@ impl fmt::Debug for TokenCredentials {
 /// Why there is no connection. What the server refused comes as its exception, not through here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    #[error("the server offers {offered}, of which this client can use nothing")]
+    #[error(
+        "the server offers {offered}, of which this client can use nothing: for KERBEROS it needs a ticket \
+             (kinit), and the server's name as its realm knows it; for TOKEN a delegation token"
+    )]
     NothingInCommon { offered: String },
     #[error("the server asks to go on without a proof, and this client's settings do not allow it")]
     Downgrade,
