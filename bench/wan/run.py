@@ -23,6 +23,7 @@ from servers import GATEWAY, GATEWAY_HTTP, META, NGINX, Servers
 HERE = pathlib.Path(__file__).resolve().parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parents[1] / "target"))
 FILE_LEN = 512_000_000
+PIECE_LEN = 1_000_000
 FILE = "ranges.bin"
 COUNTS = (10, 100, 1000, 5000)
 LENS = (1436, 64 << 10)
@@ -71,7 +72,10 @@ def note(arguments: argparse.Namespace, row: dict) -> None:
 def run_ranges(arguments: argparse.Namespace, directory: pathlib.Path) -> None:
     files = directory / "files"
     files.mkdir()
-    (files / FILE).write_bytes(random.Random(7).randbytes(FILE_LEN))
+    chance = random.Random(7)
+    with (files / FILE).open("wb") as file:
+        for _ in range(0, FILE_LEN, PIECE_LEN):
+            file.write(chance.randbytes(PIECE_LEN))
     ways = arguments.ways.split(",") if arguments.ways else RANGE_WAYS
     with Servers(arguments.levada, directory, files, peers=True):
         for length in arguments.lens:

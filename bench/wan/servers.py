@@ -66,7 +66,7 @@ class Servers:
 
     def _start_all(self) -> None:
         self._start([sys.executable, HERE / "sender.py", ADDRESS, SENDER])
-        meta = f'[meta]\ndir = "{self.directory}/meta"\nrpc_addr = "{ADDRESS}:{META}"\n'
+        meta = f'http_addr = "127.0.0.1:9870"\n[meta]\ndir = "{self.directory}/meta"\nrpc_addr = "{ADDRESS}:{META}"\n'
         self._levada("meta", "--config", self._write("meta.toml", meta), "--json")
         for number in range(DATANODES):
             port = 9866 + 10 * number
