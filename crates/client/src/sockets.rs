@@ -7,7 +7,7 @@ use std::time::Duration;
 /// `dfs.client.socketcache.expiryMsec`: a server closes idle connections at 4 s, so we stop using them at 3.
 const IDLE_MAX: Duration = Duration::from_secs(3);
 /// `dfs.client.socketcache.capacity`.
-const COUNT_MAX: usize = 16;
+pub(crate) const COUNT_MAX: usize = 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {

@@ -7,6 +7,9 @@
 //! ```
 //!
 //! A store that cannot do this is read the old way, several ranges at a time.
+//!
+//! From far away a request is cut in several, each on a connection of its own: what a new connection brings in a round
+//! trip is ten segments, and doubles with each, so sixteen of them save four round trips.
 
 use super::block::connect;
 use super::source::Source;
@@ -15,6 +18,7 @@ use crate::datanode::Connection;
 use crate::error::{Error, Result};
 use crate::located::{Located, Node};
 use crate::retry::Attempt;
+use crate::sockets;
 use futures_util::future::join_all;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,6 +43,12 @@ const PIECE_LEN_MAX: u64 = 16 << 20;
 const REQUEST_COUNT_MAX: usize = 16 << 10;
 /// Blocks of one request: each may have a token of its own, and an operation has its longest message.
 const BLOCK_COUNT_MAX: usize = wire::ranges::BLOCK_COUNT_MAX / 4;
+/// From there on a round trip is dearer than a connection. A guess: farther than any two machines of one site.
+const FAR: Duration = Duration::from_millis(5);
+/// Bytes that are worth a connection: what a new one brings in its first two round trips, of ten segments and twenty.
+const SHARE_LEN_MIN: u64 = 43_440;
+/// Connections of one call. As many as are kept for the next.
+const SHARE_COUNT_MAX: usize = sockets::COUNT_MAX;
 /// Ranges that are read at a time, each by a request of its own, where there is nothing better. A guess.
 const SINGLE_COUNT_MAX: usize = 16;
 
@@ -68,7 +78,32 @@ struct Asking<'a> {
     faults: Vec<(Arc<Located>, Fault)>,
 }
 
-impl Asking<'_> {
+impl<'a> Asking<'a> {
+    fn of(node: Node, has_other: bool, pieces: Vec<Piece<'a>>) -> Self {
+        let blocks = pieces.chunk_by(|one, next| one.block.offset == next.block.offset);
+        Self { node, has_other, block_count: blocks.count(), pieces, faults: Vec::new() }
+    }
+
+    /// The same in `count_max` parts at most, each of about as many bytes, and worth a connection.
+    fn shared(self, count_max: u64) -> Vec<Self> {
+        let Self { node, has_other, pieces, .. } = self;
+        let all_len = pieces.iter().map(|piece| piece.dest.len() as u64).sum::<u64>();
+        let len = all_len.div_ceil(count_max).max(SHARE_LEN_MIN);
+        let (mut shares, mut share, mut share_len) = (Vec::new(), Vec::new(), 0);
+        for piece in pieces {
+            share_len += piece.dest.len() as u64;
+            share.push(piece);
+            if share_len >= len {
+                shares.push(Self::of(node.clone(), has_other, std::mem::take(&mut share)));
+                share_len = 0;
+            }
+        }
+        if !share.is_empty() {
+            shares.push(Self::of(node, has_other, share));
+        }
+        shares
+    }
+
     /// Whatever else comes of a block: that its replica is damaged has to be told.
     fn failed(&mut self, block: &Arc<Located>, fault: Fault) {
         match self.faults.iter_mut().find(|(known, _)| known.offset == block.offset) {
@@ -97,9 +132,14 @@ impl Source {
         if !self.file.client.defaults().await?.abilities.has(Abilities::RANGES) {
             return self.read_each(reads).await;
         }
+        let mut piece_len_max = PIECE_LEN_MAX;
+        if self.is_far() {
+            let len = reads.iter().map(|read| read.dest.len() as u64).sum::<u64>();
+            piece_len_max = (len / SHARE_COUNT_MAX as u64).clamp(SHARE_LEN_MIN, PIECE_LEN_MAX);
+        }
         let mut pieces = Vec::with_capacity(reads.len());
         for read in reads {
-            self.cut(read, &mut pieces).await?;
+            self.cut(read, piece_len_max, &mut pieces).await?;
         }
         let mut attempts = HashMap::new();
         while !pieces.is_empty() {
@@ -131,13 +171,18 @@ impl Source {
         Ok(())
     }
 
-    /// Cuts a range where blocks end.
-    async fn cut<'a>(&self, read: &'a mut RangeRead<'_>, pieces: &mut Vec<Piece<'a>>) -> Result<()> {
+    /// Cuts a range where blocks end, and into pieces of this length.
+    async fn cut<'a>(
+        &self,
+        read: &'a mut RangeRead<'_>,
+        piece_len_max: u64,
+        pieces: &mut Vec<Piece<'a>>,
+    ) -> Result<()> {
         let (mut at, mut dest) = (read.offset, &mut *read.dest);
         while !dest.is_empty() {
             let block = self.file.block_at(at).await?;
             let from = at - block.offset;
-            let len = (dest.len() as u64).min(block.len - from).min(PIECE_LEN_MAX);
+            let len = (dest.len() as u64).min(block.len - from).min(piece_len_max);
             let (own, rest) = std::mem::take(&mut dest).split_at_mut(len as usize);
             pieces.push(Piece { block, from, dest: own });
             (at, dest) = (at + len, rest);
@@ -176,12 +221,24 @@ impl Source {
                     asking.pieces.push(piece);
                 }
                 None => {
-                    let (node, has_other, pieces) = (node.clone(), *has_other, vec![piece]);
-                    askings.push(Asking { node, has_other, pieces, block_count: 1, faults: Vec::new() });
+                    askings.push(Asking::of(node.clone(), *has_other, vec![piece]));
                 }
             }
         }
-        Ok(askings)
+        let count_max = (SHARE_COUNT_MAX / askings.len().max(1)).max(1) as u64;
+        Ok(match self.is_far() {
+            true => askings.into_iter().flat_map(|asking| asking.shared(count_max)).collect(),
+            false => askings,
+        })
+    }
+
+    fn is_far(&self) -> bool {
+        self.file.client.store().round_trip() >= FAR
+    }
+
+    /// Whether a range of this length would be cut, to come by several connections.
+    pub(super) fn is_worth_several(&self, len: usize) -> bool {
+        len as u64 > SHARE_LEN_MIN && self.is_far()
     }
 
     async fn node_for(&self, block: &Arc<Located>, attempt: &mut Attempt) -> Result<Chosen> {

@@ -125,7 +125,7 @@ impl Source {
         attempt: &Attempt,
     ) -> (usize, Option<Fault>) {
         let (store, len) = (self.file.client.store(), dest.len());
-        let patience = store.hedging().patience(len as u64);
+        let patience = store.hedging().patience(len as u64, store.round_trip());
         let mut beside = Vec::new();
         {
             let mut first = std::pin::pin!(self.fetch(block, node, from, dest));
