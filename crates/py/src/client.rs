@@ -8,6 +8,7 @@ use crate::staged::Staged;
 use crate::status::{entry_path, millis, to_dict};
 use crate::writer::Writer;
 use ::client::{Create, Options, Store, Url, parquet};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use std::time::Duration;
@@ -30,8 +31,10 @@ impl Client {
         url: &str,
         user: &str,
         gateway: Option<String>,
-        round_trip: Option<Duration>,
+        round_trip: Option<f64>,
     ) -> PyResult<Self> {
+        let round_trip = round_trip.map(Duration::try_from_secs_f64).transpose();
+        let round_trip = round_trip.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let url = Url::parse(url).map_err(|error| raised(py, &error, url))?;
         let runtime = Some(runtime::of_process(py)?.tokio.handle().clone());
         // Looks for tickets and tokens on the disk.

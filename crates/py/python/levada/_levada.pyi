@@ -21,6 +21,8 @@ __all__ = [
     "Staged",
     "Writer",
     "default_url",
+    "parquet_footer_len",
+    "parquet_pieces",
     "ticket_user",
 ]
 
@@ -53,7 +55,7 @@ class Client:
     """A store as one user sees it. Paths are absolute. No connection is made before the first call."""
 
     def __new__(
-        cls, url: str, user: str, *, gateway: str | None = None, round_trip: timedelta | None = None
+        cls, url: str, user: str, *, gateway: str | None = None, round_trip: float | None = None
     ) -> Client: ...
     @property
     def authority(self) -> str: ...
@@ -145,4 +147,6 @@ class Mailbox:
     def take(self) -> list[tuple[int, Any, BaseException | None]]: ...
 
 def default_url() -> str | None: ...
+def parquet_footer_len(trailer: bytes) -> int | None: ...
+def parquet_pieces(footer: bytes) -> list[tuple[int, int, int]] | None: ...
 def ticket_user() -> str | None: ...
