@@ -49,14 +49,15 @@ def by_pandas(url: str, columns: list[str]):
 
 def by_polars(url: str, columns: list[str]):
     import polars
+    import pyarrow.dataset as ds
 
+    # It has a reader of its own for addresses that it knows.
     if urlsplit(url).scheme in ("http", "https"):
         return lambda: polars.scan_parquet(url).select(columns).collect().to_arrow()
 
     def read():
         fs, path = opened(url)
-        with fs.open(path) as file:
-            return polars.read_parquet(file, columns=columns, use_pyarrow=False).to_arrow()
+        return polars.scan_pyarrow_dataset(ds.dataset(path, filesystem=fs)).select(columns).collect().to_arrow()
 
     return read
 
@@ -75,12 +76,29 @@ def by_duckdb(url: str, columns: list[str]):
     return read
 
 
+def by_duckdb_dataset(url: str, columns: list[str]):
+    """As a data set of pyarrow, of which DuckDB asks for the columns that it wants."""
+    import duckdb
+    import pyarrow.dataset as ds
+
+    connection = duckdb.connect()
+
+    def read():
+        fs, path = opened(url)
+        connection.register("dataset", ds.dataset(path, filesystem=fs))
+        names = ", ".join(f'"{column}"' for column in columns)
+        return connection.sql(f"SELECT {names} FROM dataset").to_arrow_table()
+
+    return read
+
+
 TOOLS = {
     "pyarrow": by_pyarrow,
     "pyarrow-file": by_pyarrow_file,
     "pandas": by_pandas,
     "polars": by_polars,
     "duckdb": by_duckdb,
+    "duckdb-dataset": by_duckdb_dataset,
 }
 
 

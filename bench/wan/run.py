@@ -28,7 +28,7 @@ FILE = "ranges.bin"
 COUNTS = (10, 100, 1000, 5000)
 LENS = (1436, 64 << 10)
 RANGE_WAYS = ("levada", "levada-gateway", "xrootd", "nginx", "hdfs-native", "tcp")
-TOOLS = ("pyarrow", "pyarrow-file", "pandas", "polars", "duckdb")
+TOOLS = ("pyarrow", "pyarrow-file", "pandas", "polars", "duckdb", "duckdb-dataset")
 # A read by itself takes turns of its own: thousands of them would take this run's time.
 SLOW_WAYS = ("hdfs-native",)
 SLOW_COUNT_MAX = 1000

@@ -127,6 +127,11 @@ class LevadaFileSystem(AsyncFileSystem):
         self._changes += 1
         self._opened = {}
 
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """What was told before does not count any more."""
+        self._changed()
+        super().invalidate_cache(path)
+
     async def _change(self, call: _levada.Call[_T]) -> _T:
         try:
             return await call
