@@ -93,7 +93,7 @@ class Columns:
     def _joined(self, start: int, end: int, beside: dict[int, bytes]) -> bytes:
         """Of the parts, and of what was read beside them."""
         known = [(first, self._parts[first]) for first in self._around(start, end)]
-        found = []
+        found: list[bytes] = []
         at = start
         for first, part in sorted([*known, *beside.items()], key=lambda one: one[0]):
             if first + len(part) <= at or first >= end:
@@ -126,7 +126,8 @@ class Columns:
         columns = dict.fromkeys(column for _, _, column in touched)
         behind = sorted(piece for column in columns for piece in self._of_column[column] if piece[1] > start)
         needed = {(first, end) for first, end, _ in touched}
-        wanted, length = [], 0
+        wanted: list[tuple[int, int]] = []
+        length = 0
         for first, end in behind:
             if not self._gaps(first, end):
                 continue
@@ -157,13 +158,15 @@ class Columns:
             short = [one for one in pieces if one[1] <= PIECE_LEN_MAX]
             self._pieces = [(offset, offset + length, column) for offset, length, column in short]
             self._piece_starts = [piece[0] for piece in self._pieces]
+            self._of_column = {}
             for offset, end, column in self._pieces:
                 self._of_column.setdefault(column, []).append((offset, end))
 
 
 def _without(whole: tuple[int, int], parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """What is left of it without these."""
-    left, (at, end) = [], whole
+    left: list[tuple[int, int]] = []
+    at, end = whole
     for first, behind in sorted(parts):
         if first > at:
             left.append((at, min(first, end)))

@@ -77,7 +77,7 @@ class LevadaFileSystem(AsyncFileSystem):
         # Changes by this file system that have ended.
         self._changes = 0
         # By path, id, time and length: of one version of a file.
-        self._columns: OrderedDict[tuple, Columns] = OrderedDict()
+        self._columns: OrderedDict[tuple[str, int, float, int], Columns] = OrderedDict()
 
     @classmethod
     def _strip_protocol(cls, path):
