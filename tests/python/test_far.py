@@ -22,6 +22,15 @@ def far_away(store, **options) -> levada.LevadaFileSystem:
     )
 
 
+def settled(requests: Requests) -> dict[str, int]:
+    """A server counts an operation behind its last byte."""
+    before, made = None, requests.made()
+    while made != before:
+        time.sleep(0.2)
+        before, made = made, requests.made()
+    return made
+
+
 @pytest.fixture(scope="module")
 def table() -> bytes:
     """Noise, which does not become shorter: 30 columns in 20 row groups, each piece of 4 kB."""
@@ -45,7 +54,7 @@ def test_two_columns_are_read_as_two_and_not_as_forty_pieces(levada_store, path,
         fs = far_away(levada_store, ahead=ahead)
         requests = Requests(levada_store)
         assert pq.read_table(path, columns=two, filesystem=fs).equals(wanted)
-        made = requests.made()
+        made = settled(requests)
         # A footer and two columns, some of which come by two or three connections; or each piece by itself.
         assert made["reads"] + made["vectored"] <= most, made
         assert ahead or made["reads"] > 2 * GROUPS, made
@@ -56,7 +65,7 @@ def test_a_file_is_opened_once_by_who_looks_at_it_and_opens_it_twice(levada_stor
     requests = Requests(levada_store)
     # pyarrow looks at the path, at what it is, opens it for the footer, looks again, and opens it for the rest.
     assert pq.read_table(path, columns=["c1"], filesystem=fs).num_rows == GROUPS * ROWS
-    assert requests.made()["openings"] == 1
+    assert settled(requests)["openings"] == 1
 
 
 def test_any_bytes_are_those_of_the_file(levada_store, path, table):
