@@ -57,7 +57,7 @@ def test_two_columns_are_read_as_two_and_not_as_forty_pieces(levada_store, path,
         made = settled(requests)
         # A footer and two columns, some of which come by two or three connections; or each piece by itself.
         assert made["reads"] + made["vectored"] <= most, made
-        assert ahead or made["reads"] > 2 * GROUPS, made
+        assert ahead or made["reads"] >= 2 * GROUPS, made
 
 
 def test_a_file_is_opened_once_by_who_looks_at_it_and_opens_it_twice(levada_store, path, table):

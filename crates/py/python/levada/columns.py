@@ -48,7 +48,10 @@ class Columns:
         self._ahead_len = AHEAD_LEN_MIN
 
     def read(self, reader: _levada.Reader, start: int, end: int) -> bytes:
-        """The bytes from `start` to `end`, which lie in the file."""
+        """The bytes from `start` to `end`, cut at the end of the file."""
+        end = min(end, self._size)
+        if start >= end:
+            return b""
         with self._lock:
             gaps = self._gaps(start, end)
             if not gaps:

@@ -419,7 +419,7 @@ class LevadaFile(AbstractBufferedFile):
     # ── reading ──
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        if self._columns is not None and start < end:
+        if self._columns is not None:
             return self._columns.read(self._reader, start, end)
         return self._reader.read_at(start, end - start).wait()
 
