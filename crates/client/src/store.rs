@@ -170,6 +170,11 @@ impl Store {
         &self.shared.dialer
     }
 
+    /// Idle connections to this node.
+    pub(crate) fn idle_count(&self, addr: &str) -> usize {
+        self.shared.sockets.count(self.now(), addr)
+    }
+
     /// To the nearest server of the store; zero before any was reached.
     pub fn round_trip(&self) -> Duration {
         self.shared.dialer.round_trip()

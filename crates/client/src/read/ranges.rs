@@ -9,7 +9,8 @@
 //! A store that cannot do this is read the old way, several ranges at a time.
 //!
 //! From far away a request is cut in several, each on a connection of its own: what a new connection brings in a round
-//! trip is ten segments, and doubles with each, so sixteen of them save four round trips.
+//! trip is ten segments, and doubles with each, so twenty-four of them save four round trips. What they have grown to
+//! is of use to the next call: so a node is asked again that was asked before, if it has the block.
 
 use super::block::connect;
 use super::source::Source;
@@ -18,7 +19,6 @@ use crate::datanode::Connection;
 use crate::error::{Error, Result};
 use crate::located::{Located, Node};
 use crate::retry::Attempt;
-use crate::sockets;
 use futures_util::future::join_all;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,10 +45,14 @@ const REQUEST_COUNT_MAX: usize = 16 << 10;
 const BLOCK_COUNT_MAX: usize = wire::ranges::BLOCK_COUNT_MAX / 4;
 /// From there on a round trip is dearer than a connection. A guess: farther than any two machines of one site.
 const FAR: Duration = Duration::from_millis(5);
-/// Bytes that are worth a connection: what a new one brings in its first two round trips, of ten segments and twenty.
-const SHARE_LEN_MIN: u64 = 43_440;
-/// Connections of one call. As many as are kept for the next.
-const SHARE_COUNT_MAX: usize = sockets::COUNT_MAX;
+/// Bytes that are worth a connection: what a new one brings in its first two round trips, of ten segments and twenty,
+/// with room for a range that is not cut.
+const SHARE_LEN_MIN: u64 = 32 << 10;
+/// Connections of one call. Measured: with sixteen, two columns of a Parquet file took a round trip or two more.
+/// Fewer than are kept for the next call.
+const SHARE_COUNT_MAX: u64 = 24;
+/// A range is cut where that evens shares out, but not shorter than this: each part has a head and a checksum.
+const CUT_LEN_MIN: u64 = 16 << 10;
 /// Ranges that are read at a time, each by a request of its own, where there is nothing better. A guess.
 const SINGLE_COUNT_MAX: usize = 16;
 
@@ -84,18 +88,22 @@ impl<'a> Asking<'a> {
         Self { node, has_other, block_count: blocks.count(), pieces, faults: Vec::new() }
     }
 
+    fn len(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.dest.len() as u64).sum()
+    }
+
     /// The same in `count_max` parts at most, each of about as many bytes, and worth a connection.
     fn shared(self, count_max: u64) -> Vec<Self> {
+        let all_len = self.len();
         let Self { node, has_other, pieces, .. } = self;
-        let all_len = pieces.iter().map(|piece| piece.dest.len() as u64).sum::<u64>();
-        let len = all_len.div_ceil(count_max).max(SHARE_LEN_MIN);
-        let (mut shares, mut share, mut share_len) = (Vec::new(), Vec::new(), 0);
+        let count = (all_len / SHARE_LEN_MIN).clamp(1, count_max);
+        let (mut shares, mut share, mut done) = (Vec::new(), Vec::new(), 0);
         for piece in pieces {
-            share_len += piece.dest.len() as u64;
+            done += piece.dest.len() as u64;
             share.push(piece);
-            if share_len >= len {
+            // Where an even share of all so far ends.
+            if done * count >= all_len * (shares.len() as u64 + 1) {
                 shares.push(Self::of(node.clone(), has_other, std::mem::take(&mut share)));
-                share_len = 0;
             }
         }
         if !share.is_empty() {
@@ -135,7 +143,7 @@ impl Source {
         let mut piece_len_max = PIECE_LEN_MAX;
         if self.is_far() {
             let len = reads.iter().map(|read| read.dest.len() as u64).sum::<u64>();
-            piece_len_max = (len / SHARE_COUNT_MAX as u64).clamp(SHARE_LEN_MIN, PIECE_LEN_MAX);
+            piece_len_max = (len / SHARE_COUNT_MAX / 2).clamp(CUT_LEN_MIN, PIECE_LEN_MAX);
         }
         let mut pieces = Vec::with_capacity(reads.len());
         for read in reads {
@@ -204,7 +212,8 @@ impl Source {
             let is_next = chosen.as_ref().is_none_or(|last| last.block.identity.block != id);
             if is_next {
                 let attempt = attempts.entry(id).or_insert_with(|| self.attempt());
-                chosen = Some(self.node_for(&piece.block, attempt).await?);
+                let before = askings.last().map(|asking| Arc::clone(&asking.node.addr));
+                chosen = Some(self.node_for(&piece.block, attempt, before.as_deref()).await?);
             }
             let Chosen { block, node, has_other } = chosen.as_ref().expect("one was chosen");
             // It may have another token by now.
@@ -225,11 +234,29 @@ impl Source {
                 }
             }
         }
-        let count_max = (SHARE_COUNT_MAX / askings.len().max(1)).max(1) as u64;
-        Ok(match self.is_far() {
-            true => askings.into_iter().flat_map(|asking| asking.shared(count_max)).collect(),
-            false => askings,
-        })
+        if !self.is_far() {
+            return Ok(askings);
+        }
+        let count_max = (SHARE_COUNT_MAX / askings.len().max(1) as u64).max(1);
+        let shares = askings.into_iter().flat_map(|asking| {
+            let idle_count = self.file.client.store().idle_count(&asking.node.addr) as u64;
+            // New ones beside them would be waited for.
+            let is_enough = 2 * idle_count >= count_max.min(asking.len().div_ceil(SHARE_LEN_MIN));
+            asking.shared(if is_enough { idle_count.clamp(1, count_max) } else { count_max })
+        });
+        Ok(shares.collect())
+    }
+
+    /// The nodes of a block, the best first: as the server names them, but from far away those before the others to
+    /// which connections have grown, or will in this call.
+    fn in_order(&self, block: &Located, before: Option<&str>) -> Vec<Node> {
+        let mut nodes = block.nodes.to_vec();
+        if self.is_far() {
+            let store = self.file.client.store();
+            let of_use = |node: &Node| (before == Some(&*node.addr), store.idle_count(&node.addr));
+            nodes.sort_by_cached_key(|node| std::cmp::Reverse(of_use(node)));
+        }
+        nodes
     }
 
     fn is_far(&self) -> bool {
@@ -241,10 +268,17 @@ impl Source {
         len as u64 > SHARE_LEN_MIN && self.is_far()
     }
 
-    async fn node_for(&self, block: &Arc<Located>, attempt: &mut Attempt) -> Result<Chosen> {
+    /// `before`: the node that is asked for the block before.
+    async fn node_for(
+        &self,
+        block: &Arc<Located>,
+        attempt: &mut Attempt,
+        before: Option<&str>,
+    ) -> Result<Chosen> {
         let mut block = Arc::clone(block);
         loop {
-            if let Some(Choice { node, has_other }) = self.choose(&block, attempt.tried()) {
+            let nodes = self.in_order(&block, before);
+            if let Some(Choice { node, has_other }) = self.choose_of(&nodes, attempt.tried()) {
                 let node = node.clone();
                 return Ok(Chosen { block, node, has_other });
             }

@@ -165,9 +165,14 @@ impl Source {
         (len, None)
     }
 
-    pub(super) fn choose<'b>(&self, block: &'b Located, tried: &HashSet<Arc<str>>) -> Option<Choice<'b>> {
+    fn choose<'b>(&self, block: &'b Located, tried: &HashSet<Arc<str>>) -> Option<Choice<'b>> {
+        self.choose_of(&block.nodes, tried)
+    }
+
+    /// Among equals the first.
+    pub(super) fn choose_of<'n>(&self, nodes: &'n [Node], tried: &HashSet<Arc<str>>) -> Option<Choice<'n>> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        let choose = |slow: &_, now: Duration| Selection { tried, failed: &failed, slow, now }.choose(&block.nodes);
+        let choose = |slow: &_, now: Duration| Selection { tried, failed: &failed, slow, now }.choose(nodes);
         self.file.client.store().with_slow(choose)
     }
 
