@@ -56,7 +56,7 @@ async fn all_that_a_node_has_comes_by_one_request() {
     );
 }
 
-/// What a new connection brings in a round trip is little, and doubles with each: twenty-four of them save four. The next
+/// What a new connection brings in a round trip is little, and doubles with each: thirty-two of them save five. The next
 /// call goes by those that are there.
 #[tokio::test]
 async fn from_far_away_a_long_read_comes_by_several_connections() {
@@ -77,7 +77,7 @@ async fn from_far_away_a_long_read_comes_by_several_connections() {
         let mut long = vec![0; data.len()];
         assert_eq!(reader.read_at(0, &mut long).await.unwrap(), data.len());
         assert!(long == data);
-        assert_eq!(connections(), 24);
+        assert_eq!(connections(), 32);
     }
     let before = requests(&store);
     let mut buffers = vec![vec![0; 1436]; 1000];
@@ -85,7 +85,7 @@ async fn from_far_away_a_long_read_comes_by_several_connections() {
     let mut reads: Vec<_> = places().zip(&mut buffers).map(|(offset, dest)| RangeRead { offset, dest }).collect();
     reader.read_ranges(&mut reads).await.unwrap();
     assert!(places().zip(&buffers).all(|(at, got)| got[..] == data[at as usize..][..1436]));
-    assert_eq!((requests(&store) - before, connections()), (24, 24));
+    assert_eq!((requests(&store) - before, connections()), (32, 32));
 }
 
 #[tokio::test]
