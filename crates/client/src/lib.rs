@@ -51,6 +51,7 @@ mod meter;
 mod nameservice;
 mod namespace;
 mod options;
+pub mod parquet;
 mod protection;
 mod read;
 mod retry;

@@ -72,7 +72,7 @@ impl Store {
 
     fn in_scope(url: &Url, options: Options, scope: Scope) -> Self {
         let (connect_time_max, tasks) = (options.connect_timeout, Some(scope.tasks().clone()));
-        let dialer = Dialer::new(options.gateway.as_deref());
+        let dialer = Dialer::new(options.gateway.as_deref()).as_far_as(options.round_trip);
         let connecting =
             ConnectOptions { connect_time_max, tasks, dialer: dialer.clone(), ..ConnectOptions::default() };
         let login = options.login.clone().or_else(login::of_environment);
@@ -168,6 +168,16 @@ impl Store {
 
     pub(crate) fn dialer(&self) -> &Dialer {
         &self.shared.dialer
+    }
+
+    /// Idle connections to this node.
+    pub(crate) fn idle_count(&self, addr: &str) -> usize {
+        self.shared.sockets.count(self.now(), addr)
+    }
+
+    /// To the nearest server of the store; zero before any was reached.
+    pub fn round_trip(&self) -> Duration {
+        self.shared.dialer.round_trip()
     }
 
     pub(crate) fn protection(&self) -> &DataProtection {

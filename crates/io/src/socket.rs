@@ -2,7 +2,8 @@
 
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
-use std::os::fd::AsFd;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 /// What our connections want of TCP.
@@ -40,6 +41,22 @@ pub fn apply(socket: &impl AsFd, options: &SocketOptions) -> io::Result<()> {
     Ok(())
 }
 
+/// How long a packet to the peer and its answer take, as the kernel has measured it since the connection was made: so it
+/// says nothing of a program that is slow. `None`: it does not say.
+#[expect(unsafe_code, reason = "TCP_INFO has no safe wrapper")]
+pub fn round_trip(socket: &impl AsFd) -> Option<Duration> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    let descriptor = socket.as_fd().as_raw_fd();
+    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel writes `len` bytes at most.
+    let done = unsafe {
+        libc::getsockopt(descriptor, libc::IPPROTO_TCP, libc::TCP_INFO, info.as_mut_ptr().cast(), &raw mut len)
+    };
+    // SAFETY: it is made of numbers, which are all zero where the kernel wrote none.
+    let info = unsafe { info.assume_init() };
+    (done == 0 && info.tcpi_rtt > 0).then(|| Duration::from_micros(info.tcpi_rtt.into()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,5 +71,14 @@ mod tests {
         assert!(far.nodelay().unwrap() && SockRef::from(&far).keepalive().unwrap());
         let unknown = SocketOptions { congestion: Some("no such thing".into()), ..options };
         apply(&far, &unknown).unwrap();
+    }
+
+    #[test]
+    fn the_kernel_says_how_far_away_a_peer_is() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let round_trip = round_trip(&near).expect("it has measured the handshake");
+        assert!(round_trip < Duration::from_millis(5), "{round_trip:?} to this machine");
+        assert_eq!(super::round_trip(&listener), None);
     }
 }

@@ -110,7 +110,14 @@ impl Reader {
     /// Fills `dest` from `offset`; fewer bytes only at the end of the file. Does not touch the position.
     pub async fn read_at(&self, offset: u64, dest: &mut [u8]) -> Result<usize> {
         let wanted = self.wanted(offset, dest.len());
-        self.client().run(self.source.read_exact_at(offset, &mut dest[..wanted])).await?;
+        let dest = &mut dest[..wanted];
+        let reading = async {
+            match self.source.is_worth_several(wanted) {
+                true => self.source.read_ranges(&mut [RangeRead { offset, dest }]).await,
+                false => self.source.read_exact_at(offset, dest).await,
+            }
+        };
+        self.client().run(reading).await?;
         Ok(wanted)
     }
 

@@ -125,7 +125,7 @@ impl Source {
         attempt: &Attempt,
     ) -> (usize, Option<Fault>) {
         let (store, len) = (self.file.client.store(), dest.len());
-        let patience = store.hedging().patience(len as u64);
+        let patience = store.hedging().patience(len as u64, store.round_trip());
         let mut beside = Vec::new();
         {
             let mut first = std::pin::pin!(self.fetch(block, node, from, dest));
@@ -165,9 +165,14 @@ impl Source {
         (len, None)
     }
 
-    pub(super) fn choose<'b>(&self, block: &'b Located, tried: &HashSet<Arc<str>>) -> Option<Choice<'b>> {
+    fn choose<'b>(&self, block: &'b Located, tried: &HashSet<Arc<str>>) -> Option<Choice<'b>> {
+        self.choose_of(&block.nodes, tried)
+    }
+
+    /// Among equals the first.
+    pub(super) fn choose_of<'n>(&self, nodes: &'n [Node], tried: &HashSet<Arc<str>>) -> Option<Choice<'n>> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        let choose = |slow: &_, now: Duration| Selection { tried, failed: &failed, slow, now }.choose(&block.nodes);
+        let choose = |slow: &_, now: Duration| Selection { tried, failed: &failed, slow, now }.choose(nodes);
         self.file.client.store().with_slow(choose)
     }
 
