@@ -144,8 +144,7 @@ impl Undecided {
     pub fn settle(&mut self, node: NodeId, reported: &ReportedReplica) {
         let Some(kept) = self.of.get_mut(&node) else { return };
         let is_over = |kept: &ReportedReplica| {
-            let is_outdated = (kept.generation, kept.finalized) < (reported.generation, reported.finalized);
-            kept == reported || is_outdated && !mutation::is(Mutation::KeepOutdated)
+            kept == reported || (kept.generation, kept.finalized) < (reported.generation, reported.finalized)
         };
         if kept.replicas.get(&reported.block).is_some_and(is_over) {
             kept.replicas.remove(&reported.block);

@@ -75,8 +75,6 @@ mutations! {
     TrustDamagedOthers = "trust-damaged-others",
     /// A surplus replica goes by what was known when others were asked, whatever has happened since.
     SkipSecondLook = "skip-second-look",
-    /// What a node reported before is judged once more, after what it reported since.
-    KeepOutdated = "keep-outdated",
     /// Replicas may stay on nodes that are no members of their home.
     KeepElsewhere = "keep-elsewhere",
     /// A datanode may keep what it has of containers that are gone.
