@@ -18,6 +18,7 @@ def opened(url: str):
 
 
 def by_pyarrow(url: str, columns: list[str]):
+    import pyarrow.dataset  # noqa: F401
     import pyarrow.parquet as pq
 
     def read():
@@ -29,6 +30,7 @@ def by_pyarrow(url: str, columns: list[str]):
 
 def by_pyarrow_file(url: str, columns: list[str]):
     """A file object in place of a file system."""
+    import pyarrow.dataset  # noqa: F401
     import pyarrow.parquet as pq
 
     def read():
@@ -41,6 +43,7 @@ def by_pyarrow_file(url: str, columns: list[str]):
 
 def by_pandas(url: str, columns: list[str]):
     import pandas
+    import pyarrow.dataset  # noqa: F401
     import pyarrow.parquet  # noqa: F401
 
     return lambda: pandas.read_parquet(url, columns=columns)

@@ -26,13 +26,7 @@ impl Client {
     /// what is measured.
     #[new]
     #[pyo3(signature = (url, user, *, gateway = None, round_trip = None))]
-    fn new(
-        py: Python<'_>,
-        url: &str,
-        user: &str,
-        gateway: Option<String>,
-        round_trip: Option<f64>,
-    ) -> PyResult<Self> {
+    fn new(py: Python<'_>, url: &str, user: &str, gateway: Option<String>, round_trip: Option<f64>) -> PyResult<Self> {
         let round_trip = round_trip.map(Duration::try_from_secs_f64).transpose();
         let round_trip = round_trip.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let url = Url::parse(url).map_err(|error| raised(py, &error, url))?;

@@ -51,7 +51,8 @@ const SHARE_LEN_MIN: u64 = 32 << 10;
 /// Connections of one call. Measured: with 24, two columns of a Parquet file took two round trips more, with 16 four.
 /// Fewer than are kept for the next call.
 const SHARE_COUNT_MAX: u64 = 32;
-/// A range is cut where that evens shares out, but not shorter than this: each part has a head and a checksum.
+/// Ranges are cut in quarters of a share, as the longest share is waited for, but not shorter than this: each part has a
+/// head and a checksum.
 const CUT_LEN_MIN: u64 = 16 << 10;
 /// Ranges that are read at a time, each by a request of its own, where there is nothing better. A guess.
 const SINGLE_COUNT_MAX: usize = 16;
@@ -144,7 +145,7 @@ impl Source {
         let mut piece_len_max = PIECE_LEN_MAX;
         if self.is_far() {
             let len = reads.iter().map(|read| read.dest.len() as u64).sum::<u64>();
-            piece_len_max = len.div_ceil(2 * SHARE_COUNT_MAX).clamp(CUT_LEN_MIN, PIECE_LEN_MAX);
+            piece_len_max = len.div_ceil(4 * SHARE_COUNT_MAX).clamp(CUT_LEN_MIN, PIECE_LEN_MAX);
         }
         let mut pieces = Vec::with_capacity(reads.len());
         for read in reads {
@@ -270,12 +271,7 @@ impl Source {
     }
 
     /// `before`: the node that is asked for the block before.
-    async fn node_for(
-        &self,
-        block: &Arc<Located>,
-        attempt: &mut Attempt,
-        before: Option<&str>,
-    ) -> Result<Chosen> {
+    async fn node_for(&self, block: &Arc<Located>, attempt: &mut Attempt, before: Option<&str>) -> Result<Chosen> {
         let mut block = Arc::clone(block);
         loop {
             let nodes = self.in_order(&block, before);

@@ -19,8 +19,8 @@ from levada import _levada
 # the client takes the same for far.
 FAR_S = 0.005
 # The footer of a wide table has about a 500th of the file's bytes; one who asks for an end gets this much of it, so
-# that footers come in one read, which half of a megabyte does not make longer.
-TAIL_SHARE = 256
+# that footers come in one read: a megabyte is what 32 new connections bring in two round trips.
+TAIL_SHARE = 200
 TAIL_LEN_MIN, TAIL_LEN_MAX = 64 << 10, 1 << 20
 # A read that ends with the file and begins not farther from its end looks for a footer: DuckDB asks for 256 KiB.
 TAIL_ASKED_MAX = 512 << 10
@@ -46,6 +46,8 @@ class Columns:
         self._piece_starts: list[int] = []
         self._of_column: dict[int, list[tuple[int, int]]] = {}
         self._ahead_len = AHEAD_LEN_MIN
+        # Columns of which something was asked for.
+        self._read: set[int] = set()
 
     def read(self, reader: _levada.Reader, start: int, end: int) -> bytes:
         """The bytes from `start` to `end`, cut at the end of the file."""
@@ -125,13 +127,20 @@ class Columns:
         return [piece for piece in some if piece[1] > start]
 
     def _ahead(self, touched: list[tuple[int, int, int]], start: int) -> list[tuple[int, int]]:
-        """The pieces touched, as far as they are not here, and those of the same columns behind them."""
-        columns = dict.fromkeys(column for _, _, column in touched)
-        behind = sorted(piece for column in columns for piece in self._of_column[column] if piece[1] > start)
+        """The pieces touched, as far as they are not here, and those of the same columns behind them; of a column that is
+        read for the first time also those before, as threads begin anywhere."""
+        columns = {column for _, _, column in touched}
+        candidates = [
+            (end <= start, first, end)
+            for column in columns
+            for first, end in self._of_column[column]
+            if end > start or column not in self._read
+        ]
+        self._read |= columns
         needed = {(first, end) for first, end, _ in touched}
         wanted: list[tuple[int, int]] = []
         length = 0
-        for first, end in behind:
+        for _, first, end in sorted(candidates):
             if not self._gaps(first, end):
                 continue
             # What is needed comes in any case.
