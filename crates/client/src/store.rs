@@ -3,6 +3,7 @@
 use crate::choice::SlowNodes;
 use crate::datanode::Connection;
 use crate::hedge::Hedging;
+use crate::local_nodes::LocalNodes;
 use crate::located::Node;
 use crate::locations::{FileBlocks, LocationCache};
 use crate::login;
@@ -40,6 +41,7 @@ struct Shared {
     sockets: Sockets,
     small_connections: SmallConnections,
     protection: DataProtection,
+    local_nodes: LocalNodes,
     hedging: Mutex<Hedging>,
     slow: Mutex<SlowNodes>,
     locations: Mutex<LocationCache<SharedBlocks>>,
@@ -86,6 +88,7 @@ impl Store {
             sockets: Sockets::default(),
             small_connections: small_connections.prepared_by(Arc::new(protection.clone())),
             protection,
+            local_nodes: LocalNodes::default(),
             hedging: Mutex::default(),
             slow: Mutex::default(),
             locations: Mutex::default(),
@@ -116,6 +119,7 @@ impl Store {
         }
         self.shared.scope.close().await;
         self.shared.sockets.clear();
+        self.shared.local_nodes.clear();
         self.shared.small_connections.disconnect();
         lock(&self.shared.locations).clear();
         let servers = std::mem::take(&mut *lock(&self.shared.servers));
@@ -164,6 +168,15 @@ impl Store {
     /// An idle connection to this node.
     pub(crate) fn take_idle(&self, node: &Node) -> Option<Connection> {
         self.shared.sockets.take(self.now(), &node.addr)
+    }
+
+    /// Bytes that were read, so far, from files that datanodes on this machine have passed, and not over a connection.
+    pub fn local_read_len(&self) -> u64 {
+        self.shared.local_nodes.read_len()
+    }
+
+    pub(crate) fn local_nodes(&self) -> &LocalNodes {
+        &self.shared.local_nodes
     }
 
     pub(crate) fn dialer(&self) -> &Dialer {

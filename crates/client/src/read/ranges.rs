@@ -151,6 +151,7 @@ impl Source {
         for read in reads {
             self.cut(read, piece_len_max, &mut pieces).await?;
         }
+        pieces = self.without_local(pieces).await;
         let mut attempts = HashMap::new();
         while !pieces.is_empty() {
             let mut left = Vec::new();
@@ -170,6 +171,18 @@ impl Source {
             pieces = left;
         }
         Ok(())
+    }
+
+    /// Reads what lies on this machine; the rest remains.
+    async fn without_local<'a>(&self, pieces: Vec<Piece<'a>>) -> Vec<Piece<'a>> {
+        let mut left = Vec::new();
+        for piece in pieces {
+            let Piece { block, from, dest } = piece;
+            if !self.read_local(&block, from, dest).await {
+                left.push(Piece { block, from, dest });
+            }
+        }
+        left
     }
 
     /// Some at a time, and the others as those are done.

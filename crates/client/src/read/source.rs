@@ -6,6 +6,7 @@
 
 use super::block::BlockReader;
 use super::file::File;
+use super::local_replicas::LocalReplicas;
 use crate::choice::{Choice, Selection};
 use crate::error::{Error, Result};
 use crate::located::{Located, Node};
@@ -25,11 +26,12 @@ pub(super) struct Source {
     pub(super) file: File,
     /// Nodes that failed whoever reads here; tried last from then on.
     failed: Mutex<HashSet<Arc<str>>>,
+    pub(super) local: LocalReplicas,
 }
 
 impl Source {
     pub(super) fn new(file: File) -> Self {
-        Self { file, failed: Mutex::default() }
+        Self { file, failed: Mutex::default(), local: LocalReplicas::default() }
     }
 
     pub(super) fn attempt(&self) -> Attempt {
@@ -54,6 +56,9 @@ impl Source {
             let from = offset - block.offset;
             let len = (dest.len() as u64).min(block.len - from) as usize;
             let dest = &mut dest[..len];
+            if self.read_local(&block, from, dest).await {
+                return Ok(len);
+            }
             let Some(Choice { node, has_other }) = self.choose(&block, attempt.tried()) else {
                 self.next_round(&block, &mut attempt).await?;
                 continue;
@@ -215,7 +220,7 @@ impl Source {
     }
 
     /// Tells the server about a replica that is not what it was, so that it is replaced.
-    async fn report(&self, block: &Located, node: &Node, fault: &Fault) {
+    pub(super) async fn report(&self, block: &Located, node: &Node, fault: &Fault) {
         if let Fault::Corrupt { .. } = fault
             && let Err(error) = self.file.client.report_bad(block, node).await
         {
