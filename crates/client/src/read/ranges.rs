@@ -45,9 +45,8 @@ const REQUEST_COUNT_MAX: usize = 16 << 10;
 const BLOCK_COUNT_MAX: usize = wire::ranges::BLOCK_COUNT_MAX / 4;
 /// From there on a round trip is dearer than a connection. A guess: farther than any two machines of one site.
 const FAR: Duration = Duration::from_millis(5);
-/// Bytes that are worth a connection: what a new one brings in its first two round trips, of ten segments and twenty,
-/// with room for a range that is not cut.
-const SHARE_LEN_MIN: u64 = 32 << 10;
+/// Bytes that are worth a connection: what a new one brings in its first round trip, nine segments behind the answer.
+const SHARE_LEN_MIN: u64 = 12 << 10;
 /// Connections of one call. Measured: with 24, two columns of a Parquet file took two round trips more, with 16 four.
 /// Fewer than are kept for the next call.
 const SHARE_COUNT_MAX: u64 = 32;
@@ -97,7 +96,7 @@ impl<'a> Asking<'a> {
     fn shared(self, count_max: u64) -> Vec<Self> {
         let all_len = self.len();
         let Self { node, has_other, pieces, .. } = self;
-        let count = (all_len / SHARE_LEN_MIN).clamp(1, count_max);
+        let count = all_len.div_ceil(SHARE_LEN_MIN).clamp(1, count_max);
         let (mut shares, mut share, mut done) = (Vec::new(), Vec::new(), 0);
         for piece in pieces {
             let (len, ended) = (piece.dest.len() as u64, shares.len() as u64 + 1);

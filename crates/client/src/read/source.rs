@@ -101,7 +101,7 @@ impl Source {
     /// How long a node may bring nothing.
     pub(super) fn stall(&self, has_other: bool) -> Duration {
         let client = &self.file.client;
-        let stall = client.store().hedging().stall().filter(|_| has_other);
+        let stall = client.store().hedging().stall(client.store().round_trip()).filter(|_| has_other);
         stall.unwrap_or(client.options().timeout)
     }
 
