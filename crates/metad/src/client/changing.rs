@@ -245,8 +245,8 @@ mod tests {
         let to_trash = Rename2RequestProto {
             src: "/alices/t".into(),
             dst: "/alices/trash".into(),
-            overwrite_dest: false,
             move_to_trash: Some(true),
+            ..Rename2RequestProto::default()
         };
         let refused = rename2(&core, &session(3), to_trash.clone()).await.unwrap_err();
         assert!(refused.message.contains("/alices/t/roots"), "{refused:?}");

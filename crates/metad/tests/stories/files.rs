@@ -217,8 +217,7 @@ async fn a_rename_over_a_quota_is_refused_as_such() {
         let request = RenameRequestProto { src: "/f".into(), dst: "/q/f".into() };
         let answer: Result<RenameResponseProto, _> = root.ask("rename", &request).await;
         assert_eq!(refusal(answer).0, class);
-        let request =
-            Rename2RequestProto { src: "/f".into(), dst: "/q/f".into(), overwrite_dest: false, move_to_trash: None };
+        let request = Rename2RequestProto { src: "/f".into(), dst: "/q/f".into(), ..Rename2RequestProto::default() };
         let answer: Result<Rename2ResponseProto, _> = root.ask("rename2", &request).await;
         assert_eq!(refusal(answer).0, class);
     }
