@@ -66,7 +66,8 @@ def range_tables(rows: Rows) -> str:
     rtts = sorted(rows.distinct("rtt_ms"))
     for length in rows.distinct("len"):
         out.append(f"\n{length:,} bytes a range; seconds cold / kept:\n")
-        out.append(f"| ranges | way | {' | '.join(f'{rtt:g} ms' for rtt in rtts)} | turn-arounds | connections | bytes |")
+        columns = " | ".join(f"{rtt:g} ms" for rtt in rtts)
+        out.append(f"| ranges | way | {columns} | turn-arounds | connections | bytes |")
         out.append("|" + "---|" * (len(rtts) + 5))
         for count in rows.distinct("count"):
             for way in rows.distinct("way"):
@@ -99,10 +100,9 @@ def parquet_table(rows: Rows, payload: int) -> str:
             far = {**which, "rtt_ms": rtts[-1]}
             moved = rows.median("bytes", **far)
             cells = [seconds(rows.median("cold_s", rtt_ms=rtt, **which)) for rtt in rtts]
-            out.append(
-                f"| {tool} | {NAMES.get(way, way)} | {' | '.join(cells)} | {rows.median('connections', **far) or 0:.0f} | "
-                f"{ratio(moved and moved / payload)} |"
-            )
+            connections = f"{rows.median('connections', **far) or 0:.0f}"
+            row = [tool, NAMES.get(way, way), *cells, connections, ratio(moved and moved / payload)]
+            out.append(f"| {' | '.join(row)} |")
     return "\n".join(out)
 
 
@@ -178,12 +178,15 @@ def parquet_picture(rows: Rows) -> str:
                 continue
             x, height = left + 0.1 * group + bar * place, down * value / most
             colour = COLOURS.get(way, "black")
-            out.append(f'<rect x="{x:.1f}" y="{TOP + down - height:.1f}" width="{bar - 2:.1f}" height="{height:.1f}" fill="{colour}"/>')
-            out.append(f'<text x="{x + bar / 2:.1f}" y="{TOP + down - height - 3:.1f}" text-anchor="middle" font-size="10">{value:.1f}</text>')
+            top, size = TOP + down - height, f'width="{bar - 2:.1f}" height="{height:.1f}"'
+            out.append(f'<rect x="{x:.1f}" y="{top:.1f}" {size} fill="{colour}"/>')
+            label = f'<text x="{x + bar / 2:.1f}" y="{top - 3:.1f}" text-anchor="middle" font-size="10">'
+            out.append(f"{label}{value:.1f}</text>")
         out.append(f'<text x="{left + group / 2:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{tool}</text>')
     for place, way in enumerate(ways):
         y = TOP + 14 * place
-        out.append(f'<text x="{LEFT + across + 8}" y="{y + 10}" fill="{COLOURS.get(way, "black")}">{NAMES.get(way, way)}</text>')
+        colour, name = COLOURS.get(way, "black"), NAMES.get(way, way)
+        out.append(f'<text x="{LEFT + across + 8}" y="{y + 10}" fill="{colour}">{name}</text>')
     return "\n".join([*out, "</svg>", ""])
 
 

@@ -1,4 +1,5 @@
-"""Reads ranges that lie evenly in a file by one of the peers' clients: `read_ranges.py WAY ADDRESS FILE LENGTH COUNT LEN`.
+"""Reads ranges that lie evenly in a file by one client:
+`read_ranges.py WAY ADDRESS FILE LENGTH COUNT LEN`.
 
 Prints a line of JSON: seconds of a cold open and read (connections, opening, ranges), of a second read by what is open
 by then, and the CRC-32 of the ranges' bytes, one after the other. Modules are imported before the clock runs.

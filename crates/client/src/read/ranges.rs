@@ -50,8 +50,8 @@ const SHARE_LEN_MIN: u64 = 12 << 10;
 /// Connections of one call. Measured: with 24, two columns of a Parquet file took two round trips more, with 16 four.
 /// Fewer than are kept for the next call.
 const SHARE_COUNT_MAX: u64 = 32;
-/// Ranges are cut in quarters of a share, as the longest share is waited for, but not shorter than this: each part has a
-/// head and a checksum.
+/// Ranges are cut in quarters of a share, as the longest share is waited for, but not shorter than this: each part
+/// has a head and a checksum.
 const CUT_LEN_MIN: u64 = 16 << 10;
 /// Ranges that are read at a time, each by a request of its own, where there is nothing better. A guess.
 const SINGLE_COUNT_MAX: usize = 16;

@@ -4,7 +4,7 @@
     here:    footer      column 3 of all groups   ── from memory ──────────▶
 
 Such a reader asks for the end of the file, which says where each column has its piece in each row group, and then for
-the pieces of the columns that it wants. With the first piece of a column those behind it come by the same vectored read.
+the pieces of the columns that it wants. With the first piece of a column those behind it come by the same read.
 A file of another kind is read as it is asked for, but for a little more of its end.
 """
 
@@ -15,8 +15,8 @@ from threading import Lock
 
 from levada import _levada
 
-# From there on reading ahead is worth it, in seconds of a round trip: farther than any two machines of one site. A guess;
-# the client takes the same for far.
+# From there on reading ahead is worth it, in seconds of a round trip: farther than any two machines of one site. A
+# guess; the client takes the same for far.
 FAR_S = 0.005
 # The footer of a wide table has about a 500th of the file's bytes; one who asks for an end gets this much of it, so
 # that footers come in one read: a megabyte is what 32 new connections bring in two round trips.
@@ -127,8 +127,8 @@ class Columns:
         return [piece for piece in some if piece[1] > start]
 
     def _ahead(self, touched: list[tuple[int, int, int]], start: int) -> list[tuple[int, int]]:
-        """The pieces touched, as far as they are not here, and those of the same columns behind them; of a column that is
-        read for the first time also those before, as threads begin anywhere."""
+        """The pieces touched, as far as they are not here, and those of the same columns behind them; of a column
+        that is read for the first time also those before, as threads begin anywhere."""
         columns = {column for _, _, column in touched}
         candidates = [
             (end <= start, first, end)
