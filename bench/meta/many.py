@@ -73,14 +73,15 @@ class Server:
         )
 
     def fill(self):
+        made = self.directory / "made"  # to its end
+        if made.exists():
+            return
         begun = time.monotonic()
-        made = self.directory / "made"  # it was made to its end
-        if not made.exists():
-            command = [paths.LEVADA, "bench", "fill", "--dir", self.directory / "meta", "--files", self.files]
-            subprocess.run(list(map(str, command)), check=True, stderr=subprocess.DEVNULL)
-            made.touch()
+        command = [paths.LEVADA, "bench", "fill", "--dir", self.directory / "meta", "--files", self.files]
+        subprocess.run(list(map(str, command)), check=True, stderr=subprocess.DEVNULL)
         used = sum(file.stat().st_blocks * 512 for file in (self.directory / "meta").rglob("*") if file.is_file())
         print(f"{self.files} files made in {time.monotonic() - begun:.0f} s, {used / 1e9:.2f} GB on disk", flush=True)
+        made.touch()
 
     def start(self) -> float:
         """Seconds from the start to the first answer."""
@@ -122,7 +123,8 @@ class Server:
             return (spent - idle * took) * 1e6 / count, took * 1e6 / count
 
     def kinds(self, chance: random.Random, rep: int) -> dict:
-        listed = [os.path.dirname(path(i * 1000)) for i in random.Random(1).sample(range(self.files // 1000), LISTED * (rep + 2))]
+        chosen = random.Random(1).sample(range(self.files // 1000), LISTED * (rep + 2))
+        listed = [os.path.dirname(path(directory * 1000)) for directory in chosen]
         listing = lambda directory: ("getListing", message((1, directory), (2, b""), (3, 0)))
         any_file = lambda: path(chance.randrange(self.files))
         run = chance.randrange(1 << 40)
@@ -141,10 +143,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", default="100k,10M", help="how many, of each server")
     parser.add_argument("--reps", type=int, default=3)
-    parser.add_argument("--dir", type=pathlib.Path, help="where the directories lie, to be used again (a temporary one)")
+    parser.add_argument("--dir", type=pathlib.Path, help="where they lie, to be used again (a temporary directory)")
     parser.add_argument("--fill", action="store_true", help="only make the files")
     parser.add_argument("--drop", action="store_true", help="empty the page cache before each start (root)")
     asked = parser.parse_args()
+    least = LISTED * (asked.reps + 2) * 1000
+    if min(map(number, asked.files.split(","))) < least:
+        parser.error(f"{asked.reps} rounds list directories of {least} files that were not listed before")
     with contextlib.ExitStack() as stack:
         directory = asked.dir or stack.enter_context(tempfile.TemporaryDirectory(prefix="levada-many-"))
         servers = []

@@ -64,8 +64,8 @@ impl Client {
         Ok(())
     }
 
-    /// Renames a file over one that is still the `replaced` one: else [`Error::Conflict`], and nothing changes. A server
-    /// of HDFS cannot: [`Error::Unsupported`].
+    /// Renames a file over one that is still the `replaced` one: else an error of the kind
+    /// [`Conflict`](crate::ErrorKind::Conflict), and nothing changes. A server of HDFS cannot: [`Error::Unsupported`].
     pub async fn replace(&self, from: &str, to: &str, replaced: FileVersion) -> Result<()> {
         if !self.defaults().await?.abilities.has(Abilities::REPLACE) {
             return Err(Error::Unsupported("replacing one version of a file, on this server"));

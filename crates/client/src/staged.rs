@@ -93,7 +93,8 @@ impl Staged {
         self.commit_to(if overwrite { Existing::Replaced } else { Existing::Stays }).await
     }
 
-    /// The same, if the file of that name is still the `replaced` one: else [`Error::Conflict`], and nothing changes.
+    /// The same, if the file of that name is still the `replaced` one: else an error of the kind
+    /// [`Conflict`](crate::ErrorKind::Conflict), and nothing changes.
     pub async fn commit_over(self, replaced: FileVersion) -> Result<u64> {
         self.commit_to(Existing::ReplacedIf(replaced)).await
     }

@@ -53,7 +53,8 @@ class LevadaFileSystem(AsyncFileSystem):
     ):
         super().__init__(**options)
         self.replication, self.block_size = replication, block_size
-        self.client = _levada.Client(_url(host, port), user or _user(), gateway or os.environ.get("LEVADA_GATEWAY") or None)
+        gateway = gateway or os.environ.get("LEVADA_GATEWAY") or None
+        self.client = _levada.Client(_url(host, port), user or _user(), gateway)
         self._batches = Batches(self.client)
 
     @classmethod
