@@ -22,6 +22,8 @@ cache=${LEVADA_TEST_CACHE:-$root/.test}
 hadoop=${HADOOP_VERSION:-3.4.3}
 # Whose `hdfs` the script of commands runs; what it said to Apache HDFS of this version is kept beside the test.
 commands=3.5.0
+# Whose package has Hadoop's native library.
+trino=3.3.5-3
 part=${1:-all}
 
 say() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
@@ -49,6 +51,16 @@ once() { # name, dependency text, command...
 hadoop_jars() {
   rm -rf "$cache/hadoop-$hadoop"
   mvn -q -B -f tests/interop/java/pom.xml -Dhadoop.version="$hadoop" dependency:copy-dependencies -DoutputDirectory="$cache/hadoop-$hadoop/lib"
+}
+
+# libhadoop.so, which Hadoop's own packages on Maven do not have: 0.8 MB out of 32.
+hadoop_native() {
+  rm -rf "$cache/hadoop-native"
+  mkdir -p "$cache/hadoop-native"
+  mvn -q -B dependency:copy -Dartifact=io.trino.hadoop:hadoop-apache:"$trino" -DoutputDirectory="$cache/hadoop-native"
+  (cd "$cache/hadoop-native" && jar xf "hadoop-apache-$trino.jar" nativelib/Linux-amd64/libhadoop.so)
+  mv "$cache/hadoop-native/nativelib/Linux-amd64/libhadoop.so" "$cache/hadoop-native"
+  rm -r "$cache/hadoop-native/nativelib" "$cache/hadoop-native/hadoop-apache-$trino.jar"
 }
 
 java_driver() {
@@ -99,6 +111,7 @@ prepare() {
   bench/peers/hdfs/fetch.sh "$cache/hadoop-server-$commands" "$commands"
   once driver "$hadoop $(cat tests/interop/java/*.java | sha256sum)" java_driver
   once hbase "$hadoop $(cat tests/interop/hbase/* | sha256sum)" hbase_writer
+  once hadoop-native "$trino" hadoop_native
   once conf "$(cat tests/interop/java/conf/* | sha256sum)" java_conf
   once python "$(sha256sum tests/requirements.txt) $(python3 --version)" python_packages
   once go "$(cat tests/interop/go/* | sha256sum)" go_client

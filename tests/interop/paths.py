@@ -10,6 +10,8 @@ HADOOP_VERSION = os.environ.get("HADOOP_VERSION", "3.4.3")
 HADOOP_LIB = CACHE / f"hadoop-{HADOOP_VERSION}" / "lib"
 # `hdfs fsck` and others are in the servers' package, as is `hdfs` itself.
 SERVER_LIB = CACHE / "hadoop-server-3.5.0" / "lib"
+# libhadoop.so
+HADOOP_NATIVE = CACHE / "hadoop-native"
 JAVA_CONF = CACHE / "conf"
 JAVA_CLASSES = CACHE / "classes"
 HBASE_LIB = CACHE / "hbase" / "lib"

@@ -106,6 +106,16 @@ pub(crate) fn data_dir(dir: &Path, number: u16) -> PathBuf {
     dir.join(format!("data{number}"))
 }
 
+/// Where clients on this machine find the Unix socket of each datanode. `None`: its path would be too long, or others
+/// could put one of theirs in its place; then clients read over TCP.
+pub(crate) fn domain_socket(dir: &Path) -> Option<PathBuf> {
+    // Those of HDFS's clients, too, know one path for all nodes.
+    let path = std::path::absolute(dir).ok()?.join("data._PORT");
+    let may_be = io::socket::may_listen_at(&path);
+    may_be.inspect_err(|error| tracing::debug!(%error, "no Unix socket for readers on this machine")).ok()?;
+    Some(path)
+}
+
 /// The directories of a datanode with so many disks.
 pub(crate) fn disk_dirs(dir: &Path, number: u16, disks: u16) -> Vec<PathBuf> {
     let others = (2..=disks).map(|disk| dir.join(format!("data{number}-disk{disk}")));

@@ -282,6 +282,7 @@ impl Plan {
             data.dir = PathBuf::new();
             data.dirs = config::disk_dirs(&self.dir, number, self.disks);
         }
+        data.domain_socket = config::domain_socket(&self.dir);
         data.durability = match self.durability {
             Durability::Synced => datad::Durability::Synced,
             Durability::Replicated => datad::Durability::Replicated,

@@ -1,10 +1,12 @@
 //! Reads ranges that lie evenly in a file, as the pieces of a column do, by one request a datanode:
 //! `ranges URL PATH COUNT LEN`. Prints a line of JSON: seconds of a cold open and read, of a second read on the
-//! connections that are there, and of the same ranges read one by one, 16 at a time (`single` behind the others).
+//! connections that are there, and of the same ranges read one by one, 16 at a time (`single` behind the others); and
+//! the CRC-32 of the ranges' bytes, one after the other. `$LEVADA_GATEWAY` is the address of a gateway to go through.
 
-use client::{Client, RangeRead, Reader, Url};
+use client::{Client, Options, RangeRead, Reader, Url};
 use io::{Clock, SystemClock};
 use std::error::Error;
+use types::ChecksumKind;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -18,7 +20,8 @@ async fn main() -> Outcome<()> {
     let (count, len): (u64, usize) = (count.parse()?, len.parse()?);
     let clock = SystemClock::new();
     let begun = clock.monotonic();
-    let client = Client::connect(&Url::parse(url)?, "bench");
+    let options = Options { gateway: std::env::var("LEVADA_GATEWAY").ok(), ..Options::default() };
+    let client = Client::with_options(&Url::parse(url)?, "bench", options);
     let reader = client.open(path).await?;
     let mut buffers = vec![vec![0; len]; count as usize];
     let step = reader.len() / count;
@@ -34,7 +37,8 @@ async fn main() -> Outcome<()> {
     let cold = clock.monotonic() - begun;
     read(&reader, step, &mut buffers).await?;
     let kept = clock.monotonic() - begun - cold;
-    println!("{{\"cold_s\": {:.3}, \"kept_s\": {:.3}}}", cold.as_secs_f64(), kept.as_secs_f64());
+    let crc = ChecksumKind::Crc32.of(&buffers.concat());
+    println!("{{\"cold_s\": {:.4}, \"kept_s\": {:.4}, \"crc\": {crc}}}", cold.as_secs_f64(), kept.as_secs_f64());
     Ok(())
 }
 

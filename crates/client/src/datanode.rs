@@ -60,7 +60,7 @@ impl Connection {
     }
 
     pub(crate) async fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        tokio::time::timeout(self.timeout, send_all(&self.socket, bytes))
+        tokio::time::timeout(self.timeout, self.socket.write_all(bytes))
             .await
             .map_err(|_| Fault::Silent)?
             .map_err(broken)
@@ -197,20 +197,6 @@ fn try_read(socket: &Socket, dest: &mut [u8], ahead: &mut [u8]) -> Result<Option
             Err(error) => return Err(broken(error)),
         }
     }
-}
-
-/// Writes all of `bytes`. On an error, or when dropped half-way, the connection is torn and of no more use.
-async fn send_all(socket: &Socket, mut bytes: &[u8]) -> std_io::Result<()> {
-    while !bytes.is_empty() {
-        match socket.try_write(bytes) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(sent) => bytes = &bytes[sent..],
-            Err(error) if error.kind() == ErrorKind::WouldBlock => socket.writable().await?,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 fn broken(error: std_io::Error) -> Fault {

@@ -46,6 +46,12 @@ pub struct Options {
     /// The address, host:port, of a gateway through which all servers of the store are reached: of one that cannot be
     /// reached otherwise, or is far away. `None`: they are reached directly.
     pub gateway: Option<String>,
+    /// How long a round trip to the store takes. From far away a read goes by several connections, as each can bring
+    /// only so much in one. `None`: what the kernel measures.
+    pub round_trip: Option<Duration>,
+    /// Have datanodes on this machine pass the files of their replicas, and read those. `dfs.client.read.shortcircuit`,
+    /// which HDFS's client has off.
+    pub local_reads: bool,
     /// What is proven to metadata servers. `None`: delegation tokens, if `HADOOP_TOKEN_FILE_LOCATION` names a file with
     /// some, and the ticket that `kinit` got, if there is one; without them nothing.
     pub login: Option<Arc<rpc::Login>>,
@@ -82,6 +88,8 @@ impl Default for Options {
             renew_every: Duration::from_secs(30),
             sync_blocks: false,
             gateway: None,
+            round_trip: None,
+            local_reads: true,
             login: None,
         }
     }

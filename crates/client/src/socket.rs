@@ -3,8 +3,10 @@
 use crate::located::Node;
 use ::io::dial::Dialer;
 use ::io::socket::SocketOptions;
-use std::io::{self, IoSliceMut};
-use tokio::net::TcpStream;
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::os::fd::OwnedFd;
+use tokio::io::Interest;
+use tokio::net::{TcpStream, UnixStream};
 
 /// A connection to a datanode.
 ///
@@ -19,6 +21,14 @@ pub(crate) struct Socket {
 impl Socket {
     pub(crate) async fn connect(node: &Node, dialer: &Dialer) -> io::Result<Self> {
         let stream = dialer.connect(&node.addr, &SocketOptions::default()).await?;
+        Ok(Self { stream: Some(stream), process: std::process::id() })
+    }
+
+    /// To a datanode on this machine.
+    pub(crate) async fn connect_local(path: &str) -> io::Result<Self> {
+        let socket = UnixStream::connect(path).await?.into_std()?;
+        // A stream socket of another family: nothing is asked of it but to send, to receive and to be waited for.
+        let stream = TcpStream::from_std(std::net::TcpStream::from(OwnedFd::from(socket)))?;
         Ok(Self { stream: Some(stream), process: std::process::id() })
     }
 
@@ -46,6 +56,27 @@ impl Socket {
 
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.stream().try_write(bytes)
+    }
+
+    /// On an error, or when dropped half-way, the connection is torn and of no more use.
+    pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.try_write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.writable().await?,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Some bytes, and the descriptors that come with them.
+    pub(crate) async fn receive(&self, bytes: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
+        self.stream()
+            .async_io(Interest::READABLE, || ::io::descriptors::receive(self.stream(), bytes, descriptors))
+            .await
     }
 
     pub(crate) async fn readable(&self) -> io::Result<()> {

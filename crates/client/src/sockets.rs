@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// `dfs.client.socketcache.expiryMsec`: a server closes idle connections at 4 s, so we stop using them at 3.
 const IDLE_MAX: Duration = Duration::from_secs(3);
-/// `dfs.client.socketcache.capacity`.
-const COUNT_MAX: usize = 16;
+/// Three times `dfs.client.socketcache.capacity`: what one long read from far away uses, and some of other nodes.
+const COUNT_MAX: usize = 48;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
@@ -36,6 +36,14 @@ impl Sockets {
         }
         idle.push((now, connection));
         assert!(idle.len() <= COUNT_MAX, "{} idle connections are kept", idle.len());
+    }
+
+    /// Idle connections to `addr`.
+    pub(crate) fn count(&self, now: Duration, addr: &str) -> usize {
+        let is_to = |(since, connection): &&(Duration, Connection)| {
+            now.saturating_sub(*since) < IDLE_MAX && &**connection.addr() == addr
+        };
+        self.idle().iter().filter(is_to).count()
     }
 
     pub(crate) fn clear(&self) {

@@ -3,6 +3,7 @@
 use crate::choice::SlowNodes;
 use crate::datanode::Connection;
 use crate::hedge::Hedging;
+use crate::local_nodes::LocalNodes;
 use crate::located::Node;
 use crate::locations::{FileBlocks, LocationCache};
 use crate::login;
@@ -40,6 +41,7 @@ struct Shared {
     sockets: Sockets,
     small_connections: SmallConnections,
     protection: DataProtection,
+    local_nodes: LocalNodes,
     hedging: Mutex<Hedging>,
     slow: Mutex<SlowNodes>,
     locations: Mutex<LocationCache<SharedBlocks>>,
@@ -72,7 +74,7 @@ impl Store {
 
     fn in_scope(url: &Url, options: Options, scope: Scope) -> Self {
         let (connect_time_max, tasks) = (options.connect_timeout, Some(scope.tasks().clone()));
-        let dialer = Dialer::new(options.gateway.as_deref());
+        let dialer = Dialer::new(options.gateway.as_deref()).as_far_as(options.round_trip);
         let connecting =
             ConnectOptions { connect_time_max, tasks, dialer: dialer.clone(), ..ConnectOptions::default() };
         let login = options.login.clone().or_else(login::of_environment);
@@ -86,6 +88,7 @@ impl Store {
             sockets: Sockets::default(),
             small_connections: small_connections.prepared_by(Arc::new(protection.clone())),
             protection,
+            local_nodes: LocalNodes::default(),
             hedging: Mutex::default(),
             slow: Mutex::default(),
             locations: Mutex::default(),
@@ -116,6 +119,7 @@ impl Store {
         }
         self.shared.scope.close().await;
         self.shared.sockets.clear();
+        self.shared.local_nodes.clear();
         self.shared.small_connections.disconnect();
         lock(&self.shared.locations).clear();
         let servers = std::mem::take(&mut *lock(&self.shared.servers));
@@ -166,8 +170,27 @@ impl Store {
         self.shared.sockets.take(self.now(), &node.addr)
     }
 
+    /// Bytes that were read, so far, from files that datanodes on this machine have passed, and not over a connection.
+    pub fn local_read_len(&self) -> u64 {
+        self.shared.local_nodes.read_len()
+    }
+
+    pub(crate) fn local_nodes(&self) -> &LocalNodes {
+        &self.shared.local_nodes
+    }
+
     pub(crate) fn dialer(&self) -> &Dialer {
         &self.shared.dialer
+    }
+
+    /// Idle connections to this node.
+    pub(crate) fn idle_count(&self, addr: &str) -> usize {
+        self.shared.sockets.count(self.now(), addr)
+    }
+
+    /// To the nearest server of the store; zero before any was reached.
+    pub fn round_trip(&self) -> Duration {
+        self.shared.dialer.round_trip()
     }
 
     pub(crate) fn protection(&self) -> &DataProtection {

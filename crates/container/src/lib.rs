@@ -62,7 +62,7 @@ pub use error::{Advice, DiskOp, ReplicaError, VolumeError};
 pub use meters::Meters;
 pub use open::Packet;
 pub use options::{Durability, Options};
-pub use reader::Reader;
+pub use reader::{OwnFiles, Reader};
 pub use reopen::{ReopenAsk, ReopenKind};
 pub use replica::{Identity, ReplicaInfo};
 pub use version::{Salt, VolumeIdentity};

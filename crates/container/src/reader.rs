@@ -33,6 +33,18 @@ pub struct Reader {
     pub(crate) sent: Counter,
 }
 
+/// What a reader in another process may be given of a replica.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnFiles<'a> {
+    /// Begins with the replica's bytes; more come behind them when the block is appended to.
+    pub data: &'a Arc<File>,
+    pub sums: &'a Arc<File>,
+    /// Where the checksums begin in theirs.
+    pub sums_offset: u64,
+    /// The checksum of the partial last chunk: the stored one changes when the block is appended to.
+    pub last_sum: Option<u32>,
+}
+
 #[derive(Clone, Debug)]
 #[expect(dead_code, reason = "held, not read")]
 pub(crate) enum Hold {
@@ -79,6 +91,22 @@ impl Reader {
 
     pub fn data_offset(&self) -> u64 {
         self.data_offset
+    }
+
+    /// Whether no other replica shares its files.
+    pub fn has_own_files(&self) -> bool {
+        self.own_files().is_some()
+    }
+
+    /// The files of a finalized replica, if no other shares them: open for reading alone.
+    pub fn own_files(&self) -> Option<OwnFiles<'_>> {
+        let is_own = self.state == ReplicaState::Finalized && self._hold.is_none();
+        is_own.then_some(OwnFiles {
+            data: &self.data,
+            sums: &self.sums,
+            sums_offset: self.sums_offset,
+            last_sum: self.tail,
+        })
     }
 
     /// Appends the stored checksums of the chunks that hold the bytes `offset..offset + len`. `offset` starts a chunk;

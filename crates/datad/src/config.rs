@@ -56,6 +56,10 @@ pub struct Config {
     /// metadata servers and this node talk over TLS, and prove to each other who they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_certificates: Option<PathBuf>,
+    /// Path of a Unix socket where clients on this machine get descriptors of replicas; `_PORT` in it stands for the
+    /// port of `xfer_addr`. Who has the socket still needs a block's token. HDFS: `dfs.domain.socket.path`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain_socket: Option<PathBuf>,
     /// Bytes that all streams together may hold in buffers. A stream that does not fit waits, and then is refused.
     #[serde(default = "default_memory")]
     pub memory: u64,
@@ -243,6 +247,7 @@ impl Config {
             host: None,
             info_port: 0,
             node_certificates: None,
+            domain_socket: None,
             memory: default_memory(),
             free_reserve_len: None,
             congestion: None,

@@ -14,10 +14,10 @@ use security::sasl::transfer::SEND_LEN;
 use std::fs::File;
 use std::io::Result;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, Interest};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use wire::OpHeader;
 use xfer::read::Sender;
 
@@ -45,6 +45,13 @@ impl Connection {
 
     pub(crate) fn plain(socket: TcpStream) -> Self {
         Self::new(Protected::plain(socket))
+    }
+
+    /// Of a client on this machine.
+    pub(crate) fn local(socket: UnixStream) -> Result<Self> {
+        // A stream socket of another family: nothing is asked of it but to send, to receive and to be waited for.
+        let socket = std::net::TcpStream::from(OwnedFd::from(socket.into_std()?));
+        TcpStream::from_std(socket).map(Self::plain)
     }
 
     pub(crate) async fn connect(addr: SocketAddr) -> Result<Self> {
@@ -179,6 +186,31 @@ impl Connection {
             send_sealed(&self.socket, &mut self.outgoing, bytes, false).await?;
         }
         Ok(())
+    }
+
+    /// Sends one byte and descriptors with it, over a Unix socket.
+    pub(crate) async fn send_descriptors(&mut self, byte: u8, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+        let sending = || io::descriptors::send(&self.socket, &[byte], descriptors);
+        self.socket.async_io(Interest::WRITABLE, sending).await.map(drop)
+    }
+
+    /// One byte of the peer's, whatever it is.
+    pub(crate) async fn one_byte(&mut self) -> Result<()> {
+        while self.buffer.is_empty() {
+            if !self.fill().await? {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        self.buffer.consume(1);
+        Ok(())
+    }
+
+    /// Returns once the peer has closed, or has sent something, which is not asked for.
+    pub(crate) async fn ended(&mut self) -> Result<()> {
+        match self.buffer.is_empty() {
+            true => self.fill().await.map(drop),
+            false => Ok(()),
+        }
     }
 
     /// Sends bytes, to a peer that takes them before the limit.

@@ -209,7 +209,7 @@ impl Copier {
                 let is_gone = disks.delete(block, identity.generation);
                 if is_gone.is_ok_and(|is_gone| is_gone) {
                     // Also that what it was to replace is damaged is no news any more.
-                    self.replicas.node.with(|node| node.was_deleted(block));
+                    self.replicas.was_deleted(block);
                 }
             }
             return Err(CopyError::Own(format!("the copy does not read back as it was written: {error}")));

@@ -1,4 +1,5 @@
-//! The transfer port: each connection, operation after operation, until one of the two has enough.
+//! The transfer port and the Unix socket beside it: each connection, operation after operation, until one of the two
+//! has enough.
 
 use crate::admission::Transfer;
 use crate::budget::Reservation;
@@ -6,18 +7,17 @@ use crate::checksum;
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::handshake::Admitted;
+use crate::local_socket::{Listener, Peer};
 use crate::read_buffer::ReadError;
 use crate::small::SmallWrites;
 use crate::socket::Socket;
 use crate::write::Writes;
-use crate::{handshake, ranges, read, small, transfer, write};
+use crate::{descriptors, handshake, ranges, read, small, transfer, write};
 use hdfs::proto;
 use io::{ConnectionLimit, ConnectionPermit, RequestGuard};
 use std::io::Result;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use wire::Op;
 use xfer::answer::{self, Answered, Refusal};
 use xfer::write::ANSWER_WAIT;
@@ -30,22 +30,23 @@ pub(crate) struct DataPort {
     pub(crate) service: Arc<DataService>,
     pub(crate) writes: Arc<Writes>,
     pub(crate) small: Arc<SmallWrites>,
+    /// Of the connections of both listeners.
+    pub(crate) connection_limit: Arc<ConnectionLimit>,
 }
 
 /// Takes connections for ever; each is served by a task of its own.
-pub(crate) async fn accept(port: Arc<DataPort>, listener: TcpListener) {
-    let max = port.service.limits.connection_count_max;
-    let (connection_limit, limits) = (ConnectionLimit::new(max), &port.service.log_limits);
+pub(crate) async fn accept(port: Arc<DataPort>, listener: Listener) {
+    let (max, limits) = (port.service.limits.connection_count_max, &port.service.log_limits);
     loop {
         match listener.accept().await {
-            Ok((socket, peer)) => {
-                let Some(permit) = connection_limit.admit() else {
+            Ok((connection, peer)) => {
+                let Some(permit) = port.connection_limit.admit() else {
                     if let Some(passed_over) = limits.connection_refused.due() {
                         tracing::warn!(%peer, max, passed_over, "connection refused: all others are being answered");
                     }
                     continue;
                 };
-                io::task::spawn("session", serve(Arc::clone(&port), Connection::plain(socket), peer, permit));
+                io::task::spawn("session", serve(Arc::clone(&port), connection, peer, permit));
             }
             Err(error) => {
                 if let Some(passed_over) = limits.not_accepted.due() {
@@ -58,7 +59,7 @@ pub(crate) async fn accept(port: Arc<DataPort>, listener: TcpListener) {
 }
 
 /// Serves a connection to its end. Whatever goes wrong on it stays on it.
-async fn serve(port: Arc<DataPort>, connection: Connection, peer: SocketAddr, permit: Arc<ConnectionPermit>) {
+async fn serve(port: Arc<DataPort>, connection: Connection, peer: Peer, permit: Arc<ConnectionPermit>) {
     let ended = tokio::select! {
         ended = run(&port, connection, peer, &permit) => ended,
         () = permit.evicted() => return tracing::debug!(%peer, "idle connection closed to make room for another"),
@@ -78,11 +79,13 @@ async fn serve(port: Arc<DataPort>, connection: Connection, peer: SocketAddr, pe
 async fn run(
     port: &DataPort,
     connection: Connection,
-    peer: SocketAddr,
+    peer: Peer,
     permit: &Arc<ConnectionPermit>,
 ) -> std::result::Result<(), ReadError> {
     let service = &port.service;
-    service.set_options(&connection);
+    if let Peer::Net(_) = peer {
+        service.set_options(&connection);
+    }
     let Some(Admitted { mut connection, agreed }) = handshake::admit(service, connection, peer, permit).await? else {
         return Ok(());
     };
@@ -124,7 +127,34 @@ async fn run(
                 let Some(_under_way) = begin(service, permit) else { return busy(service, &mut connection).await };
                 send(&mut connection, transfer::serve(service, op).await).await?
             }
-            Op::RequestShortCircuitFds => Err(Refusal::unsupported("no descriptors are passed over TCP")),
+            Op::RequestShortCircuitFds => {
+                let (op, _memory) = op(service, &mut connection, limit).await?;
+                match peer {
+                    Peer::Local => {
+                        let Some(_under_way) = begin(service, permit) else {
+                            return busy(service, &mut connection).await;
+                        };
+                        descriptors::serve(service, &mut connection, op).await?;
+                        Ok(true)
+                    }
+                    Peer::Net(_) => {
+                        let elsewhere = descriptors::elsewhere(service, &op).ok_or_else(descriptors::over_tcp);
+                        send(&mut connection, elsewhere).await?
+                    }
+                }
+            }
+            Op::ReleaseShortCircuitFds if peer == Peer::Local => {
+                let (request, _memory) = op(service, &mut connection, limit).await?;
+                descriptors::release(service, &mut connection, &request).await?;
+                Ok(true)
+            }
+            Op::RequestShortCircuitShm if peer == Peer::Local => {
+                let (_, _memory) = op::<proto::ShortCircuitShmRequestProto>(service, &mut connection, limit).await?;
+                // The client says nothing more, and needs it.
+                let _in_use = permit.begin_request();
+                return Ok(descriptors::share(service, &mut connection).await?);
+            }
+            Op::ReleaseShortCircuitFds | Op::RequestShortCircuitShm => Err(descriptors::over_tcp()),
             // Each request takes a place of its own.
             Op::WriteSmall => return small::serve(&port.small, connection, &header, permit).await,
             Op::Other(number) => Err(Refusal::unsupported(format!("operation {number} is not served"))),

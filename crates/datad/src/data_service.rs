@@ -11,7 +11,7 @@ use crate::stop::Stop;
 use io::poll::Watch;
 use io::socket::SocketOptions;
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Between two attempts at what fails for the moment.
@@ -29,6 +29,8 @@ pub(crate) struct DataService {
     pub(crate) sockets: SocketOptions,
     pub(crate) stop: Arc<Stop>,
     pub(crate) log_limits: LogLimits,
+    /// Where readers on this machine get descriptors, if they do.
+    pub(crate) socket_path: OnceLock<String>,
 }
 
 impl DataService {
@@ -50,6 +52,7 @@ impl DataService {
             sockets: SocketOptions { congestion: config.congestion.clone(), ..SocketOptions::default() },
             stop,
             log_limits: LogLimits::default(),
+            socket_path: OnceLock::new(),
         }
     }
 

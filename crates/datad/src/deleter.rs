@@ -50,7 +50,7 @@ fn delete(replicas: &Replicas, number: usize, batch: Vec<(BlockId, Generation)>)
             continue;
         }
         match replicas.disks.delete_at(number, block, generation_at_most) {
-            Ok(true) => replicas.node.with(|node| node.was_deleted(block)),
+            Ok(true) => replicas.was_deleted(block),
             Ok(false) => replicas.was_kept(block), // a younger one, or none
             Err(error) => tracing::error!(%block, %error, "a replica could not be deleted"),
         }

@@ -17,6 +17,8 @@ pub enum StartError {
     OthersCertificate { name: NodeName },
     #[error("listening on {addr}: {source}")]
     Bind { addr: SocketAddr, source: std::io::Error },
+    #[error("data.domain_socket: listening at {path}: {source}")]
+    DomainSocket { path: String, source: std::io::Error },
     #[error("the address of the metadata server, {addr:?}, is not of the form host:port")]
     MetadAddr { addr: String },
     #[error("descriptors for waiting: {0}")]

@@ -3,11 +3,11 @@
 use crate::budget::Reservation;
 use crate::connection::Connection;
 use crate::data_service::DataService;
+use crate::local_socket::Peer;
 use io::ConnectionPermit;
 use sasl::Protected;
 use security::sasl::digest::{Protection, Qop};
 use security::sasl::transfer::{HandshakeError, Secrets, Settings};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use xfer::answer::Refusal;
@@ -27,7 +27,7 @@ pub(crate) struct Admitted {
 pub(crate) async fn admit(
     service: &DataService,
     mut connection: Connection,
-    peer: SocketAddr,
+    peer: Peer,
     permit: &Arc<ConnectionPermit>,
 ) -> std::io::Result<Option<Admitted>> {
     // Of the first byte and all that follows.
@@ -93,7 +93,11 @@ impl Held for HeldByConnection {
 
 /// Why an operation may not begin on a connection that agreed on this: the store asks for more. Asked anew for each, as a
 /// connection may be older than the node's registration, or than the setting.
-pub(crate) fn lacks(service: &DataService, peer: SocketAddr, agreed: Option<Qop>) -> Option<Refusal> {
+pub(crate) fn lacks(service: &DataService, peer: Peer, agreed: Option<Qop>) -> Option<Refusal> {
+    // As HDFS's datanodes have it, whose clients do not shake hands there.
+    if peer == Peer::Local {
+        return None;
+    }
     let rules = service.replicas.node.with(|node| node.tokens.rules());
     let wanted = rules.protection();
     if wanted.is_empty() || agreed.is_some_and(|agreed| wanted.contains(&agreed)) {
@@ -107,7 +111,7 @@ pub(crate) fn lacks(service: &DataService, peer: SocketAddr, agreed: Option<Qop>
     )))
 }
 
-fn note(service: &DataService, peer: SocketAddr, why: &dyn std::fmt::Display) {
+fn note(service: &DataService, peer: Peer, why: &dyn std::fmt::Display) {
     service.operations.handshake_refused();
     if let Some(passed_over) = service.log_limits.handshake_refused.due() {
         tracing::info!(%peer, why = rpc::log_text(why), passed_over, "a connection was not admitted");

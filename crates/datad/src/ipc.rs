@@ -301,7 +301,10 @@ fn begin_recovery(at: &Admitting, request: &node::BeginRecoveryRequest) -> Resul
     let (block, replicas) = (BlockId(request.block), &at.replicas);
     at.must_admit(block, request.token.as_ref())?;
     let replica = match replicas.disks.begin_recovery(block, Generation(request.generation)) {
-        Ok(info) => Some(held(&info).report()),
+        Ok(info) => {
+            replicas.changed(block);
+            Some(held(&info).report())
+        }
         Err(ReplicaError::NotFound { .. }) => None,
         Err(error) if replicas.disks.may_be_missed(block) => {
             return Err(Exception::new(node::CANNOT_SAY, error.to_string()));

@@ -6,6 +6,7 @@
 //!                           ├── small ─▶ Volume::put_batch           a thread a disk, and links to other nodes
 //!                           ├── checksum
 //!                           └── transfer (a copy for a client's chain)
+//! Unix socket ──── the same, and descriptors ▶ the replica's own files, read by a client on this machine
 //! RPC port ─────── ipc: visible length; recovery, for the metadata server
 //! metad ────────── register, catalogue, heartbeats; its orders ──▶ maintenance
 //!
@@ -26,9 +27,11 @@ mod config;
 mod connection;
 mod contents;
 mod copier;
+mod copies;
 mod data_port;
 mod data_service;
 mod deleter;
+mod descriptors;
 mod disk_balance;
 mod disk_identity;
 mod error;
@@ -38,6 +41,7 @@ mod handshake;
 mod heartbeat_progress;
 mod ipc;
 mod job;
+mod local_socket;
 mod log_limits;
 mod maintenance;
 mod metad;
@@ -54,6 +58,7 @@ mod read;
 mod read_buffer;
 mod replicas;
 mod scrub;
+mod slots;
 mod small;
 mod socket;
 mod status;
@@ -67,6 +72,7 @@ pub use disk_identity::node_of;
 pub use error::StartError;
 
 use io::{Clock, SystemClock};
+use local_socket::{Listener, LocalSocket};
 use metrics::{Registry, RpcCalls};
 use node::Node;
 use operations::Operations;
@@ -118,6 +124,8 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     gauges::register(&mut metrics, &node);
     let listener = TcpListener::bind(xfer).await.map_err(|source| StartError::Bind { addr: xfer, source })?;
     let xfer_addr = listener.local_addr()?;
+    let local_socket = config.domain_socket.as_deref().map(|path| LocalSocket::bind(path, xfer_addr.port()));
+    let local_socket = local_socket.transpose()?;
     let (metads, certificates) = (config.metads(), config.node_certificates.clone());
     let servers = metads.clone();
     let leader = Arc::new(metad::Leader::new(Arc::clone(&node.replicas.node)));
@@ -140,9 +148,14 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let writes = Arc::clone(&port.writes);
     let mut tasks = Vec::from([
         io::task::spawn_owned("metad sessions", metad::run(metads, leader, known, session)),
-        io::task::spawn_owned("data transfer", data_port::accept(Arc::clone(port), listener)),
+        io::task::spawn_owned("data transfer", data_port::accept(Arc::clone(port), Listener::Net(listener))),
         io::task::spawn_owned("keepalive", async move { writes.keep_alive().await }),
     ]);
+    if let Some(socket) = local_socket {
+        port.service.socket_path.set(socket.path().to_owned()).expect("a node has one");
+        let accepting = data_port::accept(Arc::clone(port), Listener::Local(socket));
+        tasks.push(io::task::spawn_owned("local data transfer", accepting));
+    }
     tasks.extend(maintenance.start());
     if let (Some(credentials), Some(dir)) = (credentials, certificates) {
         let keep = certificate::keep(dir, Arc::clone(&credentials), servers, known_servers);

@@ -17,7 +17,7 @@ use crate::small::SmallWrites;
 use crate::stop::Stop;
 use crate::write::Writes;
 use disks::Disks;
-use io::SystemClock;
+use io::{ConnectionLimit, SystemClock};
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -49,7 +49,12 @@ impl Node {
         let maintenance = Arc::new(Maintenance::new(&replicas, &operations, &stop, limits, outward));
         let writes = Arc::new(Writes::new(Arc::clone(&service)));
         let small = Arc::new(SmallWrites::start(Arc::clone(&service))?);
-        let port = Arc::new(DataPort { service: Arc::clone(&service), writes, small });
+        let port = Arc::new(DataPort {
+            service: Arc::clone(&service),
+            writes,
+            small,
+            connection_limit: ConnectionLimit::new(config.limits.connection_count_max),
+        });
         Ok(Self { replicas, admission, service, port, maintenance, stop })
     }
 }

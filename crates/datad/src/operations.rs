@@ -21,11 +21,13 @@ pub(crate) enum Operation {
     SmallPut,
     /// The digest of a block (op 85).
     Checksum,
+    /// A reader on this machine gets the descriptors of a replica (op 87).
+    Descriptors,
     /// A copy that the metadata server ordered: read from another node, put, read back.
     Repair,
 }
 
-const ALL: [(Operation, &str); 8] = [
+const ALL: [(Operation, &str); 9] = [
     (Operation::Read, "read"),
     (Operation::ReadRanges, "read_ranges"),
     (Operation::Write, "write"),
@@ -33,6 +35,7 @@ const ALL: [(Operation, &str); 8] = [
     (Operation::Transfer, "transfer"),
     (Operation::SmallPut, "small_put"),
     (Operation::Checksum, "checksum"),
+    (Operation::Descriptors, "descriptors"),
     (Operation::Repair, "repair"),
 ];
 

@@ -55,7 +55,7 @@ impl ReadBuffer {
         self.front.bytes()
     }
 
-    fn consume(&mut self, len: usize) {
+    pub(crate) fn consume(&mut self, len: usize) {
         self.front.consume(len);
         if self.front.is_empty() {
             self.front.give_back(); // a connection that waits for its next op holds little

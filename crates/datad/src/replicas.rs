@@ -3,7 +3,9 @@
 //!
 //! Promise: what is put, deleted, left behind or found damaged is told with one of the next heartbeats.
 
+use crate::copies::Copies;
 use crate::node_lock::NodeLock;
+use crate::slots::Slots;
 use container::{Identity, ReplicaError, ReplicaInfo};
 use datanode::Held;
 use disks::Disks;
@@ -21,6 +23,9 @@ pub(crate) struct Replicas {
     /// Blocks that streams are writing, and how many streams: two for a moment, when a writer comes back.
     writing: Mutex<HashMap<BlockId, usize>>,
     clock: SystemClock,
+    /// What clients on this machine hold of them.
+    pub(crate) slots: Arc<Slots>,
+    pub(crate) copies: Copies,
 }
 
 /// A block is being written for as long as this is there.
@@ -38,6 +43,8 @@ impl Replicas {
             disks,
             writing: Mutex::default(),
             clock,
+            slots: Arc::default(),
+            copies: Copies::default(),
         }
     }
 
@@ -72,9 +79,22 @@ impl Replicas {
 
     /// A replica is whole: the metadata server is to hear of it soon.
     pub(crate) fn was_put(&self, block: BlockId) {
+        self.changed(block);
         if let Some(held) = self.held(block) {
             self.node.with(|node| node.was_put(&held));
         }
+    }
+
+    /// A replica was deleted: the metadata server is to hear of it soon.
+    pub(crate) fn was_deleted(&self, block: BlockId) {
+        self.changed(block);
+        self.node.with(|node| node.was_deleted(block));
+    }
+
+    /// A replica is no longer what it was, or not for long: clients that hold it are to ask anew.
+    pub(crate) fn changed(&self, block: BlockId) {
+        self.slots.revoke(block);
+        self.copies.revoke(block);
     }
 
     /// A replica is younger than what was ordered deleted: whoever gave the order is to hear of it.

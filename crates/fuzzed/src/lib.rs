@@ -51,6 +51,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "hdfs_messages", run: messages::hdfs_messages, golden: &[] },
     Target { name: "own_messages", run: messages::own_messages, golden: &[] },
     Target { name: "operations", run: transfer::operations, golden: &[WIRE] },
+    Target { name: "local_reads", run: transfer::local_reads, golden: &[] },
     Target { name: "small_writes", run: small::small_writes, golden: &[] },
     Target { name: "ranges_asked", run: ranges::asked, golden: &[] },
     Target { name: "ranges_received", run: ranges::received_any, golden: &[] },

@@ -1,11 +1,16 @@
 //! Data transfer: what opens an operation, packets, acks.
 
 use hdfs::proto::{
-    BlockOpResponseProto, OpBlockChecksumProto, OpReadBlockProto, OpTransferBlockProto, OpWriteBlockProto,
+    BlockOpResponseProto, OpBlockChecksumProto, OpReadBlockProto, OpRequestShortCircuitAccessProto,
+    OpTransferBlockProto, OpWriteBlockProto, ReleaseShortCircuitAccessRequestProto,
+    ReleaseShortCircuitAccessResponseProto, ShortCircuitShmRequestProto, ShortCircuitShmResponseProto,
 };
+use prost::Message;
+use std::fmt::Debug;
 use types::limits::{OP_MESSAGE_LEN_MAX, PACKET_LEN_MAX};
 use wire::packet::Parsed;
-use wire::{BlockScope, OpHeader, PacketFrame, PipelineAck, Routing, delimited};
+use wire::{BlockScope, Op, OpHeader, PacketFrame, PipelineAck, Routing, delimited};
+use xfer::answer::Awaiting;
 
 /// What opens an operation, the acks of a chain, and the block token inside.
 pub(crate) fn operations(bytes: &[u8]) {
@@ -32,6 +37,38 @@ pub(crate) fn operations(bytes: &[u8]) {
     let _ = delimited::decode::<OpReadBlockProto>(message, "op");
     let _ = delimited::decode::<OpBlockChecksumProto>(message, "op");
     let _ = delimited::decode::<OpTransferBlockProto>(message, "op");
+}
+
+/// What comes over a datanode's Unix socket, at either end.
+pub(crate) fn local_reads(bytes: &[u8]) {
+    if let Ok((consumed, _)) = Awaiting::default().on_bytes(bytes) {
+        assert!(consumed <= bytes.len());
+    }
+    let Some((head, rest)) = bytes.split_first_chunk::<{ OpHeader::LEN }>() else { return };
+    let Ok(header) = OpHeader::decode(*head) else { return };
+    let Ok(Some((message, _))) = delimited::split(rest, "op", OP_MESSAGE_LEN_MAX as usize) else { return };
+    match header.op {
+        Op::RequestShortCircuitFds => {
+            again::<OpRequestShortCircuitAccessProto>(message);
+            again::<BlockOpResponseProto>(message);
+        }
+        Op::ReleaseShortCircuitFds => {
+            again::<ReleaseShortCircuitAccessRequestProto>(message);
+            again::<ReleaseShortCircuitAccessResponseProto>(message);
+        }
+        Op::RequestShortCircuitShm => {
+            again::<ShortCircuitShmRequestProto>(message);
+            again::<ShortCircuitShmResponseProto>(message);
+        }
+        _ => {}
+    }
+}
+
+/// What it reads it writes again as the same.
+fn again<M: Message + Default + PartialEq + Debug>(message: &[u8]) {
+    if let Ok(read) = delimited::decode::<M>(message, "message") {
+        assert_eq!(M::decode(&read.encode_to_vec()[..]).as_ref(), Ok(&read));
+    }
 }
 
 pub(crate) fn scope(identifier: &[u8]) {

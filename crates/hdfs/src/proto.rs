@@ -1442,6 +1442,27 @@ pub struct FileVersionProto {
     #[prost(uint64, required, tag = "3")]
     pub length: u64,
 }
+/// A replica for readers on the datanode's own machine.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LocalReplicaProto {
+    /// Asked for over TCP: the Unix socket that gives descriptors, if the node has one. Nothing else is said then.
+    #[prost(string, optional, tag = "1")]
+    pub socket_path: ::core::option::Option<::prost::alloc::string::String>,
+    /// Bytes of the replica: the first descriptor begins with them, and may go on behind them.
+    #[prost(uint64, optional, tag = "2")]
+    pub len: ::core::option::Option<u64>,
+    /// Where the checksums begin behind the second descriptor: four bytes a chunk, big-endian.
+    #[prost(uint64, optional, tag = "3")]
+    pub sums_offset: ::core::option::Option<u64>,
+    /// The last chunk's, if that is not whole: the stored one changes when the block is appended to.
+    #[prost(fixed32, optional, tag = "4")]
+    pub last_sum: ::core::option::Option<u32>,
+    /// A ChecksumTypeProto, and bytes of a chunk.
+    #[prost(uint32, optional, tag = "5")]
+    pub checksum_kind: ::core::option::Option<u32>,
+    #[prost(uint32, optional, tag = "6")]
+    pub chunk_len: ::core::option::Option<u32>,
+}
 /// What a refusal is, for our own clients, which decide by it. Fields and kinds may be added, none changes its meaning.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DetailProto {
@@ -3281,6 +3302,68 @@ pub struct BlockOpResponseProto {
     /// Ours: of this node, said to a sender that stated its own (wire::abilities).
     #[prost(uint64, optional, tag = "100")]
     pub abilities: ::core::option::Option<u64>,
+    /// Ours: where the descriptors of a replica can be had, or what those are that follow.
+    #[prost(message, optional, tag = "101")]
+    pub local_replica: ::core::option::Option<LocalReplicaProto>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ShortCircuitShmIdProto {
+    #[prost(int64, required, tag = "1")]
+    pub hi: i64,
+    #[prost(int64, required, tag = "2")]
+    pub lo: i64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ShortCircuitShmSlotProto {
+    #[prost(message, required, tag = "1")]
+    pub shm_id: ShortCircuitShmIdProto,
+    #[prost(int32, required, tag = "2")]
+    pub slot_idx: i32,
+}
+/// Over a Unix socket: the answer is a BlockOpResponseProto and, on success, one byte with two descriptors.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpRequestShortCircuitAccessProto {
+    #[prost(message, required, tag = "1")]
+    pub header: BaseHeaderProto,
+    /// Of the checksum file's header that the client understands.
+    #[prost(uint32, required, tag = "2")]
+    pub max_version: u32,
+    /// By it the node tells the client that the replica is no longer what it was.
+    #[prost(message, optional, tag = "3")]
+    pub slot_id: ::core::option::Option<ShortCircuitShmSlotProto>,
+    /// The client answers the byte with one of its own, when it has the descriptors.
+    #[prost(bool, optional, tag = "4", default = "false")]
+    pub supports_receipt_verification: ::core::option::Option<bool>,
+    /// Ours: the checksums as they are stored, with a LocalReplicaProto in the answer, and no slot.
+    #[prost(bool, optional, tag = "100")]
+    pub as_stored: ::core::option::Option<bool>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseShortCircuitAccessRequestProto {
+    #[prost(message, required, tag = "1")]
+    pub slot_id: ShortCircuitShmSlotProto,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseShortCircuitAccessResponseProto {
+    #[prost(enumeration = "Status", required, tag = "1")]
+    pub status: i32,
+    #[prost(string, optional, tag = "2")]
+    pub error: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ShortCircuitShmRequestProto {
+    #[prost(string, required, tag = "1")]
+    pub client_name: ::prost::alloc::string::String,
+}
+/// One byte follows, with the descriptor of the segment.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ShortCircuitShmResponseProto {
+    #[prost(enumeration = "Status", required, tag = "1")]
+    pub status: i32,
+    #[prost(string, optional, tag = "2")]
+    pub error: ::core::option::Option<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "3")]
+    pub id: ::core::option::Option<ShortCircuitShmIdProto>,
 }
 /// What a reader says at the end: CHECKSUM_OK if it verified all, SUCCESS if not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

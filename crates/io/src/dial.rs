@@ -11,6 +11,8 @@
 use crate::socket::{self, SocketOptions};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -59,21 +61,44 @@ fn wrong(what: &str) -> io::Error {
 }
 
 /// Opens connections to servers. Clones are the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Dialer {
     gateway: Option<Arc<str>>,
+    /// In place of what is measured.
+    assumed: Option<Duration>,
+    /// The shortest round trip of all connections, in microseconds. 0: there was none yet.
+    measured: Arc<AtomicU64>,
 }
 
 impl Dialer {
     /// `gateway`: host:port. `None`: servers are reached directly.
     pub fn new(gateway: Option<&str>) -> Self {
-        Self { gateway: gateway.map(Arc::from) }
+        Self { gateway: gateway.map(Arc::from), ..Self::default() }
+    }
+
+    /// The same, which takes servers to be as far away as this, if it is told so, and does not measure.
+    #[must_use]
+    pub fn as_far_as(self, assumed: Option<Duration>) -> Self {
+        Self { assumed, ..self }
+    }
+
+    /// A round trip to the nearest server there was a connection to. Zero before the first.
+    pub fn round_trip(&self) -> Duration {
+        self.assumed.unwrap_or_else(|| Duration::from_micros(self.measured.load(Ordering::Relaxed)))
+    }
+
+    fn note(&self, round_trip: Duration) {
+        let micros = u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX).max(1);
+        let shorter = |known| (known == 0 || micros < known).then_some(micros);
+        // Refused if the one that is known is shorter.
+        let _ = self.measured.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
     }
 
     /// A connection to the server at `addr`, host:port.
     pub async fn connect(&self, addr: &str, options: &SocketOptions) -> io::Result<TcpStream> {
         let mut stream = TcpStream::connect(self.gateway.as_deref().unwrap_or(addr)).await?;
         socket::apply(&stream, options)?;
+        socket::round_trip(&stream).into_iter().for_each(|round_trip| self.note(round_trip));
         if self.gateway.is_some() {
             let preface = Preface { target: addr.to_owned() }.encode();
             let preface = preface.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "a long address"))?;
@@ -95,6 +120,18 @@ mod tests {
         let preface = Preface::read(&mut from).await.unwrap();
         assert_eq!((preface.target.as_str(), from), ("host:09866", &b"rest"[..]));
         assert_eq!(preface.encode().unwrap(), bytes[..16]);
+    }
+
+    #[test]
+    fn the_nearest_server_says_how_far_away_the_store_is() {
+        let dialer = Dialer::default();
+        assert_eq!(dialer.round_trip(), Duration::ZERO);
+        for (measured, known) in [(240, 240), (22, 22), (72, 22)] {
+            dialer.clone().note(Duration::from_millis(measured));
+            assert_eq!(dialer.round_trip(), Duration::from_millis(known));
+        }
+        let told = dialer.as_far_as(Some(Duration::from_millis(300)));
+        assert_eq!(told.round_trip(), Duration::from_millis(300));
     }
 
     #[tokio::test]

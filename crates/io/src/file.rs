@@ -2,7 +2,7 @@
 
 use rustix::fs::{Advice, FallocateFlags};
 use std::fs::{File, TryLockError};
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -71,6 +71,19 @@ pub fn is_resident(file: &File, offset: u64, len: u64) -> bool {
     }
     let pages = (offset + len - 1) / page_len() - offset / page_len() + 1;
     cachestat(file, offset, len).is_some_and(|stat| stat.cached >= pages)
+}
+
+/// Reads what of a range is in the page cache, from its beginning; 0 at the end of the file. `WouldBlock`: the disk would
+/// have to be waited for, or the file system does not tell.
+pub fn read_resident(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    let flags = rustix::io::ReadWriteFlags::NOWAIT;
+    loop {
+        match rustix::io::preadv2(file, &mut [IoSliceMut::new(bytes)], offset, flags) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::OPNOTSUPP) => return Err(io::ErrorKind::WouldBlock.into()),
+            done => return Ok(done?),
+        }
+    }
 }
 
 /// Asks the kernel to read a range ahead; returns before the bytes are there, but may wait to queue the reads.

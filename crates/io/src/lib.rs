@@ -1,7 +1,7 @@
 //! What acts on the machine: clocks, chance, tasks, files, sockets.
 //!
-//! Promise: all `unsafe` is here (but for single calls in `kv` and `host`), and this is the only crate that reads a
-//! clock, draws a random number or starts a thread or a task. Everything here is thin; what decides lives elsewhere and
+//! Promise: all `unsafe` is here (but for single calls in `kv`, `host` and `types`), and this is the only crate that
+//! reads a clock, draws a random number or starts a thread or a task. Everything here is thin; what decides lives elsewhere and
 //! takes these as arguments.
 //!
 //! | module | holds |
@@ -12,6 +12,7 @@
 //! | [`CachedThreads`], [`ThreadQuota`] | threads that are used again; how many of the runtime's some work may hold |
 //! | [`ConnectionLimit`] | how many connections a port has, and which is closed when there are too many |
 //! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
+//! | [`descriptors`], [`memory_file`] | descriptors over a Unix socket; files in memory for other processes |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
 //! | [`dial`], [`splice()`] | how servers are reached; from socket to socket without a copy |
 //! | [`socket`], [`poll`] | options of TCP connections; waiting for several descriptors |
@@ -22,11 +23,13 @@
 mod cached_threads;
 pub mod clock;
 mod connection_limit;
+pub mod descriptors;
 pub mod dial;
 mod driven;
 pub mod file;
 pub mod limit;
 mod log_limit;
+pub mod memory_file;
 pub mod poll;
 pub mod random;
 pub mod request_connections;

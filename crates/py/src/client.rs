@@ -7,9 +7,11 @@ use crate::runtime;
 use crate::staged::Staged;
 use crate::status::{entry_path, millis, to_dict};
 use crate::writer::Writer;
-use ::client::{Create, Options, Store, Url};
+use ::client::{Create, Options, Store, Url, parquet};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use std::time::Duration;
 
 /// A store as one user sees it. Paths are absolute. No connection is made before the first call.
 #[pyclass(module = "levada._levada", frozen)]
@@ -19,15 +21,18 @@ pub(crate) struct Client {
 
 #[pymethods]
 impl Client {
-    /// `url`: `hdfs://host:port`, several `host:port` with commas, or the name of a nameservice. `gateway`: `host:port`
-    /// through which all servers are reached.
+    /// `url`: `hdfs://host:port`, several `host:port` with commas, or the name of a nameservice. `gateway`: the
+    /// `host:port` through which its servers are reached. `round_trip`: how far away they are in seconds, in place of
+    /// what is measured.
     #[new]
-    #[pyo3(signature = (url, user, gateway = None))]
-    fn new(py: Python<'_>, url: &str, user: &str, gateway: Option<String>) -> PyResult<Self> {
+    #[pyo3(signature = (url, user, *, gateway = None, round_trip = None))]
+    fn new(py: Python<'_>, url: &str, user: &str, gateway: Option<String>, round_trip: Option<f64>) -> PyResult<Self> {
+        let round_trip = round_trip.map(Duration::try_from_secs_f64).transpose();
+        let round_trip = round_trip.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let url = Url::parse(url).map_err(|error| raised(py, &error, url))?;
         let runtime = Some(runtime::of_process(py)?.tokio.handle().clone());
         // Looks for tickets and tokens on the disk.
-        let store = py.detach(|| Store::new(&url, Options { runtime, gateway, ..Options::default() }));
+        let store = py.detach(|| Store::new(&url, Options { runtime, gateway, round_trip, ..Options::default() }));
         Ok(Self { client: store.client(user) })
     }
 
@@ -40,6 +45,12 @@ impl Client {
     #[getter]
     fn user(&self) -> &str {
         self.client.user()
+    }
+
+    /// How long a round trip to the nearest of its servers takes, in seconds. 0.0: none was reached yet.
+    #[getter]
+    fn round_trip(&self) -> f64 {
+        self.client.store().round_trip().as_secs_f64()
     }
 
     /// Ends all connections and calls. What is still open for writing stays so until its lease runs out.
@@ -177,6 +188,20 @@ impl Client {
             Ok(Py::new(py, Writer::new(writer, path))?.into_any())
         })
     }
+}
+
+/// How long the footer of a Parquet file is, from the last eight bytes of the file; `None`: it is none.
+#[pyfunction]
+pub(crate) fn parquet_footer_len(trailer: [u8; parquet::TRAILER_LEN]) -> Option<u32> {
+    parquet::footer_len(&trailer)
+}
+
+/// `(offset, length, column)` of each piece of a column that a footer names, in the order of the file; `None`: it is not
+/// understood.
+#[pyfunction]
+pub(crate) fn parquet_pieces(py: Python<'_>, footer: &[u8]) -> Option<Vec<(u64, u64, u32)>> {
+    let pieces = py.detach(|| parquet::pieces(footer))?;
+    Some(pieces.into_iter().map(|piece| (piece.offset, piece.len, piece.column)).collect())
 }
 
 /// The store that Hadoop's configuration names, if it is one of HDFS.

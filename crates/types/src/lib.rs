@@ -16,6 +16,7 @@ pub mod path;
 pub mod random;
 pub mod replica;
 pub mod rows;
+mod side_by_side;
 mod storage_usage;
 pub mod time;
 pub mod tree;

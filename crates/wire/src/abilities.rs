@@ -24,13 +24,21 @@ impl Abilities {
     pub const LEASED_BLOCKS: Self = Self(1 << 3);
     /// Datanodes serve many ranges by one request (operation 201).
     pub const RANGES: Self = Self(1 << 4);
+    /// Datanodes say over TCP where their Unix socket is, which passes descriptors of replicas (operation 87).
+    pub const LOCAL_READS: Self = Self(1 << 6);
 
     /// `rename2` that replaces one version of a file, and no other.
     pub const REPLACE: Self = Self(1 << 5);
 
     /// What a metadata server of this program states.
-    pub const OF_METADATA_SERVER: Self =
-        Self(Self::STREAMS.0 | Self::SMALL_FILES.0 | Self::LEASED_BLOCKS.0 | Self::RANGES.0 | Self::REPLACE.0);
+    pub const OF_METADATA_SERVER: Self = Self(
+        Self::STREAMS.0
+            | Self::SMALL_FILES.0
+            | Self::LEASED_BLOCKS.0
+            | Self::RANGES.0
+            | Self::REPLACE.0
+            | Self::LOCAL_READS.0,
+    );
     /// What either end of a stream states.
     pub const OF_STREAM: Self = Self::KEEPALIVES;
 
@@ -64,6 +72,7 @@ mod tests {
             ("LEASED_BLOCKS", Abilities::LEASED_BLOCKS, 8),
             ("RANGES", Abilities::RANGES, 16),
             ("REPLACE", Abilities::REPLACE, 32),
+            ("LOCAL_READS", Abilities::LOCAL_READS, 64),
         ];
         for (bit, (name, ability, number)) in named.into_iter().enumerate() {
             assert_eq!(ability.bits(), number, "{name}");

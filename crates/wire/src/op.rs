@@ -22,7 +22,10 @@ pub enum Op {
     ReadBlock,
     BlockChecksum,
     TransferBlock,
+    /// These three come over a Unix socket.
     RequestShortCircuitFds,
+    ReleaseShortCircuitFds,
+    RequestShortCircuitShm,
     /// Ours: a whole small block in one request, see [`crate::small`].
     WriteSmall,
     /// Ours: many ranges of many blocks, see [`crate::ranges`].
@@ -57,6 +60,8 @@ impl Op {
             Self::BlockChecksum => 85,
             Self::TransferBlock => 86,
             Self::RequestShortCircuitFds => 87,
+            Self::ReleaseShortCircuitFds => 88,
+            Self::RequestShortCircuitShm => 89,
             Self::WriteSmall => 200,
             Self::ReadRanges => 201,
             Self::Other(number) => number,
@@ -70,6 +75,8 @@ impl Op {
             85 => Self::BlockChecksum,
             86 => Self::TransferBlock,
             87 => Self::RequestShortCircuitFds,
+            88 => Self::ReleaseShortCircuitFds,
+            89 => Self::RequestShortCircuitShm,
             200 => Self::WriteSmall,
             201 => Self::ReadRanges,
             other => Self::Other(other),

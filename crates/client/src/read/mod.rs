@@ -4,6 +4,7 @@
 //!   Reader ──▶ Source: bytes at any offset     chooses a replica, asks a second one, tries again
 //!                │
 //!                ├──▶ File: where is offset n?     asked anew when every replica of a block has failed
+//!                ├──▶ local: a replica's file      of a datanode on this machine; at any fault all goes on below
 //!                └──▶ BlockReader: one READ_BLOCK  dropped at the first fault; the next replica goes on at the same byte
 //! ```
 //!
@@ -12,6 +13,8 @@
 
 mod block;
 mod file;
+mod local;
+mod local_replicas;
 mod ranges;
 mod source;
 
@@ -110,7 +113,14 @@ impl Reader {
     /// Fills `dest` from `offset`; fewer bytes only at the end of the file. Does not touch the position.
     pub async fn read_at(&self, offset: u64, dest: &mut [u8]) -> Result<usize> {
         let wanted = self.wanted(offset, dest.len());
-        self.client().run(self.source.read_exact_at(offset, &mut dest[..wanted])).await?;
+        let dest = &mut dest[..wanted];
+        let reading = async {
+            match self.source.is_worth_several(wanted) {
+                true => self.source.read_ranges(&mut [RangeRead { offset, dest }]).await,
+                false => self.source.read_exact_at(offset, dest).await,
+            }
+        };
+        self.client().run(reading).await?;
         Ok(wanted)
     }
 
@@ -154,7 +164,12 @@ impl Reader {
                 }
             }
             let block = self.source.file.block_at(at).await?;
-            *current = self.source.open_stream(&block, at - block.offset, &mut attempt).await?;
+            let from = at - block.offset;
+            let len = (dest.len() as u64).min(block.len - from) as usize;
+            if self.source.read_local(&block, from, &mut dest[..len]).await {
+                return Ok(len);
+            }
+            *current = self.source.open_stream(&block, from, &mut attempt).await?;
         }
     }
 }

@@ -7,6 +7,10 @@
 //! ```
 //!
 //! A store that cannot do this is read the old way, several ranges at a time.
+//!
+//! From far away a request is cut in several, each on a connection of its own: what a new connection brings in a round
+//! trip is ten segments, and doubles with each, so thirty-two of them save five round trips. What they have grown to
+//! is of use to the next call: so a node is asked again that was asked before, if it has the block.
 
 use super::block::connect;
 use super::source::Source;
@@ -39,6 +43,16 @@ const PIECE_LEN_MAX: u64 = 16 << 20;
 const REQUEST_COUNT_MAX: usize = 16 << 10;
 /// Blocks of one request: each may have a token of its own, and an operation has its longest message.
 const BLOCK_COUNT_MAX: usize = wire::ranges::BLOCK_COUNT_MAX / 4;
+/// From there on a round trip is dearer than a connection. A guess: farther than any two machines of one site.
+const FAR: Duration = Duration::from_millis(5);
+/// Bytes that are worth a connection: what a new one brings in its first round trip, nine segments behind the answer.
+const SHARE_LEN_MIN: u64 = 12 << 10;
+/// Connections of one call. Measured: with 24, two columns of a Parquet file took two round trips more, with 16 four.
+/// Fewer than are kept for the next call.
+const SHARE_COUNT_MAX: u64 = 32;
+/// Ranges are cut in quarters of a share, as the longest share is waited for, but not shorter than this: each part
+/// has a head and a checksum.
+const CUT_LEN_MIN: u64 = 16 << 10;
 /// Ranges that are read at a time, each by a request of its own, where there is nothing better. A guess.
 const SINGLE_COUNT_MAX: usize = 16;
 
@@ -68,7 +82,37 @@ struct Asking<'a> {
     faults: Vec<(Arc<Located>, Fault)>,
 }
 
-impl Asking<'_> {
+impl<'a> Asking<'a> {
+    fn of(node: Node, has_other: bool, pieces: Vec<Piece<'a>>) -> Self {
+        let blocks = pieces.chunk_by(|one, next| one.block.offset == next.block.offset);
+        Self { node, has_other, block_count: blocks.count(), pieces, faults: Vec::new() }
+    }
+
+    fn len(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.dest.len() as u64).sum()
+    }
+
+    /// The same in `count_max` parts at most, each of about as many bytes, and worth a connection.
+    fn shared(self, count_max: u64) -> Vec<Self> {
+        let all_len = self.len();
+        let Self { node, has_other, pieces, .. } = self;
+        let count = all_len.div_ceil(SHARE_LEN_MIN).clamp(1, count_max);
+        let (mut shares, mut share, mut done) = (Vec::new(), Vec::new(), 0);
+        for piece in pieces {
+            let (len, ended) = (piece.dest.len() as u64, shares.len() as u64 + 1);
+            done += len;
+            share.push(piece);
+            // As near to where an even share ends as pieces do.
+            if ended < count && (done + len / 2) * count >= all_len * ended {
+                shares.push(Self::of(node.clone(), has_other, std::mem::take(&mut share)));
+            }
+        }
+        if !share.is_empty() {
+            shares.push(Self::of(node, has_other, share));
+        }
+        shares
+    }
+
     /// Whatever else comes of a block: that its replica is damaged has to be told.
     fn failed(&mut self, block: &Arc<Located>, fault: Fault) {
         match self.faults.iter_mut().find(|(known, _)| known.offset == block.offset) {
@@ -97,10 +141,16 @@ impl Source {
         if !self.file.client.defaults().await?.abilities.has(Abilities::RANGES) {
             return self.read_each(reads).await;
         }
+        let mut piece_len_max = PIECE_LEN_MAX;
+        if self.is_far() {
+            let len = reads.iter().map(|read| read.dest.len() as u64).sum::<u64>();
+            piece_len_max = len.div_ceil(4 * SHARE_COUNT_MAX).clamp(CUT_LEN_MIN, PIECE_LEN_MAX);
+        }
         let mut pieces = Vec::with_capacity(reads.len());
         for read in reads {
-            self.cut(read, &mut pieces).await?;
+            self.cut(read, piece_len_max, &mut pieces).await?;
         }
+        pieces = self.without_local(pieces).await;
         let mut attempts = HashMap::new();
         while !pieces.is_empty() {
             let mut left = Vec::new();
@@ -122,6 +172,18 @@ impl Source {
         Ok(())
     }
 
+    /// Reads what lies on this machine; the rest remains.
+    async fn without_local<'a>(&self, pieces: Vec<Piece<'a>>) -> Vec<Piece<'a>> {
+        let mut left = Vec::new();
+        for piece in pieces {
+            let Piece { block, from, dest } = piece;
+            if !self.read_local(&block, from, dest).await {
+                left.push(Piece { block, from, dest });
+            }
+        }
+        left
+    }
+
     /// Some at a time, and the others as those are done.
     async fn read_each(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
         for some in reads.chunks_mut(SINGLE_COUNT_MAX) {
@@ -131,13 +193,18 @@ impl Source {
         Ok(())
     }
 
-    /// Cuts a range where blocks end.
-    async fn cut<'a>(&self, read: &'a mut RangeRead<'_>, pieces: &mut Vec<Piece<'a>>) -> Result<()> {
+    /// Cuts a range where blocks end, and into pieces of this length.
+    async fn cut<'a>(
+        &self,
+        read: &'a mut RangeRead<'_>,
+        piece_len_max: u64,
+        pieces: &mut Vec<Piece<'a>>,
+    ) -> Result<()> {
         let (mut at, mut dest) = (read.offset, &mut *read.dest);
         while !dest.is_empty() {
             let block = self.file.block_at(at).await?;
             let from = at - block.offset;
-            let len = (dest.len() as u64).min(block.len - from).min(PIECE_LEN_MAX);
+            let len = (dest.len() as u64).min(block.len - from).min(piece_len_max);
             let (own, rest) = std::mem::take(&mut dest).split_at_mut(len as usize);
             pieces.push(Piece { block, from, dest: own });
             (at, dest) = (at + len, rest);
@@ -159,7 +226,8 @@ impl Source {
             let is_next = chosen.as_ref().is_none_or(|last| last.block.identity.block != id);
             if is_next {
                 let attempt = attempts.entry(id).or_insert_with(|| self.attempt());
-                chosen = Some(self.node_for(&piece.block, attempt).await?);
+                let before = askings.last().map(|asking| Arc::clone(&asking.node.addr));
+                chosen = Some(self.node_for(&piece.block, attempt, before.as_deref()).await?);
             }
             let Chosen { block, node, has_other } = chosen.as_ref().expect("one was chosen");
             // It may have another token by now.
@@ -176,18 +244,50 @@ impl Source {
                     asking.pieces.push(piece);
                 }
                 None => {
-                    let (node, has_other, pieces) = (node.clone(), *has_other, vec![piece]);
-                    askings.push(Asking { node, has_other, pieces, block_count: 1, faults: Vec::new() });
+                    askings.push(Asking::of(node.clone(), *has_other, vec![piece]));
                 }
             }
         }
-        Ok(askings)
+        if !self.is_far() {
+            return Ok(askings);
+        }
+        let count_max = (SHARE_COUNT_MAX / askings.len().max(1) as u64).max(1);
+        let shares = askings.into_iter().flat_map(|asking| {
+            let idle_count = self.file.client.store().idle_count(&asking.node.addr) as u64;
+            // New ones beside them would be waited for.
+            let is_enough = 2 * idle_count >= count_max.min(asking.len().div_ceil(SHARE_LEN_MIN));
+            asking.shared(if is_enough { idle_count.clamp(1, count_max) } else { count_max })
+        });
+        Ok(shares.collect())
     }
 
-    async fn node_for(&self, block: &Arc<Located>, attempt: &mut Attempt) -> Result<Chosen> {
+    /// The nodes of a block, the best first: as the server names them, but from far away those before the others to
+    /// which connections have grown, or will in this call.
+    fn in_order(&self, block: &Located, before: Option<&str>) -> Vec<Node> {
+        let mut nodes = block.nodes.to_vec();
+        if self.is_far() {
+            let store = self.file.client.store();
+            let of_use = |node: &Node| (before == Some(&*node.addr), store.idle_count(&node.addr));
+            nodes.sort_by_cached_key(|node| std::cmp::Reverse(of_use(node)));
+        }
+        nodes
+    }
+
+    fn is_far(&self) -> bool {
+        self.file.client.store().round_trip() >= FAR
+    }
+
+    /// Whether a range of this length would be cut, to come by several connections.
+    pub(super) fn is_worth_several(&self, len: usize) -> bool {
+        len as u64 > SHARE_LEN_MIN && self.is_far()
+    }
+
+    /// `before`: the node that is asked for the block before.
+    async fn node_for(&self, block: &Arc<Located>, attempt: &mut Attempt, before: Option<&str>) -> Result<Chosen> {
         let mut block = Arc::clone(block);
         loop {
-            if let Some(Choice { node, has_other }) = self.choose(&block, attempt.tried()) {
+            let nodes = self.in_order(&block, before);
+            if let Some(Choice { node, has_other }) = self.choose_of(&nodes, attempt.tried()) {
                 let node = node.clone();
                 return Ok(Chosen { block, node, has_other });
             }

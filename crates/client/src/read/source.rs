@@ -6,6 +6,7 @@
 
 use super::block::BlockReader;
 use super::file::File;
+use super::local_replicas::LocalReplicas;
 use crate::choice::{Choice, Selection};
 use crate::error::{Error, Result};
 use crate::located::{Located, Node};
@@ -25,11 +26,12 @@ pub(super) struct Source {
     pub(super) file: File,
     /// Nodes that failed whoever reads here; tried last from then on.
     failed: Mutex<HashSet<Arc<str>>>,
+    pub(super) local: LocalReplicas,
 }
 
 impl Source {
     pub(super) fn new(file: File) -> Self {
-        Self { file, failed: Mutex::default() }
+        Self { file, failed: Mutex::default(), local: LocalReplicas::default() }
     }
 
     pub(super) fn attempt(&self) -> Attempt {
@@ -54,6 +56,9 @@ impl Source {
             let from = offset - block.offset;
             let len = (dest.len() as u64).min(block.len - from) as usize;
             let dest = &mut dest[..len];
+            if self.read_local(&block, from, dest).await {
+                return Ok(len);
+            }
             let Some(Choice { node, has_other }) = self.choose(&block, attempt.tried()) else {
                 self.next_round(&block, &mut attempt).await?;
                 continue;
@@ -96,7 +101,7 @@ impl Source {
     /// How long a node may bring nothing.
     pub(super) fn stall(&self, has_other: bool) -> Duration {
         let client = &self.file.client;
-        let stall = client.store().hedging().stall().filter(|_| has_other);
+        let stall = client.store().hedging().stall(client.store().round_trip()).filter(|_| has_other);
         stall.unwrap_or(client.options().timeout)
     }
 
@@ -125,7 +130,7 @@ impl Source {
         attempt: &Attempt,
     ) -> (usize, Option<Fault>) {
         let (store, len) = (self.file.client.store(), dest.len());
-        let patience = store.hedging().patience(len as u64);
+        let patience = store.hedging().patience(len as u64, store.round_trip());
         let mut beside = Vec::new();
         {
             let mut first = std::pin::pin!(self.fetch(block, node, from, dest));
@@ -165,9 +170,14 @@ impl Source {
         (len, None)
     }
 
-    pub(super) fn choose<'b>(&self, block: &'b Located, tried: &HashSet<Arc<str>>) -> Option<Choice<'b>> {
+    fn choose<'b>(&self, block: &'b Located, tried: &HashSet<Arc<str>>) -> Option<Choice<'b>> {
+        self.choose_of(&block.nodes, tried)
+    }
+
+    /// Among equals the first.
+    pub(super) fn choose_of<'n>(&self, nodes: &'n [Node], tried: &HashSet<Arc<str>>) -> Option<Choice<'n>> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        let choose = |slow: &_, now: Duration| Selection { tried, failed: &failed, slow, now }.choose(&block.nodes);
+        let choose = |slow: &_, now: Duration| Selection { tried, failed: &failed, slow, now }.choose(nodes);
         self.file.client.store().with_slow(choose)
     }
 
@@ -210,7 +220,7 @@ impl Source {
     }
 
     /// Tells the server about a replica that is not what it was, so that it is replaced.
-    async fn report(&self, block: &Located, node: &Node, fault: &Fault) {
+    pub(super) async fn report(&self, block: &Located, node: &Node, fault: &Fault) {
         if let Fault::Corrupt { .. } = fault
             && let Err(error) = self.file.client.report_bad(block, node).await
         {

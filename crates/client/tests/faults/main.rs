@@ -1,6 +1,7 @@
 //! The client against servers that fail in every way a test can script.
 
 mod abilities;
+mod local;
 mod ranges;
 mod read;
 mod small;

@@ -1,9 +1,10 @@
 //! Many ranges of a file at once, among datanodes that lie, hang up and come back.
 
-use crate::support::{Store, Trick, bytes};
-use client::{Error, RangeRead};
+use crate::support::{Store, Trick, bytes, quick};
+use client::{Error, Options, RangeRead};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use types::ChecksumSpec;
 use wire::Abilities;
 
 /// A store with a file `/f` of three blocks, on each of the nodes.
@@ -53,6 +54,38 @@ async fn all_that_a_node_has_comes_by_one_request() {
         (2, 1),
         "the connection is kept"
     );
+}
+
+/// What a new connection brings in a round trip is little, and doubles with each: thirty-two of them save five. The next
+/// call goes by those that are there.
+#[tokio::test]
+async fn from_far_away_a_long_read_comes_by_several_connections() {
+    let far = Options { round_trip: Some(Duration::from_millis(240)), ..quick() };
+    let store = Store::with(3, ChecksumSpec::DEFAULT, 64 << 10, far).await;
+    store.book.state().abilities = RANGES;
+    let data = bytes(3_000_000);
+    store.book.add_file("/f", &[&data[..2_000_000], &data[2_000_000..]]);
+    let reader = store.client.open("/f").await.unwrap();
+    let connections = || store.nodes[0].connections.load(Ordering::Relaxed);
+
+    let mut short = vec![0; 10_000];
+    assert_eq!(reader.read_at(1_999_000, &mut short).await.unwrap(), short.len());
+    assert!(short[..] == data[1_999_000..][..10_000]);
+    assert_eq!(connections(), 1, "a short one needs no more");
+
+    for _ in 0..2 {
+        let mut long = vec![0; data.len()];
+        assert_eq!(reader.read_at(0, &mut long).await.unwrap(), data.len());
+        assert!(long == data);
+        assert_eq!(connections(), 32);
+    }
+    let before = requests(&store);
+    let mut buffers = vec![vec![0; 1436]; 1000];
+    let places = || (0..1000).map(|place| place * 2990);
+    let mut reads: Vec<_> = places().zip(&mut buffers).map(|(offset, dest)| RangeRead { offset, dest }).collect();
+    reader.read_ranges(&mut reads).await.unwrap();
+    assert!(places().zip(&buffers).all(|(at, got)| got[..] == data[at as usize..][..1436]));
+    assert_eq!((requests(&store) - before, connections()), (32, 32));
 }
 
 #[tokio::test]

@@ -198,7 +198,8 @@ fn open(
             max_len: op.max_bytes_rcvd,
             kind,
         };
-        service.replicas.disks.reopen(named.block(), ask)
+        let reopened = service.replicas.disks.reopen(named.block(), ask);
+        reopened.inspect(|_| service.replicas.changed(named.block()))
     };
     let makes = matches!(stage, Stage::PipelineSetupCreate | Stage::TransferRbw | Stage::TransferFinalized);
     if !makes && let Some(info) = service.replicas.disks.find(named.block())? {

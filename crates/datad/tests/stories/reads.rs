@@ -244,7 +244,7 @@ fn hostile_bytes_hurt_nobody_else() {
         let _closed_early = connection.socket.write_all(bytes);
         let _closed = connection.message_or_end();
     }
-    for op in [Op::Other(82), Op::Other(83), Op::Other(127), Op::RequestShortCircuitFds] {
+    for op in [Op::Other(82), Op::Other(83), Op::Other(127)] {
         let mut connection = cluster.connect(0);
         connection.send_op(op, &proto::OpReadBlockProto::default());
         assert_eq!(connection.answer().status(), proto::Status::ErrorUnsupported);

@@ -1,5 +1,6 @@
 //! Block tokens: who has none, or one for something else, gets the status on which clients ask for another.
 
+use crate::local;
 use crate::support::{Ask, Cluster, Connection, GENERATION, POOL, SPEC, base_header, block_proto, pattern};
 use hdfs::proto::{self, BlockConstructionStage as Stage, TokenProto};
 use io::request_connections::{RequestConnections, Waiter};
@@ -80,6 +81,7 @@ enum Operation {
     Read,
     ReadRanges,
     Checksum,
+    Descriptors,
     Create,
     Append,
     CopyIn,
@@ -88,10 +90,11 @@ enum Operation {
     Recover,
 }
 
-const ALL: [Operation; 9] = [
+const ALL: [Operation; 10] = [
     Operation::Read,
     Operation::ReadRanges,
     Operation::Checksum,
+    Operation::Descriptors,
     Operation::Create,
     Operation::Append,
     Operation::CopyIn,
@@ -103,7 +106,7 @@ const ALL: [Operation; 9] = [
 impl Operation {
     fn mode(self) -> Mode {
         match self {
-            Self::Read | Self::ReadRanges | Self::Checksum => Mode::Read,
+            Self::Read | Self::ReadRanges | Self::Checksum | Self::Descriptors => Mode::Read,
             Self::Transfer => Mode::Copy,
             Self::Create | Self::Append | Self::CopyIn | Self::Small | Self::Recover => Mode::Write,
         }
@@ -123,7 +126,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let (cluster, keys) = (Cluster::new(2), Keys::new());
+        let (cluster, keys) = (Cluster::with(2, local::with_socket), Keys::new());
         for node in (0..2).map(|node| cluster.node(node)) {
             node.join_pool(POOL);
             node.hear_token_rules(&keys.said());
@@ -192,6 +195,7 @@ impl World {
                 let op = proto::OpBlockChecksumProto { header: base, ..Default::default() };
                 connection.send_op(Op::BlockChecksum, &op);
             }
+            Operation::Descriptors => return local::status(&self.cluster, block, token),
             Operation::Create => connection.send_op(Op::WriteBlock, &write(Stage::PipelineSetupCreate, 0)),
             Operation::Append => {
                 connection.send_op(Op::WriteBlock, &write(Stage::PipelineSetupAppend, GENERATION + 1));

@@ -9,10 +9,12 @@ import asyncio
 import errno
 import getpass
 import os
+import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from fsspec.asyn import AsyncFileSystem, sync
@@ -20,10 +22,19 @@ from fsspec.spec import AbstractBufferedFile
 
 from levada import _levada
 from levada.batches import Batches
+from levada.columns import FAR_S, Columns
 from levada.streams import LevadaStream
 
 # Of one write to the store, and of one read while a file is copied: a guess, several packets of 64 KiB.
 PIECE_LEN = 4 << 20
+# What a store far away said counts for so many round trips: as many as a reader takes to look at a file, open it twice
+# and read its footer. On a local network that is a millisecond.
+VALID_ROUND_TRIPS = 8
+# Files whose parts are kept.
+COLUMNS_COUNT_MAX = 4
+
+
+_T = TypeVar("_T")
 
 
 class LevadaFileSystem(AsyncFileSystem):
@@ -33,7 +44,9 @@ class LevadaFileSystem(AsyncFileSystem):
     `port`: of `host`, 8020 if nothing says another.
     `user`: who acts; else HADOOP_USER_NAME, the holder of the Kerberos ticket, or the user of this process.
     `replication`, `block_size`: of new files; else what the store proposes.
-    `gateway`: a host, or `host:port`, through which all servers of the store are reached; else LEVADA_GATEWAY, or none.
+    `gateway`: `host:port` of one through which all servers are reached; else LEVADA_GATEWAY, if that is set.
+    `ahead`: columns of Parquet files are read ahead where the store is far away.
+    `round_trip`: how far away it is, in seconds; else that is measured.
     """
 
     protocol = ("levada",)
@@ -49,13 +62,22 @@ class LevadaFileSystem(AsyncFileSystem):
         replication: int | None = None,
         block_size: int | None = None,
         gateway: str | None = None,
+        ahead: bool = True,
+        round_trip: float | None = None,
         **options: Any,
     ):
         super().__init__(**options)
         self.replication, self.block_size = replication, block_size
         gateway = gateway or os.environ.get("LEVADA_GATEWAY") or None
-        self.client = _levada.Client(_url(host, port), user or _user(), gateway)
+        self.client = _levada.Client(_url(host, port), user or _user(), gateway=gateway, round_trip=round_trip)
+        self._ahead = ahead
         self._batches = Batches(self.client)
+        # Files far away that were opened a moment ago, and when, by path.
+        self._opened: dict[str, tuple[float, _levada.Reader]] = {}
+        # Changes by this file system that have ended.
+        self._changes = 0
+        # By path, id, time and length: of one version of a file.
+        self._columns: OrderedDict[tuple[str, int, float, int], Columns] = OrderedDict()
 
     @classmethod
     def _strip_protocol(cls, path):
@@ -79,10 +101,87 @@ class LevadaFileSystem(AsyncFileSystem):
     def fsid(self) -> str:
         return f"levada-{self.client.authority}"
 
+    # ── far away ──
+
+    @property
+    def _is_far(self) -> bool:
+        return self.client.round_trip >= FAR_S
+
+    def _opened_lately(self, path: str) -> _levada.Reader | None:
+        """Of a store far away, where asking again takes as long as all that is done meanwhile."""
+        since, reader = self._opened.get(path, (0.0, None))
+        return reader if time.monotonic() - since < VALID_ROUND_TRIPS * self.client.round_trip else None
+
+    def _note_opened(self, path: str, asked: tuple[float, int], reader: _levada.Reader) -> None:
+        since, changes = asked
+        # What was told before a change ended may be of the time before it.
+        if self._is_far and changes == self._changes:
+            self._opened = {known: one for known, one in self._opened.items() if self._opened_lately(known)}
+            self._opened[path] = since, reader
+
+    def _asking(self) -> tuple[float, int]:
+        return time.monotonic(), self._changes
+
+    def _changed(self) -> None:
+        """By this file system: what was told before does not count any more."""
+        self._changes += 1
+        self._opened = {}
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """What was told before does not count any more."""
+        self._changed()
+        super().invalidate_cache(path)
+
+    async def _change(self, call: _levada.Call[_T]) -> _T:
+        try:
+            return await call
+        finally:
+            self._changed()
+
+    def _change_now(self, call: _levada.Call[_T]) -> _T:
+        try:
+            return call.wait()
+        finally:
+            self._changed()
+
+    def _open_reader(self, path: str) -> _levada.Reader:
+        reader = self._opened_lately(path)
+        if reader is None:
+            asked = self._asking()
+            reader = self.client.open(path, status=True).wait()
+            self._note_opened(path, asked, reader)
+        return reader
+
+    def _columns_of(self, path: str, reader: _levada.Reader) -> Columns | None:
+        """What is kept of this version of a file; `None`: it is read as it is asked for."""
+        status = reader.status
+        if not (self._ahead and self._is_far and status and status["size"]):
+            return None
+        version = path, status["id"], status["mtime"], status["size"]
+        columns = self._columns.pop(version, None) or Columns(status["size"])
+        self._columns[version] = columns
+        if len(self._columns) > COLUMNS_COUNT_MAX:
+            self._columns.popitem(last=False)
+        return columns
+
     # ── names ──
 
     async def _info(self, path: str, **_: Any) -> dict[str, Any]:
-        return {**await self.client.status(self._strip_protocol(path))}
+        path = self._strip_protocol(path)
+        if (opened := self._opened_lately(path)) and opened.status:
+            return {**opened.status}
+        if not self._is_far and self.client.round_trip:
+            return {**await self.client.status(path)}
+        # Who looks at a file far away will open it: that is asked in the same flight.
+        asked = self._asking()
+        status, reader = await asyncio.gather(
+            self.client.status(path), self.client.open(path, status=True), return_exceptions=True
+        )
+        if isinstance(status, BaseException):
+            raise status
+        if not isinstance(reader, BaseException):
+            self._note_opened(path, asked, reader)
+        return {**status}
 
     async def _ls(self, path: str, detail: bool = True, **_: Any) -> list:
         entries = await self.client.list(self._strip_protocol(path))
@@ -92,19 +191,19 @@ class LevadaFileSystem(AsyncFileSystem):
         path = self._strip_protocol(path)
         if await self._exists(path):
             raise _error(errno.EEXIST, path)
-        await self.client.mkdir(path, parents=create_parents)
+        await self._change(self.client.mkdir(path, parents=create_parents))
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
         path = self._strip_protocol(path)
         if not exist_ok and await self._exists(path):
             raise _error(errno.EEXIST, path)
-        await self.client.mkdir(path, parents=True)
+        await self._change(self.client.mkdir(path, parents=True))
 
     async def _rmdir(self, path: str) -> None:
         path = self._strip_protocol(path)
         if (await self._info(path))["type"] != "directory":
             raise _error(errno.ENOTDIR, path)
-        await self.client.delete(path)
+        await self._change(self.client.delete(path))
 
     def rmdir(self, path: str) -> None:
         """Removes an empty directory."""
@@ -112,17 +211,17 @@ class LevadaFileSystem(AsyncFileSystem):
 
     async def _rm_file(self, path: str, **_: Any) -> None:
         path = self._strip_protocol(path)
-        if not await self.client.delete(path):
+        if not await self._change(self.client.delete(path)):
             raise _error(errno.ENOENT, path)
 
     async def _rm(self, path, recursive: bool = False, batch_size: int | None = None, **_: Any) -> None:
         # A directory goes in one call, whatever is in it.
         for one in await self._expand_path(path, recursive=False):
-            if not await self.client.delete(one, recursive=recursive):
+            if not await self._change(self.client.delete(one, recursive=recursive)):
                 raise _error(errno.ENOENT, one)
 
     async def _mv_file(self, path1: str, path2: str) -> None:
-        await self.client.rename(self._strip_protocol(path1), self._strip_protocol(path2), overwrite=True)
+        await self._change(self.client.rename(self._strip_protocol(path1), self._strip_protocol(path2), overwrite=True))
 
     def mv(self, path1, path2, recursive=False, maxdepth=None, **options: Any) -> None:
         """Moves a file or a directory: no byte of it is moved. Into `path2`, if that is a directory."""
@@ -134,7 +233,7 @@ class LevadaFileSystem(AsyncFileSystem):
     async def _cp_file(self, path1: str, path2: str, **_: Any) -> None:
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
         if (await self._info(path1))["type"] == "directory":
-            await self.client.mkdir(path2, parents=True)
+            await self._change(self.client.mkdir(path2, parents=True))
             return
         reader = await self.client.open(path1)
         async with self._staged(path2, reader.size) as staged:
@@ -161,7 +260,7 @@ class LevadaFileSystem(AsyncFileSystem):
             self.pipe_file(path, b"")
         else:
             now = datetime.now(timezone.utc).timestamp()
-            self.client.set_times(path, modified=now, accessed=now).wait()
+            self._change_now(self.client.set_times(path, modified=now, accessed=now))
 
     # ── bytes ──
 
@@ -199,7 +298,7 @@ class LevadaFileSystem(AsyncFileSystem):
     async def _put_file(self, lpath: str, rpath: str, mode: str = "overwrite", callback=None, **_: Any) -> None:
         rpath = self._strip_protocol(rpath)
         if os.path.isdir(lpath):
-            await self.client.mkdir(rpath, parents=True)
+            await self._change(self.client.mkdir(rpath, parents=True))
             return
         size = os.path.getsize(lpath)
         if callback:
@@ -237,13 +336,13 @@ class LevadaFileSystem(AsyncFileSystem):
     @asynccontextmanager
     async def _staged(self, path: str, size: int | None, overwrite: bool = True) -> AsyncIterator[_levada.Staged]:
         """A file that gets its name at the end, if all went well."""
-        staged = await self.client.stage(path, **self._options(size))
+        staged = await self._change(self.client.stage(path, **self._options(size)))
         try:
             yield staged
         except BaseException:
             await staged.discard()
             raise
-        await staged.commit(overwrite=overwrite)
+        await self._change(staged.commit(overwrite=overwrite))
 
     def _open(
         self, path, mode="rb", block_size=None, autocommit=True, cache_options=None, **options: Any
@@ -253,13 +352,15 @@ class LevadaFileSystem(AsyncFileSystem):
     async def open_async(self, path: str, mode: str = "rb", **_: Any) -> LevadaStream:
         path = self._strip_protocol(path)
         if mode == "rb":
-            return LevadaStream(self, path, mode, await self.client.open(path, status=True), self._batches)
+            reader = self._opened_lately(path) or await self.client.open(path, status=True)
+            return LevadaStream(self, path, mode, reader, self._batches)
         if mode not in ("wb", "xb"):
             raise ValueError(f"mode {mode!r}: streams are opened by rb, wb or xb")
         # Before all is sent.
         if mode == "xb" and await self._exists(path):
             raise _error(errno.EEXIST, path)
-        return LevadaStream(self, path, mode, await self.client.stage(path, **self._options()), self._batches)
+        staged = await self._change(self.client.stage(path, **self._options()))
+        return LevadaStream(self, path, mode, staged, self._batches)
 
 
 class LevadaFile(AbstractBufferedFile):
@@ -276,15 +377,19 @@ class LevadaFile(AbstractBufferedFile):
 
     def __init__(self, fs, path, mode="rb", autocommit=True, cache_type="none", staged=True, **options: Any):
         self._writer: _levada.Staged | _levada.Writer | None = None
+        self._columns: Columns | None = None
         client = fs.client
         if mode == "rb":
-            self._reader = client.open(path, status=True).wait()
+            self._reader = fs._open_reader(path)
+            self._columns = fs._columns_of(path, self._reader)
             options["size"] = self._reader.size
         elif mode == "ab":
             if not autocommit:
                 raise ValueError("a transaction cannot append to a file: that is seen before it ends")
             appends = fs.exists(path)
-            self._writer = (client.append(path) if appends else client.create(path, **fs._options())).wait()
+            self._writer = fs._change_now(
+                client.append(path) if appends else client.create(path, **fs._options())
+            )
         elif mode in ("wb", "xb"):
             # Before all is sent.
             if mode == "xb" and fs.exists(path):
@@ -292,7 +397,7 @@ class LevadaFile(AbstractBufferedFile):
             if staged or not autocommit:
                 self._writer = client.stage(path, **fs._options()).wait()
             else:
-                self._writer = client.create(path, overwrite=mode == "wb", **fs._options()).wait()
+                self._writer = fs._change_now(client.create(path, overwrite=mode == "wb", **fs._options()))
         else:
             raise ValueError(f"mode {mode!r}: files are opened by rb, wb, xb or ab")
         super().__init__(fs, path, mode, autocommit=autocommit, cache_type=cache_type, **options)
@@ -314,6 +419,8 @@ class LevadaFile(AbstractBufferedFile):
     # ── reading ──
 
     def _fetch_range(self, start: int, end: int) -> bytes:
+        if self._columns is not None:
+            return self._columns.read(self._reader, start, end)
         return self._reader.read_at(start, end - start).wait()
 
     def readinto(self, buffer) -> int:
@@ -349,14 +456,14 @@ class LevadaFile(AbstractBufferedFile):
     def flush(self, force: bool = False) -> None:
         """New readers see all bytes so far, if the file has its name."""
         if isinstance(self._writer, _levada.Writer) and not self.closed:
-            self._writer.flush().wait()
+            self.fs._change_now(self._writer.flush())
 
     def close(self) -> None:
         if self.closed:
             return
         self.closed = True
         if isinstance(self._writer, _levada.Writer):
-            self._writer.close().wait()
+            self.fs._change_now(self._writer.close())
         elif self._writer is not None and self.autocommit:
             self.commit()
 
@@ -370,7 +477,7 @@ class LevadaFile(AbstractBufferedFile):
     def commit(self) -> None:
         """The file gets its name."""
         if isinstance(self._writer, _levada.Staged):
-            self._writer.commit(overwrite=self.mode == "wb").wait()
+            self.fs._change_now(self._writer.commit(overwrite=self.mode == "wb"))
 
     def discard(self) -> None:
         """Nothing is left of the file, if it has no name yet."""

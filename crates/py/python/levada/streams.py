@@ -61,7 +61,7 @@ class LevadaStream(AbstractAsyncStreamedFile):
             return
         self.closed = True
         if isinstance(self._file, _levada.Staged):
-            await self._file.commit(overwrite=self.mode == "wb")
+            await self.fs._change(self._file.commit(overwrite=self.mode == "wb"))
 
     async def __aexit__(self, kind, error, trace) -> None:
         if kind is not None and isinstance(self._file, _levada.Staged) and not self.closed:

@@ -47,8 +47,8 @@ pub(crate) struct Node {
     number: usize,
     port: u16,
     ipc: rpc::Server,
-    book: Arc<Book>,
-    spec: ChecksumSpec,
+    pub(super) book: Arc<Book>,
+    pub(super) spec: ChecksumSpec,
     packet_len: usize,
     tricks: Mutex<VecDeque<Trick>>,
     /// How long it takes to begin with a read.
@@ -59,6 +59,11 @@ pub(crate) struct Node {
     pub(crate) heartbeats: AtomicUsize,
     pub(crate) syncs: AtomicUsize,
     pub(crate) range_requests: AtomicUsize,
+    /// Of its Unix socket, if it has one.
+    pub(super) socket_path: Mutex<Option<String>>,
+    /// Questions for the socket, and for descriptors.
+    pub(crate) asked_count: AtomicUsize,
+    pub(crate) passed_count: AtomicUsize,
     /// Stages of the writes so far.
     pub(crate) stages: Mutex<Vec<i32>>,
 }
@@ -93,6 +98,9 @@ impl Node {
             heartbeats: AtomicUsize::new(0),
             syncs: AtomicUsize::new(0),
             range_requests: AtomicUsize::new(0),
+            socket_path: Mutex::default(),
+            asked_count: AtomicUsize::new(0),
+            passed_count: AtomicUsize::new(0),
             stages: Mutex::default(),
         });
         let serving = Arc::clone(&node);
@@ -160,6 +168,17 @@ impl Node {
             Op::WriteSmall => {
                 let request = wire.message().await?;
                 self.write_small(wire, request).await
+            }
+            Op::RequestShortCircuitFds => {
+                let _request: OpRequestShortCircuitAccessProto = wire.message().await?;
+                self.asked_count.fetch_add(1, Ordering::Relaxed);
+                let said = LocalReplicaProto {
+                    socket_path: self.socket_path.lock().unwrap().clone(),
+                    ..LocalReplicaProto::default()
+                };
+                let mut out = Vec::new();
+                answer(BlockOpResponseProto { local_replica: Some(said), ..Default::default() }, &mut out);
+                wire.send(&out).await
             }
             other => panic!("{other:?} is not scripted"),
         }

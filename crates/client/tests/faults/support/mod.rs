@@ -3,9 +3,11 @@
 
 mod datanode;
 mod metad;
+mod unix_socket;
 
 pub(crate) use datanode::{Node, Trick};
 pub(crate) use metad::Book;
+pub(crate) use unix_socket::Way;
 
 use client::{Client, Options, Url};
 use std::sync::Arc;

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Reads over a wide link: many ranges of a file, and two columns of a Parquet file, beside other servers and clients.
+
+    bench/wan/run.py --emulator PROGRAM ranges [--rtts 0,2,22,72,240] [--out FIGURES.jsonl]
+    bench/wan/run.py --emulator PROGRAM parquet --table FILE --columns NAME,NAME [--rtts 240] [--out FIGURES.jsonl]
+
+README.md says what is needed. Each measurement is a process of its own over a link made for it; ways take turns.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+import zlib
+
+from link import ADDRESS, Link, Namespaces
+from servers import GATEWAY, GATEWAY_HTTP, META, NGINX, Servers
+
+HERE = pathlib.Path(__file__).resolve().parent
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parents[1] / "target"))
+FILE_LEN = 512_000_000
+PIECE_LEN = 1_000_000
+FILE = "ranges.bin"
+COUNTS = (10, 100, 1000, 5000)
+LENS = (1436, 64 << 10)
+RANGE_WAYS = ("levada", "levada-gateway", "xrootd", "nginx", "hdfs-native", "tcp")
+TOOLS = ("pyarrow", "pyarrow-file", "pandas", "polars", "duckdb", "duckdb-dataset")
+# A read by itself takes turns of its own: thousands of them would take this run's time.
+SLOW_WAYS = ("hdfs-native",)
+SLOW_COUNT_MAX = 1000
+READER_S_MAX = 120
+
+
+def ranges_of(count: int, length: int) -> list[tuple[int, int]]:
+    step = FILE_LEN // count
+    return [(place * step, length) for place in range(count)]
+
+
+def expected(file: pathlib.Path, count: int, length: int) -> int:
+    crc = 0
+    with file.open("rb") as source:
+        for offset, _ in ranges_of(count, length):
+            source.seek(offset)
+            crc = zlib.crc32(source.read(length), crc)
+    return crc
+
+
+def range_words(way: str, arguments: argparse.Namespace, count: int, length: int) -> tuple[list, dict[str, str]]:
+    if way.startswith("levada") and way != "levada-python":
+        words = [arguments.ranges, f"hdfs://{ADDRESS}:{META}", f"/{FILE}", count, length]
+        return words, {"LEVADA_GATEWAY": f"{ADDRESS}:{GATEWAY}"} if way.endswith("gateway") else {}
+    return [sys.executable, HERE / "read_ranges.py", way, ADDRESS, FILE, FILE_LEN, count, length], {}
+
+
+def measure(arguments: argparse.Namespace, rtt: float, words: list, environment: dict[str, str]) -> dict:
+    with Link(arguments.emulator, rtt, arguments.mbit) as link:
+        found = json.loads(link.reader(words, READER_S_MAX, environment))
+    counted = {"bytes": link.bytes, "packets": link.packets, "connections": link.connections, "dropped": link.dropped}
+    return {**found, **counted, "rtt_ms": rtt}
+
+
+def note(arguments: argparse.Namespace, row: dict) -> None:
+    with arguments.out.open("a") as out:
+        out.write(json.dumps(row) + "\n")
+    print(json.dumps(row), flush=True)
+
+
+def run_ranges(arguments: argparse.Namespace, directory: pathlib.Path) -> None:
+    files = directory / "files"
+    files.mkdir()
+    chance = random.Random(7)
+    with (files / FILE).open("wb") as file:
+        for _ in range(0, FILE_LEN, PIECE_LEN):
+            file.write(chance.randbytes(PIECE_LEN))
+    ways = arguments.ways.split(",") if arguments.ways else RANGE_WAYS
+    with Servers(arguments.levada, directory, files, peers=True):
+        for length in arguments.lens:
+            for count in arguments.counts:
+                crc = expected(files / FILE, count, length)
+                for rtt in arguments.rtts:
+                    for turn in range(arguments.turns):
+                        for way in ways:
+                            if way in SLOW_WAYS and count > SLOW_COUNT_MAX:
+                                continue
+                            row = measure(arguments, rtt, *range_words(way, arguments, count, length))
+                            is_sound = way == "tcp" or row.get("crc") == crc
+                            if "failed" not in row and not is_sound:
+                                row["failed"] = "other bytes than the file has"
+                            note(arguments, {"way": way, "count": count, "len": length, "turn": turn, **row})
+
+
+def run_parquet(arguments: argparse.Namespace, directory: pathlib.Path) -> None:
+    files = directory / "files"
+    files.mkdir()
+    shutil.copyfile(arguments.table, files / "table.parquet")
+    payload = payload_of(arguments.table, arguments.columns.split(","))
+    urls = {
+        "levada": f"levada://{ADDRESS}:{META}/table.parquet",
+        "levada-http": f"http://{ADDRESS}:{GATEWAY_HTTP}/files/table.parquet",
+        "nginx": f"http://{ADDRESS}:{NGINX}/table.parquet",
+    }
+    ways = arguments.ways.split(",") if arguments.ways else urls
+    with Servers(arguments.levada, directory, files, peers=True):
+        for rtt in arguments.rtts:
+            for turn in range(arguments.turns):
+                for tool in arguments.tools.split(","):
+                    for way in ways:
+                        words = [sys.executable, HERE / "read_parquet.py", tool, urls[way], arguments.columns]
+                        row = measure(arguments, rtt, words, {})
+                        note(arguments, {"tool": tool, "way": way, "turn": turn, "payload": payload, **row})
+
+
+def payload_of(table: pathlib.Path, columns: list[str]) -> int:
+    """Bytes that nobody gets around: the footer, and the columns' pieces."""
+    import pyarrow.parquet as pq
+
+    found = pq.read_metadata(table)
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    pieces = [group.column(number) for group in groups for number in range(found.num_columns)]
+    return found.serialized_size + sum(
+        piece.total_compressed_size for piece in pieces if piece.path_in_schema.split(".")[0] in columns
+    )
+
+
+def numbers(text: str) -> list[float]:
+    return [float(word) for word in text.split(",")]
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["ranges", "parquet"])
+    emulator = os.environ.get("LEVADA_WAN_EMULATOR")
+    parser.add_argument("--emulator", type=pathlib.Path, default=emulator, required=not emulator)
+    parser.add_argument("--levada", type=pathlib.Path, default=TARGET / "release" / "levada")
+    parser.add_argument("--ranges", type=pathlib.Path, default=TARGET / "release" / "examples" / "ranges")
+    parser.add_argument("--rtts", type=numbers)
+    parser.add_argument("--mbit", type=int, default=1000, help="what the link carries in a second")
+    parser.add_argument("--counts", type=lambda text: [int(word) for word in text.split(",")], default=COUNTS)
+    parser.add_argument("--lens", type=lambda text: [int(word) for word in text.split(",")], default=LENS)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--ways", help="of those that are there")
+    parser.add_argument("--tools", default=",".join(TOOLS))
+    parser.add_argument("--table", type=pathlib.Path)
+    parser.add_argument("--columns", default="rawtr,E33")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("wan.jsonl"))
+    arguments = parser.parse_args()
+    if arguments.what == "parquet" and not arguments.table:
+        parser.error("--table is needed")
+    arguments.rtts = arguments.rtts or numbers("0,2,22,72,240" if arguments.what == "ranges" else "240")
+    return arguments
+
+
+def main() -> None:
+    arguments = parsed()
+    # XRootD's server, of another user, has to get at the files.
+    with tempfile.TemporaryDirectory(prefix="levada-wan-") as name, Namespaces():
+        directory = pathlib.Path(name)
+        directory.chmod(0o755)
+        {"ranges": run_ranges, "parquet": run_parquet}[arguments.what](arguments, directory)
+
+
+if __name__ == "__main__":
+    main()
