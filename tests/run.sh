@@ -4,7 +4,7 @@
 #   tests/run.sh                       everything
 #   tests/run.sh quick                 what to run every few minutes: pure crates, 200 seeds, each client once each way
 #   tests/run.sh rust                  format, clippy, cargo test
-#   tests/run.sh sim [SEEDS]           whole clusters under faults, 1000 seeds or FROM..TO; groups of metadata servers alone
+#   tests/run.sh sim [SEEDS]           whole clusters under faults, 400 seeds or FROM..TO; groups of metadata servers alone
 #   tests/run.sh coverage [SEEDS]      lines of the pure crates and the metadata server that seeds 0..300 of the simulation pass
 #   tests/run.sh prepare               only install what the real clients need
 #   tests/run.sh python [PYTEST...]    the Python package: its wheel is built, installed and tested; LEVADA_BIN goes into
@@ -141,10 +141,10 @@ sim() {
   say "kept seeds and deliberate faults"
   cargo test -q "${sim[@]}" --lib --test deliberate --test groups --test replay --no-fail-fast
   say "simulated clusters"
-  target/sim/levada-sim --seeds "${1:-0..1000}"
-  say "simulated groups of metadata servers" # half a minute of one core
-  target/sim/levada-sim --groups --seeds 0..400
-  target/sim/levada-sim --groups --rolling --seeds 0..200
+  target/sim/levada-sim --seeds "${1:-0..400}"
+  say "simulated groups of metadata servers" # some seconds of one core
+  target/sim/levada-sim --groups --seeds 0..200
+  target/sim/levada-sim --groups --rolling --seeds 0..100
 }
 
 # What the simulation alone passes, crate by crate. Tests count for nothing here, nor is their code counted.

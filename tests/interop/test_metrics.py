@@ -4,6 +4,7 @@ import os
 import time
 import urllib.request
 
+import hdfs_native
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
@@ -86,6 +87,7 @@ def test_work_is_counted(up, tmp_path, options):
     levada(store.fs, "get", "/file", tmp_path / "back")
     assert levada(store.fs, "mkdir", "/file/below", check=False).returncode != 0
     assert (tmp_path / "back").read_bytes() == (tmp_path / "file").read_bytes()
+    assert hdfs_native.Client(store.fs).read("/file").read() == (tmp_path / "file").read_bytes()
 
     time.sleep(FRESH_S)
     metad, datads = scrape(store.http), [scrape(node) for node in nodes]
@@ -93,7 +95,8 @@ def test_work_is_counted(up, tmp_path, options):
     assert value(metad, errors, f"{errors}_total", protocol="ClientProtocol") >= 1
     assert of_op("write", times) - before[1] >= 3, "one at each node of the chain"
     assert of_op("write", amount) - before[2] >= 3 * length
-    assert of_op("read", amount) - before[3] >= length
+    assert of_op("read", amount) - before[3] >= length, "hdfs-native, over TCP"
+    assert of_op("descriptors", times) >= 1, "levada, on the same machine"
     assert of_op("small_put", times) >= 1
     written = sum(value(one, "levada_disk_written_bytes", "levada_disk_written_bytes_total") for one in datads)
     assert written >= 3 * length

@@ -65,7 +65,7 @@ def in_loop(levada_store, files):
     def run(story):
         async def work():
             fs = levada.LevadaFileSystem(
-                levada_store.host, levada_store.port, asynchronous=True, skip_instance_cache=True
+                levada_store.host, levada_store.port, asynchronous=True, skip_instance_cache=True, local_reads=False
             )
             await fs._cat_ranges([files[0]] * 2, [0, 5], [1, 6])
             await story(fs, Requests(levada_store))
@@ -195,11 +195,12 @@ def test_who_gives_up_does_not_harm_the_others(in_loop, files):
     in_loop(story)
 
 
-def test_what_an_open_file_knows_is_not_asked_again(levada_store, levada_fs, files):
+def test_what_an_open_file_knows_is_not_asked_again(levada_store, files):
+    fs = levada.LevadaFileSystem(levada_store.host, levada_store.port, local_reads=False)
     requests = Requests(levada_store)
-    with levada_fs.open(files[0]) as file:
+    with fs.open(files[0]) as file:
         assert file.details["type"] == "file" and file.info()["size"] == file.size == len(DATA)
-        assert file.details["owner"] == levada_fs.client.user
+        assert file.details["owner"] == fs.client.user
         buffers = [bytearray(3), bytearray(4)]
         file.readinto_ranges([(10, buffers[0]), (20_000, buffers[1])])
         assert buffers == [DATA[10:13], DATA[20_000:20_004]]

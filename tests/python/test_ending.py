@@ -13,8 +13,10 @@ import pytest
 import levada
 
 PROGRAM = """
-import asyncio, os, sys, threading, time
+import asyncio, os, signal, sys, threading, time
 import levada
+# Who runs the tests may do so where Ctrl-C is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 host, home = sys.argv[1:]
 fs = levada.LevadaFileSystem(host)
 """

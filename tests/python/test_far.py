@@ -18,7 +18,7 @@ COLUMNS = [f"c{number}" for number in range(30)]
 
 def far_away(store, round_trip: float = ROUND_TRIP, **options) -> levada.LevadaFileSystem:
     return levada.LevadaFileSystem(
-        store.host, store.port, round_trip=round_trip, skip_instance_cache=True, **options
+        store.host, store.port, round_trip=round_trip, skip_instance_cache=True, local_reads=False, **options
     )
 
 

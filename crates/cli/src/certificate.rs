@@ -4,10 +4,9 @@ use crate::roles::{StartError, say};
 use clap::Subcommand;
 use io::{Clock, SystemClock};
 use security::node_name::NodeName;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tls::{Authority, Credentials};
+use tls::{Authority, Credentials, Host};
 use types::NodeId;
 
 #[derive(Debug, Subcommand)]
@@ -44,9 +43,9 @@ pub(crate) struct Make {
     /// Where node.crt, node.key and ca.crt go: what `node_certificates` names
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// An address of the server, for HTTPS; may be given several times
-    #[arg(long, value_name = "IP")]
-    host: Vec<IpAddr>,
+    /// An address or a name of the server, as clients have it in URLs, for HTTPS; may be given several times
+    #[arg(long, value_name = "HOST")]
+    host: Vec<Host>,
 }
 
 fn node_id(text: &str) -> Result<NodeId, String> {

@@ -136,9 +136,8 @@ fn own_name() -> String {
 }
 
 /// The URL of a store with these metadata servers.
-pub(crate) fn fs_of(rpc: &[SocketAddr]) -> String {
-    let addrs: Vec<String> = rpc.iter().map(SocketAddr::to_string).collect();
-    format!("hdfs://{}", addrs.join(","))
+pub(crate) fn fs_of(rpc: &[String]) -> String {
+    format!("hdfs://{}", rpc.join(","))
 }
 
 /// The name under which stock clients find several servers.
@@ -150,7 +149,7 @@ fn hadoop_url() -> String {
 pub(crate) struct Welcome<'a> {
     pub(crate) seconds: f64,
     pub(crate) dir: &'a Path,
-    pub(crate) rpc: &'a [SocketAddr],
+    pub(crate) rpc: &'a [String],
     /// The status page's URL.
     pub(crate) http: &'a str,
     pub(crate) data: &'a [SocketAddr],

@@ -2,7 +2,6 @@
 //! names more than one, but a name that stands for all.
 
 use crate::config::ConfigError;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// The name of the store there: `hdfs://levada/`.
@@ -13,7 +12,7 @@ pub(crate) const NAME: &str = "levada";
 const ANSWER_WAIT_MS: u32 = 5_000;
 
 /// Writes `core-site.xml` and `hdfs-site.xml` into `dir`, for `HADOOP_CONF_DIR`.
-pub(crate) fn write(dir: &Path, metas: &[SocketAddr]) -> Result<PathBuf, ConfigError> {
+pub(crate) fn write(dir: &Path, metas: &[String]) -> Result<PathBuf, ConfigError> {
     let failed = |error: std::io::Error| ConfigError(format!("{}: {error}", dir.display()));
     std::fs::create_dir_all(dir).map_err(failed)?;
     std::fs::write(dir.join("core-site.xml"), file(&core_site())).map_err(failed)?;
@@ -32,7 +31,7 @@ fn core_site() -> Properties {
     ]
 }
 
-fn hdfs_site(metas: &[SocketAddr]) -> Properties {
+fn hdfs_site(metas: &[String]) -> Properties {
     let servers: Vec<String> = (1..=metas.len()).map(|number| format!("meta{number}")).collect();
     let mut properties = vec![
         ("dfs.nameservices".into(), NAME.into()),
@@ -48,7 +47,7 @@ fn hdfs_site(metas: &[SocketAddr]) -> Properties {
         ("dfs.client.failover.max.attempts".into(), "60".into()),
     ];
     let addrs = servers.iter().zip(metas);
-    properties.extend(addrs.map(|(name, addr)| (format!("dfs.namenode.rpc-address.{NAME}.{name}"), addr.to_string())));
+    properties.extend(addrs.map(|(name, addr)| (format!("dfs.namenode.rpc-address.{NAME}.{name}"), addr.clone())));
     properties
 }
 
@@ -68,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_client_finds_every_server_by_name() {
-        let metas: Vec<SocketAddr> = vec![([127, 0, 0, 1], 8020).into(), ([127, 0, 0, 1], 8021).into()];
+        let metas = ["127.0.0.1:8020", "127.0.0.1:8021"].map(str::to_owned);
         let text = file(&hdfs_site(&metas));
         assert!(text.contains("<name>dfs.ha.namenodes.levada</name>\n    <value>meta1,meta2</value>"), "{text}");
         assert!(text.contains("<name>dfs.namenode.rpc-address.levada.meta2</name>\n    <value>127.0.0.1:8021</value>"));

@@ -14,10 +14,9 @@ use crate::roles::StartError;
 use io::{Clock, SystemClock};
 use security::node_name::NodeName;
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tls::{Authority, Credentials};
+use tls::{Authority, Credentials, Host};
 use types::{Millis, NodeId};
 
 /// A certificate is good for weeks after it is due.
@@ -31,8 +30,13 @@ pub(crate) struct Kerberos {
     pub(crate) keytab: PathBuf,
 }
 
-/// Where browsers find a store that `up` runs.
-const HOSTS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+/// As what clients know this machine, where a store that `up` runs listens.
+pub(crate) const HOST: &str = "localhost";
+
+/// Where browsers find such a store.
+fn hosts() -> Vec<Host> {
+    [HOST, "127.0.0.1", "::1"].iter().flat_map(|host| host.parse()).collect()
+}
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -60,6 +64,8 @@ impl Certificates {
     /// because an option was forgotten.
     pub(crate) fn kerberos(&self, said: Option<Kerberos>) -> Result<Option<Kerberos>, StartError> {
         let path = self.dir.join("kerberos.toml");
+        // Of this machine's names clients use the one for where they find it.
+        let said = said.map(|said| Kerberos { principal: said.principal.replace("_HOST", HOST), ..said });
         match said {
             Some(said) => config::write(&path, &said).map(|()| Some(said)).map_err(StartError::from),
             None if path.exists() => config::read(&path).map(Some).map_err(StartError::from),
@@ -108,11 +114,15 @@ impl Certificates {
     /// Makes a certificate unless there is one that will do. Waits for the disk.
     fn renew(&self, server: &str, name: NodeName) -> Result<(), StartError> {
         let (dir, ca, now) = (self.dir_of(server), self.authority(), SystemClock::new().now());
-        if Credentials::open(&dir).is_ok_and(|there| there.name() == name && !there.is_due(now)) {
+        let hosts = hosts();
+        if Credentials::open(&dir).is_ok_and(|there| {
+            let named = there.hosts();
+            there.name() == name && !there.is_due(now) && hosts.iter().all(|host| named.contains(host))
+        }) {
             return Ok(());
         }
         let made =
-            Authority::open_or_make(&ca, Millis(now.0)).and_then(|authority| authority.equip(&dir, name, &HOSTS, now));
+            Authority::open_or_make(&ca, Millis(now.0)).and_then(|authority| authority.equip(&dir, name, &hosts, now));
         made.map_err(|error| StartError::new("a certificate", &error))
     }
 
@@ -184,7 +194,7 @@ mod tests {
             let known = certificates.kerberos(said).unwrap().unwrap();
             assert_eq!(
                 (&*known.principal, known.keytab.as_path()),
-                ("nn/_HOST@EXAMPLE.COM", Path::new("/etc/nn.keytab"))
+                ("nn/localhost@EXAMPLE.COM", Path::new("/etc/nn.keytab"))
             );
         }
     }

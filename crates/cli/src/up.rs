@@ -4,7 +4,7 @@ use crate::config::{self, DataFile, MetaFile};
 use crate::hadoop;
 use crate::ports::{LastPorts, Ports};
 use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, say, serve, stop_signal};
-use crate::secure::{Certificates, Kerberos};
+use crate::secure::{self, Certificates, Kerberos};
 use crate::shell::size;
 use futures_util::future::{join_all, pending, select_all};
 use serde::Serialize;
@@ -301,6 +301,15 @@ impl Plan {
         }
     }
 
+    /// Where clients find the metadata servers.
+    fn names(&self, meta: &[MetaReady]) -> Vec<String> {
+        match self.kerberos {
+            // Tickets are for hosts by their names.
+            Some(_) => meta.iter().map(|meta| format!("{}:{}", secure::HOST, meta.rpc.port())).collect(),
+            None => addrs_of(meta),
+        }
+    }
+
     fn url_of(&self, http: SocketAddr) -> String {
         format!("{}://{http}", if self.certificates.is_some() { "https" } else { "http" })
     }
@@ -316,7 +325,7 @@ impl Plan {
 
     fn report(&self, json: bool, seconds: f64, meta: &[MetaReady], data: &[DataReady]) -> Result<(), StartError> {
         let addrs: Vec<SocketAddr> = data.iter().map(|node| node.data).collect();
-        let rpc: Vec<SocketAddr> = meta.iter().map(|meta| meta.rpc).collect();
+        let rpc = self.names(meta);
         let http = meta[0].http;
         if let Err(error) = LastPorts::of(meta, data).save(&self.dir) {
             eprintln!("levada: the next start takes other ports: {error}");
@@ -382,8 +391,7 @@ fn secured(
 /// Makes the home directory of whoever starts the store, unless it is there: relative paths lead into it, of `levada`
 /// and `hdfs dfs` alike. Those of others are made by an administrator, as with HDFS.
 async fn make_home(meta: &[MetaReady]) {
-    let addrs: Vec<SocketAddr> = meta.iter().map(|meta| meta.rpc).collect();
-    let url = client::Url::parse(&config::fs_of(&addrs)).expect("addresses make a URL");
+    let url = client::Url::parse(&config::fs_of(&addrs_of(meta))).expect("addresses make a URL");
     let client = client::Client::connect(&url, &host::user::current());
     let home = client.home();
     let making = async {

@@ -279,7 +279,7 @@ fn kind_of_class(class: &str) -> ErrorKind {
         exception::FILE_ALREADY_EXISTS => ErrorKind::Exists,
         exception::PARENT_NOT_DIRECTORY => ErrorKind::NotADirectory,
         exception::PATH_IS_NOT_EMPTY_DIRECTORY => ErrorKind::NotEmpty,
-        exception::ACCESS_CONTROL => ErrorKind::Denied,
+        exception::ACCESS_CONTROL | exception::AUTHORIZATION => ErrorKind::Denied,
         exception::ALREADY_BEING_CREATED | exception::RECOVERY_IN_PROGRESS => ErrorKind::Busy,
         exception::LEASE_EXPIRED => ErrorKind::LeaseLost,
         exception::SAFE_MODE => ErrorKind::SafeMode,

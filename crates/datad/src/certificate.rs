@@ -42,7 +42,11 @@ pub enum JoinError {
 /// The node's certificate, if it has one, and which node that says it is.
 pub(crate) async fn open(config: &Config) -> Result<Option<(NodeId, Arc<Credentials>)>, StartError> {
     let Some(dir) = config.node_certificates.clone() else { return Ok(None) };
-    let credentials = io::task::blocking(move || Credentials::open(&dir)).await?;
+    let opening = move || match Credentials::is_at(&dir) {
+        true => Credentials::open(&dir).map_err(StartError::from),
+        false => Err(StartError::NoCertificate { dir }),
+    };
+    let credentials = io::task::blocking(opening).await?;
     match credentials.name() {
         NodeName::Datanode(id) => Ok(Some((id, Arc::new(credentials)))),
         name => Err(StartError::OthersCertificate { name }),

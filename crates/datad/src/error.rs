@@ -2,6 +2,7 @@
 
 use security::node_name::NodeName;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -13,6 +14,12 @@ pub enum StartError {
     Dirs(String),
     #[error("data.node_certificates: {0}")]
     Certificates(#[from] tls::TlsError),
+    #[error(
+        "data.node_certificates: {} has no certificate yet: start the datanode with --join TOKEN, which `levada admin \
+         datanode invite` gives, or put there what `levada certificate datanode` makes",
+        dir.display()
+    )]
+    NoCertificate { dir: PathBuf },
     #[error("data.node_certificates: the certificate is of {name}, and a datanode is started")]
     OthersCertificate { name: NodeName },
     #[error("listening on {addr}: {source}")]

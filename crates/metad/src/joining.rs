@@ -17,10 +17,10 @@ use io::LogLimit;
 use rpc::{Call, Proof};
 use security::joining::{self, Command, JoinError, JoinToken, Taken};
 use security::node_name::{Certified, NodeName};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tls::{Authority, Signed};
+use tls::{Authority, Host, Signed};
 use types::{Millis, NodeId};
 use wire::admin::joining as admin;
 use wire::joining::{JoinRequest, RenewRequest, SignedResponse};
@@ -248,15 +248,15 @@ async fn authority(core: &Core) -> Result<Authority, Exception> {
 }
 
 /// The address of who asks for a certificate: any other one, which nobody signed for it yet, could be somebody else's.
-fn host(peer: SocketAddr) -> IpAddr {
-    peer.ip().to_canonical()
+fn host(peer: SocketAddr) -> Host {
+    peer.ip().to_canonical().into()
 }
 
 /// The certificate says that it was made at `issued_at`, and names `hosts`, for HTTPS.
 async fn sign(
     core: &Core,
     authority: Authority,
-    hosts: Vec<IpAddr>,
+    hosts: Vec<Host>,
     (node, key): (NodeId, Vec<u8>),
     issued_at: Millis,
 ) -> Result<SignedResponse, Exception> {
@@ -306,7 +306,7 @@ mod tests {
 
     const NODE: NodeId = NodeId([7; 16]);
 
-    const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 40_000);
+    const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 40_000);
 
     fn public_key(dir: &Path, number: u32, secret: [u8; 16]) -> Vec<u8> {
         let token = JoinToken { authority: [0; 32], number, secret };

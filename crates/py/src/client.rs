@@ -23,16 +23,24 @@ pub(crate) struct Client {
 impl Client {
     /// `url`: `hdfs://host:port`, several `host:port` with commas, or the name of a nameservice. `gateway`: the
     /// `host:port` through which its servers are reached. `round_trip`: how far away they are in seconds, in place of
-    /// what is measured.
+    /// what is measured. `local_reads`: by descriptors, where a datanode is on this machine.
     #[new]
-    #[pyo3(signature = (url, user, *, gateway = None, round_trip = None))]
-    fn new(py: Python<'_>, url: &str, user: &str, gateway: Option<String>, round_trip: Option<f64>) -> PyResult<Self> {
+    #[pyo3(signature = (url, user, *, gateway = None, round_trip = None, local_reads = true))]
+    fn new(
+        py: Python<'_>,
+        url: &str,
+        user: &str,
+        gateway: Option<String>,
+        round_trip: Option<f64>,
+        local_reads: bool,
+    ) -> PyResult<Self> {
         let round_trip = round_trip.map(Duration::try_from_secs_f64).transpose();
         let round_trip = round_trip.map_err(|error| PyValueError::new_err(error.to_string()))?;
         let url = Url::parse(url).map_err(|error| raised(py, &error, url))?;
         let runtime = Some(runtime::of_process(py)?.tokio.handle().clone());
         // Looks for tickets and tokens on the disk.
-        let store = py.detach(|| Store::new(&url, Options { runtime, gateway, round_trip, ..Options::default() }));
+        let options = Options { runtime, gateway, round_trip, local_reads, ..Options::default() };
+        let store = py.detach(|| Store::new(&url, options));
         Ok(Self { client: store.client(user) })
     }
 

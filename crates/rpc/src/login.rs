@@ -18,6 +18,7 @@ use security::sasl::rpc::{
 };
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
@@ -178,7 +179,10 @@ impl Exchange {
 }
 
 fn host_of(addr: &str) -> &str {
-    addr.rsplit_once(':').map_or(addr, |(host, _)| host)
+    let host = addr.rsplit_once(':').map_or(addr, |(host, _)| host);
+    let ip = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    // A key is for a name of a host, and this address has but one.
+    if ip.is_ok_and(|ip| ip.is_loopback()) { "localhost" } else { host }
 }
 
 fn put(message: &RpcSaslProto, out: &mut BytesMut) {

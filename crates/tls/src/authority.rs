@@ -4,8 +4,9 @@
 
 use crate::error::TlsError;
 use crate::files::{self, AUTHORITIES, CERTIFICATE};
+use crate::hosts::{self, Host};
+use crate::pem;
 use crate::verify::{self, SERIAL_RANDOM_LEN};
-use crate::{hosts, pem};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber, SignatureAlgorithm, date_time_ymd,
@@ -13,7 +14,6 @@ use rcgen::{
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use security::node_name::NodeName;
-use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 use types::Millis;
@@ -125,8 +125,8 @@ impl Authority {
     }
 
     /// Makes a key for a node and its certificate, in `dir`, and adds what the authority has to those whom the node
-    /// believes. `hosts`: for clients that look for the node by its address, over HTTP.
-    pub fn equip(&self, dir: &Path, name: NodeName, hosts: &[IpAddr], now: Millis) -> Result<(), TlsError> {
+    /// believes. `hosts`: for clients that look for the node by its address or name, over HTTP.
+    pub fn equip(&self, dir: &Path, name: NodeName, hosts: &[Host], now: Millis) -> Result<(), TlsError> {
         files::make_dir(dir)?;
         let key = KeyPair::generate()?;
         let Signed { certificate, authorities } = self.sign(name, key.public_key_raw(), hosts, now, now)?;
@@ -142,9 +142,9 @@ impl Authority {
         files::put_pair(dir, &pem::encode("PRIVATE KEY", key.serialized_der()), &certificate)
     }
 
-    /// The addresses that `certificate` (DER) names, if it is this node's and somebody believes it who has what this
+    /// The addresses and names of hosts that `certificate` (DER) names, if it is this node's and somebody believes it who has what this
     /// authority gives out. None otherwise: it is what a node says.
-    pub fn hosts_of(&self, name: NodeName, certificate: &[u8], now: Millis) -> Vec<IpAddr> {
+    pub fn hosts_of(&self, name: NodeName, certificate: &[u8], now: Millis) -> Vec<Host> {
         let certificate = CertificateDer::from(certificate);
         let is_own = verify::name_of(&certificate) == Some(name);
         let is_believed = is_own
@@ -159,7 +159,7 @@ impl Authority {
         &self,
         name: NodeName,
         public_key: &[u8],
-        hosts: &[IpAddr],
+        hosts: &[Host],
         now: Millis,
         issued_at: Millis,
     ) -> Result<Signed, TlsError> {
@@ -170,7 +170,12 @@ impl Authority {
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name.to_string());
         params.subject_alt_names = vec![SanType::URI(name.to_string().try_into()?)];
-        params.subject_alt_names.extend(hosts.iter().map(|ip| SanType::IpAddress(*ip)));
+        for host in hosts {
+            params.subject_alt_names.push(match host {
+                Host::Ip(ip) => SanType::IpAddress(*ip),
+                Host::Name(name) => SanType::DnsName(name.as_ref().try_into()?),
+            });
+        }
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];

@@ -10,7 +10,7 @@ use crate::authority::{Authority, LIFETIME};
 use crate::error::TlsError;
 use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
 use crate::follow;
-use crate::hosts;
+use crate::hosts::{self, Host};
 use crate::opening::{Hello, Socket};
 use crate::pem;
 use crate::verify::{self, ServerVerifier, Trust, certified};
@@ -89,6 +89,11 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
+    /// Whether there is a certificate in this directory. Waits for the disk.
+    pub fn is_at(dir: &Path) -> bool {
+        dir.join(CERTIFICATE).exists()
+    }
+
     /// Waits for the disk.
     pub fn open(dir: &Path) -> Result<Self, TlsError> {
         let (name, current) = read(dir)?;
@@ -156,8 +161,8 @@ impl Credentials {
         self.current().chain.first().map_or_else(Vec::new, |own| own.to_vec())
     }
 
-    /// The addresses that it names, for clients of HTTP.
-    pub fn hosts(&self) -> Vec<IpAddr> {
+    /// The addresses and names of hosts that it has, for clients of HTTP.
+    pub fn hosts(&self) -> Vec<Host> {
         self.current().chain.first().map_or_else(Vec::new, hosts::hosts_of)
     }
 

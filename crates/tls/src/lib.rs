@@ -28,6 +28,7 @@ mod verify;
 pub use authority::{Authority, CLOCK_BEHIND_MAX, LIFETIME, Signed};
 pub use credentials::{Credentials, Shown, Stream, introduce};
 pub use error::TlsError;
+pub use hosts::Host;
 pub use newcomer::Newcomer;
 pub use opening::{Hello, Socket};
 pub use site::{Site, SiteStream};

@@ -49,7 +49,11 @@ pub(crate) const ROWS: &[Method] = &[
         ..row(DRAIN, Administrator, Leader, Change, handler!(visit => datanodes::drain(visit.core(), visit.request()?)))
     },
     Method {
-        subject: |call| call.request().ok().map(|of: InviteRequest| of.datanode),
+        // Of a new datanode nobody knows the id yet.
+        subject: |call| {
+            let of = call.request::<InviteRequest>().ok()?;
+            Some(if of.datanode.is_empty() { "new".to_owned() } else { of.datanode })
+        },
         ..row(
             INVITE,
             Administrator,

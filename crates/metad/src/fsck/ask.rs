@@ -1,5 +1,6 @@
 //! The request of `hdfs fsck`, parsed from its query, and who asks.
 
+use crate::refusal;
 use hdfs::Exception;
 use rpc::Identity;
 
@@ -76,6 +77,7 @@ impl Claim {
         match (proven, acting_as) {
             (Some(name), acting_as) => Identity::of_ticket(name, acting_as.or(Some(user))),
             (None, Some(acting_as)) => Ok(Identity::simple(acting_as, Some(user))),
+            (None, None) if user.is_empty() => Err(refusal::illegal("say who asks: ?ugi=NAME")),
             (None, None) => Ok(Identity::simple(user, None)),
         }
     }
@@ -100,5 +102,7 @@ mod tests {
         assert_eq!(identity(&[("ugi", "ada"), ("doas", "bob")], ada), of("bob", ada));
         assert_eq!(identity(&[("ugi", "ada")], None), of("ada", None));
         assert_eq!(identity(&[("ugi", "oozie"), ("doAs", "bob")], None), of("bob", Some("oozie")));
+        let nobody = Ask::of(vec![("path".into(), "/".into())]).0.identity(None);
+        assert!(nobody.unwrap_err().message.contains("?ugi=NAME"));
     }
 }

@@ -8,10 +8,9 @@ use metad::{Config, MemberAddr, Metad, StartError};
 use rpc::{CallError, Client, ClientOptions, NodeProof};
 use security::joining::JoinToken;
 use security::node_name::{Expected, NodeName};
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tls::{Authority, Credentials, Newcomer, Signed};
+use tls::{Authority, Credentials, Host, Newcomer, Signed};
 use types::encoding::encode;
 use types::{Millis, NodeId};
 use wire::admin::ADMIN_PROTOCOL;
@@ -429,7 +428,7 @@ async fn a_renewal_keeps_the_names_of_a_certificate() {
     let store = Joining::new().await;
     let dir = store.0.dir.path();
     let home = equip(dir, "ca", NodeName::Datanode(FIRST));
-    let given: [IpAddr; 2] = ["192.0.2.7", "2001:db8::7"].map(|text| text.parse().unwrap());
+    let given: [Host; 3] = ["192.0.2.7", "2001:db8::7", "node7.example"].map(|text| text.parse().unwrap());
     let authority = Authority::open(&dir.join("ca")).unwrap();
     authority.equip(&home, NodeName::Datanode(FIRST), &given, now()).unwrap();
     let names = |home: &Path| Credentials::open(home).unwrap().hosts();
@@ -452,7 +451,7 @@ async fn a_renewal_keeps_the_names_of_a_certificate() {
         let answer = store.0.ask((NODE_PROTOCOL, RENEW_CERTIFICATE), shown(&other).0, &renew).await;
         let SignedResponse { certificate, authorities } = answer.unwrap();
         newcomer.install(&Signed { certificate, authorities }).unwrap();
-        assert_eq!(names(&other), ["127.0.0.1".parse::<IpAddr>().unwrap()]);
+        assert_eq!(names(&other), ["127.0.0.1".parse::<Host>().unwrap()]);
     }
 }
 

@@ -52,9 +52,19 @@ fn blocks_in(rows: &dyn Rows, inode: &Inode, file: &File, offset: u64, len: u64)
     let end = offset.saturating_add(len.max(1));
     let mut blocks = Vec::new();
     let last = last_row(rows, inode)?;
-    if let Some((last_start, _)) = &last {
+    if let Some((last_start, last_row)) = &last
+        && *last_start <= offset
+    {
+        // No other can reach over it. Most files have but one block, and it is here already.
+        if last_start.saturating_add(last_row.len) > offset {
+            blocks.extend(last.iter().map(|placed| block::view(inode.id, placed)));
+        }
+    } else if let Some((last_start, _)) = &last {
         // The block before the first that begins behind `offset` is the only one that can reach over it.
-        let first = row_at_most(rows, inode.id, offset)?.map_or(offset, |(start, _)| start);
+        let first = match offset {
+            0 => 0,
+            _ => row_at_most(rows, inode.id, offset)?.map_or(offset, |(start, _)| start),
+        };
         scan_rows(rows, inode.id, first, &mut |start, row| {
             if start >= end {
                 return ControlFlow::Break(());

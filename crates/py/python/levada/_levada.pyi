@@ -55,7 +55,13 @@ class Client:
     """A store as one user sees it. Paths are absolute. No connection is made before the first call."""
 
     def __new__(
-        cls, url: str, user: str, *, gateway: str | None = None, round_trip: float | None = None
+        cls,
+        url: str,
+        user: str,
+        *,
+        gateway: str | None = None,
+        round_trip: float | None = None,
+        local_reads: bool = True,
     ) -> Client: ...
     @property
     def authority(self) -> str: ...

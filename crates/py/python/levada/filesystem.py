@@ -47,6 +47,7 @@ class LevadaFileSystem(AsyncFileSystem):
     `gateway`: `host:port` of one through which all servers are reached; else LEVADA_GATEWAY, if that is set.
     `ahead`: columns of Parquet files are read ahead where the store is far away.
     `round_trip`: how far away it is, in seconds; else that is measured.
+    `local_reads`: by descriptors, where a datanode is on this machine; else over TCP.
     """
 
     protocol = ("levada",)
@@ -64,12 +65,15 @@ class LevadaFileSystem(AsyncFileSystem):
         gateway: str | None = None,
         ahead: bool = True,
         round_trip: float | None = None,
+        local_reads: bool = True,
         **options: Any,
     ):
         super().__init__(**options)
         self.replication, self.block_size = replication, block_size
         gateway = gateway or os.environ.get("LEVADA_GATEWAY") or None
-        self.client = _levada.Client(_url(host, port), user or _user(), gateway=gateway, round_trip=round_trip)
+        self.client = _levada.Client(
+            _url(host, port), user or _user(), gateway=gateway, round_trip=round_trip, local_reads=local_reads
+        )
         self._ahead = ahead
         self._batches = Batches(self.client)
         # Files far away that were opened a moment ago, and when, by path.
