@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Levada beside Apache HDFS, same machine, same run, same clients: see README.md. `run.sh writes …` goes to writes.py,
-# and so do listings, locations and protections to theirs; all else goes to bench.py.
+# and so do cats, listings, locations and protections to theirs; all else goes to bench.py.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 here=$PWD/bench/peers/hdfs
@@ -8,7 +8,7 @@ cache=${LEVADA_TEST_CACHE:-$PWD/.test}
 version=${HADOOP_SERVER_VERSION:-3.5.0}
 script=bench.py
 case ${1:-} in
-  writes | listings | locations | protections)
+  cats | writes | listings | locations | protections)
     script=$1.py
     shift
     ;;
