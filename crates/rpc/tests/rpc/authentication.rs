@@ -21,7 +21,7 @@ use types::Millis;
 const WORD: &str = "sesame";
 
 fn secure(qops: &[Qop]) -> ServerOptions {
-    let kerberos = KerberosOffer { service: "nn".into(), host: "127.0.0.1".into(), qops: qops.to_vec() };
+    let kerberos = KerberosOffer { service: "nn".into(), host: "localhost".into(), qops: qops.to_vec() };
     let offers = Offers { token: Some(Protection::of(qops)), kerberos: Some(kerberos), simple: false };
     let authentication = Authentication { offers, acceptor: Some(Arc::new(Realm(WORD))) };
     ServerOptions { authentication, ..ServerOptions::default() }
