@@ -15,6 +15,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xfer", &["types", "wire", "hdfs"]),
     ("datanode", &["types", "wire", "security"]),
     ("security", &["types", "wire", "hdfs"]),
+    ("layout", &["types"]),
+    ("prefetch", &["types", "layout"]),
     // ring 2: effects
     ("io", &["types"]),
     ("metrics", &[]),
