@@ -3,6 +3,22 @@
 //! A reader far away who knows this asks for "columns rawtr and E33, entries 0 to 10,000" in one packet, instead of
 //! moving headers of megabytes and lists of ranges.
 
+mod error;
+mod inquiry;
+mod limits;
+mod parquet;
+mod record;
+mod root;
+mod want;
+
+pub use error::LayoutError;
+pub use inquiry::{Answer, Inquiry, begin, begin_within, of_bytes};
+pub use limits::{Limits, What};
+pub use record::{RecordError, decode, encode};
+pub use want::Want;
+
+use std::ops::Range;
+
 /// What a file holds, as far as its reader cares where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
@@ -30,6 +46,9 @@ pub struct Column {
 }
 
 /// The smallest bytes that can be decoded alone: a basket, a page, a column chunk.
+///
+/// One that holds no entry, since the next begins with the same, is needed for all that follow it up to the next such
+/// one: a dictionary, or a part of what is longer than 4 GiB. See [`Column::pieces_of`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
     /// The first entry it holds; the next piece's is its end.
@@ -37,4 +56,69 @@ pub struct Piece {
     /// Bytes from the start of the file.
     pub offset: u64,
     pub len: u32,
+}
+
+impl Column {
+    /// A piece of any length: what is too long for one is cut, and its last part holds the entries.
+    pub(crate) fn push(&mut self, first: u64, offset: u64, len: u64) {
+        let (mut offset, mut left) = (offset, len);
+        while let Some(more) = left.checked_sub(u64::from(u32::MAX)).filter(|more| *more > 0) {
+            self.pieces.push(Piece { first, offset, len: u32::MAX });
+            (offset, left) = (offset.saturating_add(u32::MAX.into()), more);
+        }
+        self.pieces.push(Piece { first, offset, len: left as u32 });
+    }
+
+    /// What has to be read for these entries: the pieces that hold some of them, and before those the nearest
+    /// dictionary.
+    pub fn pieces_of(&self, entries: Range<u64>) -> impl Iterator<Item = &Piece> {
+        let start = self.pieces.partition_point(|piece| piece.first <= entries.start).saturating_sub(1);
+        let end = self.pieces.partition_point(|piece| piece.first < entries.end).max(start);
+        let held = if entries.is_empty() { &[][..] } else { self.pieces.get(start..end).unwrap_or_default() };
+        let before = if held.is_empty() { &[][..] } else { self.pieces.get(..=start).unwrap_or_default() };
+        // Each beside the one behind it: those that begin together are the dictionary and what it is for.
+        let is_empty = |at: usize| matches!(before.get(at..at + 2), Some([one, next]) if one.first == next.first);
+        let last = (0..before.len()).rev().find(|at| is_empty(*at));
+        let run = last.map(|last| (0..last).rev().take_while(|at| is_empty(*at)).last().unwrap_or(last)..last + 1);
+        self.pieces.get(run.unwrap_or_default()).unwrap_or_default().iter().chain(held)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(pieces: &[(u64, u64)]) -> Column {
+        let piece = |&(first, offset): &(u64, u64)| Piece { first, offset, len: 10 };
+        Column { name: "x".into(), pieces: pieces.iter().map(piece).collect() }
+    }
+
+    fn offsets(column: &Column, entries: Range<u64>) -> Vec<u64> {
+        column.pieces_of(entries).map(|piece| piece.offset).collect()
+    }
+
+    #[test]
+    fn entries_come_with_the_dictionary_they_need() {
+        // Two row groups, each with a dictionary.
+        let paged = column(&[(0, 4), (0, 14), (50, 24), (100, 64), (100, 74), (150, 84)]);
+        assert_eq!(offsets(&paged, 0..10), [4, 14]);
+        assert_eq!(offsets(&paged, 60..70), [4, 24]);
+        assert_eq!(offsets(&paged, 60..120), [4, 24, 64, 74]);
+        assert_eq!(offsets(&paged, 150..1000), [64, 84]);
+        assert_eq!(offsets(&paged, 70..70), [0; 0]);
+        let plain = column(&[(0, 4), (50, 14), (100, 24)]);
+        assert_eq!(offsets(&plain, 49..51), [4, 14]);
+        assert_eq!(offsets(&column(&[]), 0..10), [0; 0]);
+    }
+
+    #[test]
+    fn what_is_long_is_cut_and_comes_together() {
+        let mut long = column(&[]);
+        long.push(0, 4, 3 * u64::from(u32::MAX));
+        long.push(7, 1 << 40, 5);
+        assert_eq!(long.pieces.len(), 4);
+        assert_eq!(offsets(&long, 3..4), [4, 4 + 0xffff_ffff, 4 + 2 * 0xffff_ffff]);
+        // What belongs to the piece before costs bytes and no mistake.
+        assert_eq!(offsets(&long, 7..8).last(), Some(&(1 << 40)));
+    }
 }

@@ -1,0 +1,107 @@
+//! How a file is asked for its layout: whoever has the file gives the bytes that are wanted, until there is an answer.
+//!
+//! ```text
+//!  begin(file_len) ──▶ Inquiry ── want(): offset, len
+//!                        ▲   │
+//!                        │   └── give(bytes) ──▶ Answer::Done(Layout), or a LayoutError
+//!                        └──── Answer::Ask ◀──┘
+//! ```
+//!
+//! Promise: a want lies within the file, each is bounded, and so is their number; what the bytes say can cost an error
+//! and no more ([`Limits`]).
+
+use crate::error::{LayoutError, Result};
+use crate::limits::{Budget, Limits};
+use crate::want::{Next, Want};
+use crate::{Layout, parquet, root};
+
+/// A file that is being asked. It always wants something: what needs nothing more is an [`Answer::Done`].
+#[derive(Debug)]
+pub struct Inquiry {
+    file_len: u64,
+    want: Want,
+    state: State,
+    budget: Budget,
+}
+
+#[derive(Debug)]
+enum State {
+    /// What kind of file it is.
+    Head,
+    Parquet(parquet::Reading),
+    Root(root::Reading),
+}
+
+#[derive(Debug)]
+pub enum Answer {
+    Ask(Inquiry),
+    Done(Layout),
+}
+
+/// Enough for any magic and for the header of a ROOT file with its first directory, whose names are mostly short.
+const HEAD_LEN: u64 = 1024;
+
+/// Begins to ask a file of that length, within the usual limits.
+pub fn begin(file_len: u64) -> Result<Inquiry> {
+    begin_within(file_len, Limits::default())
+}
+
+pub fn begin_within(file_len: u64, limits: Limits) -> Result<Inquiry> {
+    if file_len == 0 {
+        return Err(LayoutError::Unknown("it is empty"));
+    }
+    let want = Want { offset: 0, len: HEAD_LEN.min(file_len) };
+    Inquiry { file_len, want, state: State::Head, budget: Budget::new(limits) }.checked()
+}
+
+impl Inquiry {
+    /// The bytes that [`Self::give`] takes.
+    pub fn want(&self) -> Want {
+        self.want
+    }
+
+    /// Goes on with the bytes that were wanted, all of them.
+    pub fn give(mut self, bytes: &[u8]) -> Result<Answer> {
+        if bytes.len() as u64 != self.want.len {
+            return Err(LayoutError::Damaged("it has fewer bytes than it had"));
+        }
+        let next = match self.state {
+            State::Head => match bytes {
+                [b'P', b'A', b'R', b'1', ..] => parquet::begin(self.file_len)?.map(State::Parquet),
+                [b'r', b'o', b'o', b't', ..] => root::begin(bytes, self.file_len)?.map(State::Root),
+                [b'A', b'R', b'R', b'O', b'W', b'1', ..] => {
+                    return Err(LayoutError::Unknown("Arrow IPC files are not read yet"));
+                }
+                [b'O', b'R', b'C', ..] => return Err(LayoutError::Unknown("ORC files are not read yet")),
+                _ => return Err(LayoutError::Unknown("its first bytes are those of no known format")),
+            },
+            State::Parquet(reading) => reading.give(bytes, &mut self.budget)?.map(State::Parquet),
+            State::Root(reading) => reading.give(bytes, &mut self.budget)?.map(State::Root),
+        };
+        match next {
+            Next::Ask(want, state) => Ok(Answer::Ask(Self { want, state, ..self }.checked()?)),
+            Next::Done(layout) => Ok(Answer::Done(layout)),
+        }
+    }
+
+    fn checked(mut self) -> Result<Self> {
+        if self.want.end().is_none_or(|end| end > self.file_len) {
+            return Err(LayoutError::Damaged("it points behind its own end"));
+        }
+        self.budget.ask(self.want.len)?;
+        Ok(self)
+    }
+}
+
+/// Asks a file whose bytes are at hand.
+pub fn of_bytes(file: &[u8]) -> Result<Layout> {
+    let mut inquiry = begin(file.len() as u64)?;
+    loop {
+        let Want { offset, len } = inquiry.want();
+        let wanted = file.get(offset as usize..).and_then(|rest| rest.get(..len as usize)).unwrap_or_default();
+        match inquiry.give(wanted)? {
+            Answer::Ask(more) => inquiry = more,
+            Answer::Done(layout) => return Ok(layout),
+        }
+    }
+}

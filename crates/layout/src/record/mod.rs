@@ -1,0 +1,197 @@
+//! A layout as it is kept with its file: small, because most of it can be guessed from what stands before.
+//!
+//! ```text
+//!  record   version = 1 ─ u8 ┬ body_len ─ varint ┬ body, deflated
+//!  body     table_count, tables
+//!  table    name, entries, column_count, columns
+//!  column   name ┬ piece_count ┬ ways ─ u8 ┬ firsts ┬ places ┬ lens
+//!           │                  │           └ none where they are those of the column before; else each as how its
+//!           │                  │             distance from the one before differs from the distance before that
+//!           │                  └ 1: own firsts; 2, 4: how places are expected ([`places::Expect`])
+//!           └ how many bytes of the name before it begins with, len of the rest, rest
+//! ```
+//!
+//! All numbers are varints; differences have their sign in the lowest bit. A len is its difference to the one before.
+//! A record that cannot be read is as none: the file is asked again.
+
+mod places;
+mod varint;
+
+use crate::error::LayoutError;
+use crate::limits::{Budget, Limits, What};
+use crate::{Column, Layout, Piece, Table};
+use places::Expect;
+use varint::Reader;
+
+/// Why a record cannot be read. Ask the file again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the record of a layout cannot be read: {0}")]
+pub struct RecordError(&'static str);
+
+type Result<T> = std::result::Result<T, RecordError>;
+
+const VERSION: u8 = 1;
+/// Of the body: twice what four million pieces and the longest names take, at four bytes a piece.
+const BODY_LEN_MAX: usize = 64 << 20;
+/// Of deflate: levels above take much longer and save a few in a hundred.
+const LEVEL: u8 = 6;
+const OWN_FIRSTS: u8 = 1;
+
+/// The record of a layout. Too large is only what no file within the usual limits has.
+pub fn encode(layout: &Layout) -> std::result::Result<Vec<u8>, LayoutError> {
+    let mut body = Vec::new();
+    varint::put(&mut body, layout.tables.len() as u64);
+    let mut name = "";
+    for table in &layout.tables {
+        put_name(&mut body, name, &table.name);
+        name = &table.name;
+        varint::put(&mut body, table.entries);
+        varint::put(&mut body, table.columns.len() as u64);
+        let mut before: &[Piece] = &[];
+        for column in &table.columns {
+            put_name(&mut body, name, &column.name);
+            name = &column.name;
+            put_pieces(&mut body, &column.pieces, before);
+            before = &column.pieces;
+        }
+        if body.len() > BODY_LEN_MAX {
+            let (asked, max) = (body.len() as u64, BODY_LEN_MAX as u64);
+            return Err(LayoutError::TooLarge { what: What::Record, asked, max });
+        }
+    }
+    let mut record = vec![VERSION];
+    varint::put(&mut record, body.len() as u64);
+    record.append(&mut miniz_oxide::deflate::compress_to_vec(&body, LEVEL));
+    Ok(record)
+}
+
+fn put_name(out: &mut Vec<u8>, before: &str, name: &str) {
+    let same = before.chars().zip(name.chars()).take_while(|(one, other)| one == other);
+    let same_len: usize = same.map(|(char, _)| char.len_utf8()).sum();
+    let rest = name.get(same_len..).unwrap_or_default();
+    varint::put(out, same_len as u64);
+    varint::put(out, rest.len() as u64);
+    out.extend_from_slice(rest.as_bytes());
+}
+
+fn put_pieces(out: &mut Vec<u8>, pieces: &[Piece], before: &[Piece]) {
+    varint::put(out, pieces.len() as u64);
+    if pieces.is_empty() {
+        return;
+    }
+    let has_firsts_of_before = pieces.iter().map(|piece| piece.first).eq(before.iter().map(|piece| piece.first));
+    let (expect, mut places) = Expect::cheapest(pieces, before);
+    out.push(if has_firsts_of_before { 0 } else { OWN_FIRSTS } | (expect as u8) << 1);
+    if !has_firsts_of_before {
+        let (mut first, mut distance) = (0, 0);
+        for piece in pieces {
+            let next: u64 = piece.first.wrapping_sub(first);
+            varint::put_difference(out, distance, next);
+            (first, distance) = (piece.first, next);
+        }
+    }
+    out.append(&mut places);
+    let mut len = 0;
+    for piece in pieces {
+        varint::put_difference(out, len, piece.len.into());
+        len = piece.len.into();
+    }
+}
+
+/// The layout of a record.
+pub fn decode(record: &[u8]) -> Result<Layout> {
+    let mut head = Reader::new(record);
+    if head.byte()? != VERSION {
+        return Err(RecordError("its version is not known here"));
+    }
+    let body_len = usize::try_from(head.number()?).unwrap_or(usize::MAX);
+    if body_len > BODY_LEN_MAX {
+        return Err(RecordError("it is too long"));
+    }
+    let body = miniz_oxide::inflate::decompress_to_vec_with_limit(head.left(), body_len);
+    let body = body.ok().filter(|body| body.len() == body_len).ok_or(RecordError("it cannot be inflated"))?;
+    let mut decoder =
+        Decoder { reader: Reader::new(&body), name: String::new(), budget: Budget::new(Limits::default()) };
+    let layout = decoder.layout()?;
+    if decoder.reader.left().is_empty() { Ok(layout) } else { Err(RecordError("something follows it")) }
+}
+
+struct Decoder<'a> {
+    reader: Reader<'a>,
+    /// The last one.
+    name: String,
+    budget: Budget,
+}
+
+impl Decoder<'_> {
+    fn layout(&mut self) -> Result<Layout> {
+        let table_count = self.reader.number()?;
+        let mut tables = Vec::new();
+        for _ in 0..table_count {
+            let (name, entries) = (self.name()?, self.reader.number()?);
+            let mut columns: Vec<Column> = Vec::new();
+            for _ in 0..self.reader.number()? {
+                let name = self.name()?;
+                let before = columns.last().map(|column| &*column.pieces).unwrap_or_default();
+                let pieces = self.pieces(before)?;
+                columns.push(Column { name, pieces });
+            }
+            tables.push(Table { name, entries, columns });
+        }
+        Ok(Layout { tables })
+    }
+
+    fn name(&mut self) -> Result<String> {
+        let same_len = usize::try_from(self.reader.number()?).unwrap_or(usize::MAX);
+        let same = self.name.get(..same_len).ok_or(RecordError("a name begins with more than there is"))?;
+        let rest_len = self.reader.number()?;
+        let rest = std::str::from_utf8(self.reader.take(rest_len)?);
+        let name = [same, rest.map_err(|_| RecordError("a name is no text"))?].concat();
+        self.budget.name(&name).map_err(|_| TOO_MUCH)?;
+        self.name.clone_from(&name);
+        Ok(name)
+    }
+
+    fn pieces(&mut self, before: &[Piece]) -> Result<Vec<Piece>> {
+        let count = self.reader.number()?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        // Each has a place and a len.
+        if count > self.reader.left().len() as u64 / 2 {
+            return Err(RecordError("it has fewer pieces than it says"));
+        }
+        self.budget.pieces(count).map_err(|_| TOO_MUCH)?;
+        let ways = self.reader.byte()?;
+        let expect = Expect::ALL.get(usize::from(ways >> 1)).ok_or(RecordError("its places lie in no known way"))?;
+        let mut firsts = Vec::with_capacity(count as usize);
+        if ways & OWN_FIRSTS == 0 {
+            firsts.extend(before.iter().map(|piece| piece.first));
+        } else {
+            let (mut first, mut distance) = (0_u64, 0);
+            for _ in 0..count {
+                distance = self.reader.behind(distance)?;
+                first = first.wrapping_add(distance);
+                firsts.push(first);
+            }
+        }
+        if firsts.len() as u64 != count {
+            return Err(RecordError("a column has not the pieces of the one before"));
+        }
+        // The place of one needs the lens of those before, which stand behind all places.
+        let mut places = Reader::new(self.reader.left());
+        for _ in 0..count {
+            self.reader.number()?;
+        }
+        let (mut pieces, mut len) = (Vec::with_capacity(count as usize), 0);
+        for first in firsts {
+            let offset = places.behind(expect.place(&pieces, before))?;
+            len = self.reader.behind(len)?;
+            let len = u32::try_from(len).map_err(|_| RecordError("a piece is too long"))?;
+            pieces.push(Piece { first, offset, len });
+        }
+        Ok(pieces)
+    }
+}
+
+const TOO_MUCH: RecordError = RecordError("it has more than any file may have");

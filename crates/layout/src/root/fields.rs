@@ -1,0 +1,120 @@
+//! The members of an object, one after the other, as the file itself describes its class.
+
+use super::cursor::Cursor;
+use super::streamers::{Kind, Streamers};
+use crate::error::{LayoutError, Result};
+
+/// A member that may be of interest.
+#[derive(Debug)]
+pub(crate) enum Field<'a> {
+    /// One, or an array.
+    Numbers(Numbers<'a>),
+    Text(&'a [u8]),
+    /// At the begin of the object.
+    Object(Cursor<'a>),
+}
+
+/// Big-endian, with their sign.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Numbers<'a> {
+    bytes: &'a [u8],
+    width: usize,
+}
+
+impl Numbers<'_> {
+    pub(crate) fn get(&self, at: usize) -> Option<i64> {
+        let bytes = self.bytes.get(at.checked_mul(self.width)?..)?.get(..self.width)?;
+        match *bytes {
+            [a] => Some(i8::from_be_bytes([a]).into()),
+            [a, b] => Some(i16::from_be_bytes([a, b]).into()),
+            [a, b, c, d] => Some(i32::from_be_bytes([a, b, c, d]).into()),
+            _ => Some(i64::from_be_bytes(bytes.try_into().ok()?)),
+        }
+    }
+}
+
+/// What goes on after a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Go {
+    On,
+    /// The rest is of no interest.
+    Enough,
+}
+
+type OnField<'f, 'a> = &'f mut dyn FnMut(&str, Field<'a>) -> Result<Go>;
+
+/// Bases within each other: `TBranchRef`, `TBranch`, `TNamed`, `TObject`. A guess, above.
+const DEPTH_MAX: u32 = 8;
+
+/// Calls `on_field` with each member of the object that the cursor is at, those of its bases among them.
+pub(crate) fn read<'a>(
+    object: &mut Cursor<'a>,
+    class: &str,
+    streamers: &Streamers,
+    on_field: OnField<'_, 'a>,
+) -> Result<()> {
+    let mut counts = Vec::new();
+    read_at(object, class, streamers, on_field, &mut counts, 0).map(drop)
+}
+
+fn read_at<'a, 's>(
+    object: &mut Cursor<'a>,
+    class: &str,
+    streamers: &'s Streamers,
+    on_field: OnField<'_, 'a>,
+    counts: &mut Vec<(&'s str, i64)>,
+    depth: u32,
+) -> Result<Go> {
+    let (version, mut cursor) = object.object()?;
+    for member in streamers.members(class, version)? {
+        let field = match &member.kind {
+            Kind::PlainObject => {
+                cursor.plain_object()?;
+                continue;
+            }
+            Kind::Named => Field::Text(cursor.named()?),
+            Kind::Text => Field::Text(cursor.text()?),
+            Kind::Numbers { width, count } => {
+                let bytes = cursor.take(width.saturating_mul(*count))?;
+                let numbers = Numbers { bytes, width: *width };
+                // What counts an array is one of these.
+                if *count == 1 && *width == 4 {
+                    counts.extend(numbers.get(0).map(|number| (&*member.name, number)));
+                }
+                Field::Numbers(numbers)
+            }
+            Kind::Array { width, count } => {
+                let is_there = cursor.u8()? != 0;
+                let count = counts.iter().rev().find(|(name, _)| name == count).filter(|_| is_there);
+                let count = count.and_then(|(_, count)| usize::try_from(*count).ok()).unwrap_or(0);
+                Field::Numbers(Numbers { bytes: cursor.take(width.saturating_mul(count))?, width: *width })
+            }
+            Kind::Counted { width } => {
+                let count = cursor.count()? as usize;
+                Field::Numbers(Numbers { bytes: cursor.take(width.saturating_mul(count))?, width: *width })
+            }
+            Kind::Object if depth < DEPTH_MAX && matches!(&*member.name, "TTree" | "TBranch") => {
+                if read_at(&mut cursor, &member.name, streamers, on_field, counts, depth + 1)? == Go::Enough {
+                    return Ok(Go::Enough);
+                }
+                continue;
+            }
+            Kind::Object => {
+                let here = cursor;
+                cursor.object()?;
+                Field::Object(here)
+            }
+            Kind::Pointer => {
+                cursor.pointer()?;
+                continue;
+            }
+            Kind::Unknown => {
+                return Err(LayoutError::Unknown("its trees have members whose length it does not say"));
+            }
+        };
+        if on_field(&member.name, field)? == Go::Enough {
+            return Ok(Go::Enough);
+        }
+    }
+    Ok(Go::On)
+}

@@ -1,0 +1,89 @@
+//! Objects as ROOT stores them: as they are, or as a row of blocks, each compressed by itself.
+//!
+//! ```text
+//! ┌ method ─ 2 letters ┬ version ─ u8 ┬ stored_len ─ u24 ┬ len ─ u24 ┬ bytes …      lengths little-endian
+//! └ "ZL" zlib · "XZ" xz · "L4" LZ4, behind a checksum of 8 bytes · "ZS" zstd
+//! ```
+//!
+//! LZ4's checksum is not verified: what a wrong layout costs is bytes that nobody asked for.
+
+use crate::error::{LayoutError, Result};
+use crate::limits::Budget;
+use std::borrow::Cow;
+use std::io::Read;
+
+const HEAD_LEN: usize = 9;
+const LZ4_SUM_LEN: usize = 8;
+/// What a decoder may take beside its output: a block has at most 16 MiB, so no window needs to be longer. xz counts
+/// some more for itself, and its highest level has a dictionary of 64 MiB, whatever the block's length.
+const WINDOW_LEN_MAX: u64 = 16 << 20;
+const XZ_MEMORY_KIB_MAX: u32 = 66 << 10;
+
+const DAMAGED: LayoutError = LayoutError::Damaged("an object cannot be decompressed");
+
+/// An object of `len` bytes.
+pub(crate) fn unzip<'a>(stored: &'a [u8], len: u64, budget: &mut Budget) -> Result<Cow<'a, [u8]>> {
+    if stored.len() as u64 == len {
+        return Ok(Cow::Borrowed(stored));
+    }
+    budget.object(len)?;
+    let len = usize::try_from(len).map_err(|_| DAMAGED)?;
+    // Not all at once: the blocks may be fewer than they claim.
+    let mut object = Vec::new();
+    let mut left = stored;
+    while object.len() < len {
+        let (head, rest) = left.split_at_checked(HEAD_LEN).ok_or(DAMAGED)?;
+        let [m, n, _, a, b, c, d, e, f] = *head else { return Err(DAMAGED) };
+        let u24 = |low, middle, high| u32::from_le_bytes([low, middle, high, 0]) as usize;
+        let (block, rest) = rest.split_at_checked(u24(a, b, c)).ok_or(DAMAGED)?;
+        let block_len = u24(d, e, f);
+        if block_len == 0 || block_len > len - object.len() {
+            return Err(DAMAGED);
+        }
+        match &[m, n] {
+            b"ZL" => zlib(block, block_len, &mut object)?,
+            b"XZ" => xz(block, block_len, &mut object)?,
+            b"L4" => lz4(block, block_len, &mut object)?,
+            b"ZS" => zstd(block, block_len, &mut object)?,
+            b"CS" => return Err(LayoutError::Unknown("an object is compressed by ROOT's old method")),
+            _ => return Err(DAMAGED),
+        }
+        left = rest;
+    }
+    Ok(Cow::Owned(object))
+}
+
+fn zlib(block: &[u8], len: usize, object: &mut Vec<u8>) -> Result<()> {
+    let plain = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(block, len).map_err(|_| DAMAGED)?;
+    if plain.len() != len {
+        return Err(DAMAGED);
+    }
+    object.extend_from_slice(&plain);
+    Ok(())
+}
+
+fn lz4(block: &[u8], len: usize, object: &mut Vec<u8>) -> Result<()> {
+    let block = block.get(LZ4_SUM_LEN..).ok_or(DAMAGED)?;
+    // No byte of LZ4 makes more than 255.
+    if len / 255 > block.len() {
+        return Err(DAMAGED);
+    }
+    let begin = object.len();
+    object.resize(begin + len, 0);
+    let written = lz4_flex::block::decompress_into(block, object.get_mut(begin..).unwrap_or_default());
+    if written.is_ok_and(|written| written == len) { Ok(()) } else { Err(DAMAGED) }
+}
+
+fn xz(block: &[u8], len: usize, object: &mut Vec<u8>) -> Result<()> {
+    read_exactly(lzma_rust2::XzReader::new_mem_limit(block, false, XZ_MEMORY_KIB_MAX), len, object)
+}
+
+fn zstd(block: &[u8], len: usize, object: &mut Vec<u8>) -> Result<()> {
+    let decoder = ruzstd::decoding::StreamingDecoder::new_with_max_window_size(block, WINDOW_LEN_MAX);
+    read_exactly(decoder.map_err(|_| DAMAGED)?, len, object)
+}
+
+fn read_exactly(reader: impl Read, len: usize, object: &mut Vec<u8>) -> Result<()> {
+    let read = reader.take(len as u64).read_to_end(object).map_err(|_| DAMAGED)?;
+    if read == len { Ok(()) } else { Err(DAMAGED) }
+}
