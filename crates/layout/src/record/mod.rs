@@ -195,3 +195,94 @@ impl Decoder<'_> {
 }
 
 const TOO_MUCH: RecordError = RecordError("it has more than any file may have");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn piece() -> impl Strategy<Value = Piece> {
+        (any::<u64>(), any::<u64>(), any::<u32>()).prop_map(|(first, offset, len)| Piece { first, offset, len })
+    }
+
+    fn column() -> impl Strategy<Value = Column> {
+        (".{0,6}", prop::collection::vec(piece(), 0..6)).prop_map(|(name, pieces)| Column { name, pieces })
+    }
+
+    fn table() -> impl Strategy<Value = Table> {
+        let columns = prop::collection::vec(column(), 0..5);
+        (".{0,6}", any::<u64>(), columns).prop_map(|(name, entries, columns)| Table { name, entries, columns })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_is_read_again(tables in prop::collection::vec(table(), 0..4)) {
+            let layout = Layout { tables };
+            prop_assert_eq!(decode(&encode(&layout).unwrap()), Ok(layout));
+        }
+
+        #[test]
+        fn no_bytes_are_more_than_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let record = [&[VERSION, bytes.len() as u8][..], &miniz_oxide::deflate::compress_to_vec(&bytes, 1)].concat();
+            if let Ok(layout) = decode(&record) {
+                prop_assert_eq!(decode(&encode(&layout).unwrap()), Ok(layout));
+            }
+        }
+    }
+
+    /// Rows that were written together: `columns` pieces of some 700 bytes beside each other, `rows` times.
+    fn written_together(columns: u64, rows: u64) -> Layout {
+        let mut table = Table { name: "T".into(), entries: rows * 100, columns: Vec::new() };
+        let len = |column: u64, row: u64| 700 + (column * 31 + row * row * 17) % 50;
+        let all: Vec<u64> = (0..rows).flat_map(|row| (0..columns).map(move |column| len(column, row))).collect();
+        let mut offsets = vec![1000];
+        offsets.extend(all.iter().scan(1000, |at, len| {
+            *at += len;
+            Some(*at)
+        }));
+        for column in 0..columns {
+            let piece = |row: u64| {
+                let at = (row * columns + column) as usize;
+                Piece { first: row * 100, offset: offsets[at], len: all[at] as u32 }
+            };
+            table.columns.push(Column { name: format!("column{column}"), pieces: (0..rows).map(piece).collect() });
+        }
+        Layout { tables: vec![table] }
+    }
+
+    #[test]
+    fn a_piece_takes_few_bytes() {
+        let (layout, piece_count) = (written_together(50, 200), 50 * 200);
+        let record = encode(&layout).unwrap();
+        assert!(record.len() < 2 * piece_count, "{} bytes for {piece_count} pieces", record.len());
+        assert_eq!(decode(&record), Ok(layout));
+    }
+
+    /// A record that is kept today is read tomorrow: only another version may change this.
+    #[test]
+    fn golden_bytes() {
+        let digits: String =
+            encode(&written_together(2, 3)).unwrap().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(digits, GOLDEN);
+        let bytes: Vec<u8> =
+            (0..GOLDEN.len()).step_by(2).map(|at| u8::from_str_radix(&GOLDEN[at..at + 2], 16).unwrap()).collect();
+        assert_eq!(decode(&bytes), Ok(written_together(2, 3)));
+    }
+
+    const GOLDEN: &str = "\
+        012b012b00d4ff01000154ac02020007636f6c756d6e30030500c80100d00fb60b44f80a22020601310302000000b60b2202";
+
+    #[test]
+    fn a_record_is_whole_or_none() {
+        let record = encode(&written_together(5, 5)).unwrap();
+        for len in 0..record.len() {
+            assert!(decode(&record[..len]).is_err(), "{len} bytes");
+        }
+        let mut other = record.clone();
+        other[0] = 2;
+        assert_eq!(decode(&other), Err(RecordError("its version is not known here")));
+        // A body of zeros that says it is as long as the number of its bytes can.
+        let bomb = [&[VERSION, 0xff, 0xff, 0xff, 0xff, 0x7f][..], &[0; 50]].concat();
+        assert_eq!(decode(&bomb), Err(RecordError("it is too long")));
+    }
+}

@@ -14,6 +14,9 @@ pub(crate) enum Field<'a> {
     Object(Cursor<'a>),
 }
 
+/// Stands for the width of a floating point number, which has eight bytes.
+const FLOAT: usize = 64;
+
 /// Big-endian, with their sign.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Numbers<'a> {
@@ -23,6 +26,10 @@ pub(crate) struct Numbers<'a> {
 
 impl Numbers<'_> {
     pub(crate) fn get(&self, at: usize) -> Option<i64> {
+        if self.width == FLOAT {
+            let bytes = self.bytes.try_into().ok().filter(|_| at == 0)?;
+            return Some(f64::from_be_bytes(bytes) as i64);
+        }
         let bytes = self.bytes.get(at.checked_mul(self.width)?..)?.get(..self.width)?;
         match *bytes {
             [a] => Some(i8::from_be_bytes([a]).into()),
@@ -83,11 +90,15 @@ fn read_at<'a, 's>(
                 }
                 Field::Numbers(numbers)
             }
+            Kind::Float => Field::Numbers(Numbers { bytes: cursor.take(8)?, width: FLOAT }),
             Kind::Array { width, count } => {
-                let is_there = cursor.u8()? != 0;
-                let count = counts.iter().rev().find(|(name, _)| name == count).filter(|_| is_there);
+                let flag = cursor.u8()?;
+                // Until version 9 branches had places of four bytes, whatever the class says, unless the flag is 2.
+                let is_short = class == "TBranch" && version < 10 && flag != 2;
+                let width = if is_short { 4.min(*width) } else { *width };
+                let count = counts.iter().rev().find(|(name, _)| name == count).filter(|_| flag != 0);
                 let count = count.and_then(|(_, count)| usize::try_from(*count).ok()).unwrap_or(0);
-                Field::Numbers(Numbers { bytes: cursor.take(width.saturating_mul(count))?, width: *width })
+                Field::Numbers(Numbers { bytes: cursor.take(width.saturating_mul(count))?, width })
             }
             Kind::Counted { width } => {
                 let count = cursor.count()? as usize;

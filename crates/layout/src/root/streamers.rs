@@ -32,6 +32,8 @@ pub(crate) enum Kind {
         width: usize,
         count: usize,
     },
+    /// One of eight bytes. Until 2005 entries were counted so.
+    Float,
     /// Behind a byte that says whether there are any: as many as another member says.
     Array {
         width: usize,
@@ -130,6 +132,7 @@ fn member(element: &mut Cursor<'_>) -> Result<Member> {
         67 => Some(Kind::Named),
         7 => Some(Kind::Counted { width: 1 }),
         300 | 500 | 501 => Some(Kind::Object),
+        8 => Some(Kind::Float),
         _ => width(kind).map(|width| Kind::Numbers { width, count: 1 }),
     };
     Ok(Member { name, kind: kind.unwrap_or(Kind::Unknown) })

@@ -188,7 +188,7 @@ impl<'a> Branch<'a> {
     }
 }
 
-/// One number that is not below zero. Old versions wrote counts as floating point numbers, but of eight bytes too.
+/// One number that is not below zero.
 fn count(numbers: Numbers<'_>) -> Result<u64> {
     let number = numbers.get(0).unwrap_or(-1);
     u64::try_from(number).map_err(|_| LayoutError::Damaged("a count of entries or baskets is below zero"))
@@ -196,7 +196,7 @@ fn count(numbers: Numbers<'_>) -> Result<u64> {
 
 /// A branch in another, by a name that may begin with the other's.
 fn joined(path: &str, name: &str) -> String {
-    let (path, name) = (path.trim_end_matches('.'), name.trim_end_matches('.'));
+    let path = path.trim_end_matches('.');
     let is_whole = path.is_empty() || name.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
     if is_whole { name.to_owned() } else { format!("{path}.{name}") }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ┌ method ─ 2 letters ┬ version ─ u8 ┬ stored_len ─ u24 ┬ len ─ u24 ┬ bytes …      lengths little-endian
-//! └ "ZL" zlib · "XZ" xz · "L4" LZ4, behind a checksum of 8 bytes · "ZS" zstd
+//! └ "ZL" zlib · "XZ" xz · "L4" LZ4, behind a checksum of 8 bytes · "ZS" zstd · "CS" plain deflate, until 2005
 //! ```
 //!
 //! LZ4's checksum is not verified: what a wrong layout costs is bytes that nobody asked for.
@@ -45,7 +45,7 @@ pub(crate) fn unzip<'a>(stored: &'a [u8], len: u64, budget: &mut Budget) -> Resu
             b"XZ" => xz(block, block_len, &mut object)?,
             b"L4" => lz4(block, block_len, &mut object)?,
             b"ZS" => zstd(block, block_len, &mut object)?,
-            b"CS" => return Err(LayoutError::Unknown("an object is compressed by ROOT's old method")),
+            b"CS" => deflate(block, block_len, &mut object)?,
             _ => return Err(DAMAGED),
         }
         left = rest;
@@ -54,11 +54,18 @@ pub(crate) fn unzip<'a>(stored: &'a [u8], len: u64, budget: &mut Budget) -> Resu
 }
 
 fn zlib(block: &[u8], len: usize, object: &mut Vec<u8>) -> Result<()> {
-    let plain = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(block, len).map_err(|_| DAMAGED)?;
+    append(&miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(block, len).map_err(|_| DAMAGED)?, len, object)
+}
+
+fn deflate(block: &[u8], len: usize, object: &mut Vec<u8>) -> Result<()> {
+    append(&miniz_oxide::inflate::decompress_to_vec_with_limit(block, len).map_err(|_| DAMAGED)?, len, object)
+}
+
+fn append(plain: &[u8], len: usize, object: &mut Vec<u8>) -> Result<()> {
     if plain.len() != len {
         return Err(DAMAGED);
     }
-    object.extend_from_slice(&plain);
+    object.extend_from_slice(plain);
     Ok(())
 }
 

@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+"""Write the golden files of this directory, and beside each what its own library says where the pieces are.
+
+usage: make.py DIR                       needs uproot, awkward, numpy, pyarrow and polars
+       make.py --with-root DIR           those that ROOT itself writes: needs ROOT of PyPI (`pip install --pre root`), numpy
+       make.py --describe FILE...        print what uproot or pyarrow says of a file; needs uproot and pyarrow
+
+The text has the form that `cargo run --example layout_of` prints: a line for each table with its entries, for each
+column, and for each piece its first entry, place and length. A file NAME.parts is one with holes: each part is its
+place and length, both 8 bytes, little-endian, and its bytes.
+"""
+import json
+import os
+import struct
+import sys
+
+QUOTED = lambda text: json.dumps(text, ensure_ascii=False)
+
+
+def line_of_path(path, name):
+    """As the layout joins the names of branches within each other."""
+    path = path.rstrip(".")
+    if not path or name.startswith(path + "."):
+        return name
+    return f"{path}.{name}"
+
+
+def branches_of(branch, path, lines, tree_key):
+    name = line_of_path(path, branch.name)
+    count = branch.num_baskets
+    pieces, seeks = [], branch.member("fBasketSeek")
+    lens, firsts = branch.member("fBasketBytes"), branch.member("fBasketEntry")
+    written = 0
+    while written < min(branch.member("fWriteBasket"), len(seeks)) and seeks[written] != 0:
+        first = int(firsts[written])
+        if pieces and pieces[-1][0] == first:
+            pieces.pop()
+        pieces.append((first, int(seeks[written]), int(lens[written])))
+        written += 1
+    if count > written:
+        # Within the tree: uproot numbers them behind the others.
+        pieces.append((int(branch.entry_offsets[written]), *tree_key))
+    at = len(lines)
+    lines.append(f"column {QUOTED(name)}")
+    lines.extend(" ".join(map(str, piece)) for piece in pieces)
+    for inner in branch.branches:
+        branches_of(inner, name, lines, tree_key)
+    if not pieces and len(lines) > at + 1:
+        del lines[at]
+
+
+def describe_root(path):
+    import uproot
+
+    lines = []
+
+    def directory(place, prefix):
+        newest, order = {}, []
+        for name in place.keys(recursive=False):
+            plain, cycle = name.rsplit(";", 1)
+            if plain not in order:
+                order.append(plain)
+            newest[plain] = max(int(cycle), newest.get(plain, 0))
+        inner = []
+        for plain in order:
+            key = place.key(f"{plain};{newest[plain]}")
+            if key.fClassName in ("TTree", "TNtuple", "TNtupleD"):
+                tree = place[f"{plain};{newest[plain]}"]
+                lines.append(f"table {QUOTED(prefix + plain)} {tree.num_entries}")
+                for branch in tree.branches:
+                    branches_of(branch, "", lines, (key.fSeekKey, key.fNbytes))
+            elif key.fClassName in ("TDirectory", "TDirectoryFile"):
+                inner.append(plain)
+        for plain in inner:
+            directory(place[plain], f"{prefix}{plain}/")
+
+    with uproot.open(path) as file:
+        directory(file, "")
+    return lines
+
+
+def thrift(data, at):
+    """A struct in Thrift's compact protocol, as a dict by field numbers, and where it ends."""
+
+    def varint():
+        nonlocal at
+        number, shift = 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return number
+
+    def value(kind):
+        nonlocal at
+        if kind in (1, 2):
+            return kind == 1
+        if kind == 3:
+            at += 1
+            return data[at - 1]
+        if kind in (4, 5, 6):
+            number = varint()
+            return (number >> 1) ^ -(number & 1)
+        if kind == 8:
+            size = varint()
+            at += size
+            return data[at - size : at]
+        if kind == 12:
+            return struct_()
+        raise ValueError(f"type {kind} in the head of a page")
+
+    def struct_():
+        nonlocal at
+        fields, number = {}, 0
+        while data[at]:
+            head = data[at]
+            at += 1
+            assert head >> 4, "page heads have no long field numbers"
+            number += head >> 4
+            fields[number] = value(head & 15)
+        at += 1
+        return fields
+
+    return struct_(), at
+
+
+def pages_of(data, begin, end, first):
+    """From the heads of the pages themselves, not from any list of them."""
+    at = begin
+    while at < end:
+        head, body = thrift(data, at)
+        size = body - at + head[3]
+        yield first, at, size
+        # A dictionary has no rows; a page of version 2 says how many, one of version 1 has as many as values here.
+        first += head[8][3] if 8 in head else head[5][1] if 5 in head else 0
+        at += size
+
+
+def describe_parquet(path):
+    import pyarrow.parquet as parquet
+
+    metadata, data = parquet.ParquetFile(path).metadata, open(path, "rb").read()
+    lines = [f'table "" {metadata.num_rows}']
+    for column in range(metadata.num_columns):
+        lines.append(f"column {QUOTED(metadata.schema.column(column).path)}")
+        first = 0
+        for group in range(metadata.num_row_groups):
+            chunk = metadata.row_group(group).column(column)
+            begin = min(chunk.dictionary_page_offset or chunk.data_page_offset, chunk.data_page_offset)
+            pieces = [(first, begin, chunk.total_compressed_size)]
+            if chunk.has_offset_index:
+                pieces = pages_of(data, begin, begin + chunk.total_compressed_size, first)
+            lines.extend(" ".join(map(str, piece)) for piece in pieces)
+            first += metadata.row_group(group).num_rows
+    return lines
+
+
+def describe(path):
+    return describe_root(path) if open(path, "rb").read(4) == b"root" else describe_parquet(path)
+
+
+def compress_holes(path):
+    """A file with holes as its parts."""
+    with open(path, "rb") as file, open(path + ".parts", "wb") as out:
+        end, at = os.path.getsize(path), 0
+        while at < end:
+            try:
+                begin = os.lseek(file.fileno(), at, os.SEEK_DATA)
+            except OSError:
+                break
+            at = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+            file.seek(begin)
+            data = file.read(at - begin)
+            # The rest of the pages that the parts lie in.
+            lead = len(data) - len(data.lstrip(b"\0"))
+            data = data[lead:].rstrip(b"\0") + bytes(4)
+            data = data[: end - begin - lead]
+            out.write(struct.pack("<QQ", begin + lead, len(data)) + data)
+        out.write(struct.pack("<QQ", end, 0))
+    os.remove(path)
+
+
+def write(directory, name, make):
+    path = os.path.join(directory, name)
+    make(path)
+    with open(path + ".txt", "w") as out:
+        out.write("\n".join(describe(path)) + "\n")
+
+
+def with_uproot(directory):
+    import awkward
+    import numpy
+    import uproot
+
+    def columns(begin, end):
+        return {
+            "i": numpy.arange(begin, end, dtype="i4"),
+            "e": numpy.arange(begin, end, dtype="f8") / 7,
+            "v": numpy.arange(4 * begin, 4 * end, dtype="f4").reshape(-1, 4),
+        }
+
+    def flat(compression):
+        def make(path):
+            with uproot.recreate(path, compression=compression) as file:
+                tree = file.mktree("T", {"i": "i4", "e": "f8", "v": ("f4", (4,))}, initial_basket_capacity=4)
+                for begin in range(0, 300, 100):
+                    tree.extend(columns(begin, begin + 100))
+
+        return make
+
+    write(directory, "uproot-flat.root", flat(uproot.ZLIB(9)))
+
+    def nested(path):
+        with uproot.recreate(path, compression=uproot.LZ4(5)) as file:
+            file.mktree("top", {"x": "i4"}, initial_basket_capacity=2).extend({"x": numpy.arange(5, dtype="i4")})
+            jets = awkward.Array([[{"pt": 1.5, "n": 1}, {"pt": 2.5, "n": 2}], [], [{"pt": 3.5, "n": 3}]])
+            tree = file.mktree("one/two/jets", {"jet": jets.type.content}, initial_basket_capacity=4)
+            tree.extend({"jet": jets})
+            tree.extend({"jet": jets})
+            file["empty/marker"] = "no tree"
+            file.mktree("nothing", {"x": "i4"}, initial_basket_capacity=1)
+
+    write(directory, "uproot-nested.root", nested)
+
+
+def with_arrow(directory):
+    import polars
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    table = pyarrow.table({
+        "a": list(range(90)),
+        "b": [[float(row)] * (row % 3) for row in range(90)],
+        "c": [f"text {row % 4}" for row in range(90)],
+        "d": [{"x": row, "y": {"z": row % 2 == 0}} for row in range(90)],
+    })
+    chunks = lambda path: parquet.write_table(table, path, row_group_size=40, compression="snappy")
+    write(directory, "pyarrow-chunks.parquet", chunks)
+
+    # Of version 2, whose pages say how many rows they have.
+    pages = lambda path: parquet.write_table(
+        table, path, row_group_size=50, write_page_index=True, data_page_size=64, write_batch_size=8,
+        data_page_version="2.0",
+    )
+    write(directory, "pyarrow-pages.parquet", pages)
+
+    frame = polars.DataFrame({"a": range(40), "s": [f"s{row % 5}" for row in range(40)], "f": [row / 3 for row in range(40)]})
+    write(directory, "polars.parquet", lambda path: frame.write_parquet(path, row_group_size=16))
+
+
+def with_root(directory):
+    import numpy
+    import ROOT
+
+    def tree(name, title="T", rows=60, baskets=300, flush=20):
+        made = ROOT.TTree(name, title)
+        made.SetAutoFlush(flush)
+        number, vector, values = numpy.zeros(1, dtype="i4"), ROOT.TLorentzVector(), ROOT.std.vector["float"]()
+        made.Branch("number", number, "number/I", baskets)
+        # Split: branches in branches, with and without the name of the outer one.
+        made.Branch("vector.", vector, baskets, 99)
+        array = ROOT.TClonesArray("TVector2")
+        made.Branch("array", array, baskets, 99)
+        made.Branch("values", values, baskets)
+        text = ROOT.std.string()
+        made.Branch("text", text)
+        for row in range(rows):
+            number[0] = row
+            vector.SetPxPyPzE(row, row / 2, row / 3, row / 4)
+            values.clear()
+            array.Clear()
+            for more in range(row % 4):
+                values.push_back(more)
+                array.ConstructedAt(more)
+            text.assign("t" * (row % 5))
+            made.Fill()
+        return made
+
+    def file(path, level, big=False):
+        made = ROOT.TFile(path, "RECREATE", "", level)
+        if big:
+            # Whatever is written from here on lies behind four GiB: the file has a hole.
+            made.GetListOfFree().Last().SetFirst(5 << 30)
+        return made
+
+    def compressed(path, level, big=False):
+        out = file(path, level, big)
+        for name in ["first", "second"]:
+            made = tree(name)
+            made.Write()
+        inner = out.mkdir("inner").mkdir("deeper")
+        inner.cd()
+        ntuple = ROOT.TNtuple("ntuple", "of floats", "a:b:c")
+        for row in range(50):
+            ntuple.Fill(row, row / 2, row / 3)
+        # Two cycles.
+        ntuple.Write()
+        ntuple.Fill(1, 2, 3)
+        ntuple.Write()
+        out.Close()
+
+    made = []
+    for name, level in [("zlib", 101), ("lzma", 207), ("lz4", 404), ("zstd", 505)]:
+        path = os.path.join(directory, f"root-{name}.root")
+        compressed(path, level)
+        made.append(path)
+    path = os.path.join(directory, "root-long.root")
+    compressed(path, 505, big=True)
+    made.append(path)
+    print("describe with uproot:", *made)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--describe":
+        for path in sys.argv[2:]:
+            print("\n".join(describe(path)))
+    elif sys.argv[1] == "--texts":
+        for path in sys.argv[2:]:
+            with open(path + ".txt", "w") as out:
+                out.write("\n".join(describe(path)) + "\n")
+    elif sys.argv[1] == "--holes":
+        for path in sys.argv[2:]:
+            compress_holes(path)
+    elif sys.argv[1] == "--with-root":
+        with_root(sys.argv[2])
+    else:
+        with_uproot(sys.argv[1])
+        with_arrow(sys.argv[1])
