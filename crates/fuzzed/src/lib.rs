@@ -12,6 +12,7 @@
 //! on behind.
 
 mod auth;
+mod layouts;
 mod messages;
 mod ranges;
 mod reads;
@@ -80,6 +81,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "block_rows", run: blocks::fuzz::row, golden: &[] },
     Target { name: "ring_rows", run: security::rings::row_of, golden: &[] },
     Target { name: "joining", run: joining, golden: &[] },
+    Target { name: "layouts_of_parquet", run: layouts::file, golden: &[] },
+    Target { name: "layouts_of_root", run: layouts::file, golden: &[] },
+    Target { name: "root_objects", run: layouts::root_object, golden: &[] },
+    Target { name: "root_trees", run: layouts::root_tree, golden: &[] },
+    Target { name: "layout_records", run: layouts::record, golden: &[] },
     Target { name: "commands", run: store::commands, golden: &[] },
 ];
 

@@ -84,6 +84,14 @@ impl Inquiry {
         }
     }
 
+    /// For fuzz targets: what these bytes hold, decompressed.
+    pub(crate) fn object_of(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        match &self.state {
+            State::Root(reading) => reading.object_of(bytes),
+            State::Head | State::Parquet(_) => None,
+        }
+    }
+
     fn checked(mut self) -> Result<Self> {
         if self.want.end().is_none_or(|end| end > self.file_len) {
             return Err(LayoutError::Damaged("it points behind its own end"));
@@ -95,7 +103,11 @@ impl Inquiry {
 
 /// Asks a file whose bytes are at hand.
 pub fn of_bytes(file: &[u8]) -> Result<Layout> {
-    let mut inquiry = begin(file.len() as u64)?;
+    of_bytes_within(file, Limits::default())
+}
+
+pub fn of_bytes_within(file: &[u8], limits: Limits) -> Result<Layout> {
+    let mut inquiry = begin_within(file.len() as u64, limits)?;
     loop {
         let Want { offset, len } = inquiry.want();
         let wanted = file.get(offset as usize..).and_then(|rest| rest.get(..len as usize)).unwrap_or_default();

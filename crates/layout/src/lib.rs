@@ -4,6 +4,7 @@
 //! moving headers of megabytes and lists of ranges.
 
 mod error;
+pub mod fuzz;
 mod inquiry;
 mod limits;
 mod parquet;
@@ -12,7 +13,7 @@ mod root;
 mod want;
 
 pub use error::LayoutError;
-pub use inquiry::{Answer, Inquiry, begin, begin_within, of_bytes};
+pub use inquiry::{Answer, Inquiry, begin, begin_within, of_bytes, of_bytes_within};
 pub use limits::{Limits, What};
 pub use record::{RecordError, decode, encode};
 pub use want::Want;

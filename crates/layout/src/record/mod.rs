@@ -100,6 +100,10 @@ fn put_pieces(out: &mut Vec<u8>, pieces: &[Piece], before: &[Piece]) {
 
 /// The layout of a record.
 pub fn decode(record: &[u8]) -> Result<Layout> {
+    decode_body(&inflated(record)?)
+}
+
+pub(crate) fn inflated(record: &[u8]) -> Result<Vec<u8>> {
     let mut head = Reader::new(record);
     if head.byte()? != VERSION {
         return Err(RecordError("its version is not known here"));
@@ -109,9 +113,12 @@ pub fn decode(record: &[u8]) -> Result<Layout> {
         return Err(RecordError("it is too long"));
     }
     let body = miniz_oxide::inflate::decompress_to_vec_with_limit(head.left(), body_len);
-    let body = body.ok().filter(|body| body.len() == body_len).ok_or(RecordError("it cannot be inflated"))?;
+    body.ok().filter(|body| body.len() == body_len).ok_or(RecordError("it cannot be inflated"))
+}
+
+pub(crate) fn decode_body(body: &[u8]) -> Result<Layout> {
     let mut decoder =
-        Decoder { reader: Reader::new(&body), name: String::new(), budget: Budget::new(Limits::default()) };
+        Decoder { reader: Reader::new(body), name: String::new(), budget: Budget::new(Limits::default()) };
     let layout = decoder.layout()?;
     if decoder.reader.left().is_empty() { Ok(layout) } else { Err(RecordError("something follows it")) }
 }

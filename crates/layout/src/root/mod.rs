@@ -16,7 +16,7 @@ mod tree;
 mod unzip;
 
 use crate::error::{LayoutError, Result};
-use crate::limits::Budget;
+use crate::limits::{Budget, Limits};
 use crate::want::{Next, Want};
 use crate::{Layout, Table};
 use cursor::Cursor;
@@ -24,6 +24,8 @@ use key::Key;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use streamers::Streamers;
+
+pub(crate) use unzip::unzip;
 
 /// Directories within each other: a guess.
 const DEPTH_MAX: usize = 32;
@@ -92,7 +94,7 @@ impl Reading {
             Task::Keys(path) => self.keys(&path, bytes, budget)?,
             Task::Streamers => {
                 let (key, stored) = Key::split(bytes)?;
-                let object = unzip::unzip(stored, key.object_len, budget)?;
+                let object = unzip(stored, key.object_len, budget)?;
                 self.streamers = Some(Streamers::read(&object, key.key_len)?);
             }
             Task::Tree(path, listed) => self.tree(path, &listed, bytes, budget)?,
@@ -163,7 +165,7 @@ impl Reading {
         if key.span != listed.span || key.class != listed.class {
             return Err(LayoutError::Damaged("a tree is not where its directory says"));
         }
-        let object = unzip::unzip(stored, key.object_len, budget)?;
+        let object = unzip(stored, key.object_len, budget)?;
         let streamers = self.streamers.get_or_insert_default();
         let place = tree::Place { key: key.span, file_len: self.file_len, key_len: key.key_len };
         let mut table = tree::read(&object, &key.class, place, streamers, budget)?;
@@ -171,5 +173,33 @@ impl Reading {
         budget.name(&table.name)?;
         self.tables.push(table);
         Ok(())
+    }
+}
+
+/// A tree as [`Reading::object_of`] takes it out of a file.
+pub(crate) fn tree_of(streamers: &[u8], object: &[u8], mut budget: Budget) -> Result<Table> {
+    const FILE_LEN: u64 = 1 << 20;
+    let (streamers, key_len) = key_len_of(streamers)?;
+    let streamers = Streamers::read(streamers, key_len)?;
+    let (object, key_len) = key_len_of(object)?;
+    let place = tree::Place { key: Want { offset: 0, len: FILE_LEN }, file_len: FILE_LEN, key_len };
+    tree::read(object, "TTree", place, &streamers, &mut budget)
+}
+
+fn key_len_of(bytes: &[u8]) -> Result<(&[u8], usize)> {
+    let (key_len, object) = bytes.split_first_chunk().ok_or(LayoutError::Damaged("it has no bytes"))?;
+    Ok((object, u16::from_be_bytes(*key_len).into()))
+}
+
+impl Reading {
+    /// The object that these bytes hold, if they are to be one, behind the length of its key: places in it count from
+    /// there.
+    pub(crate) fn object_of(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        if !matches!(self.now, Task::Streamers | Task::Tree(..)) {
+            return None;
+        }
+        let (key, stored) = Key::split(bytes).ok()?;
+        let object = unzip(stored, key.object_len, &mut Budget::new(Limits::default())).ok()?;
+        Some([&(key.key_len as u16).to_be_bytes()[..], &object].concat())
     }
 }
