@@ -13,7 +13,7 @@
 use crate::error::{LayoutError, Result};
 use crate::limits::{Budget, Limits};
 use crate::want::{Next, Want};
-use crate::{Layout, parquet, root};
+use crate::{Layout, arrow, parquet, root};
 
 /// A file that is being asked. It always wants something: what needs nothing more is an [`Answer::Done`].
 #[derive(Debug)]
@@ -30,6 +30,7 @@ enum State {
     Head,
     Parquet(parquet::Reading),
     Root(root::Reading),
+    Arrow(arrow::Reading),
 }
 
 #[derive(Debug)]
@@ -69,14 +70,13 @@ impl Inquiry {
             State::Head => match bytes {
                 [b'P', b'A', b'R', b'1', ..] => parquet::begin(self.file_len)?.map(State::Parquet),
                 [b'r', b'o', b'o', b't', ..] => root::begin(bytes, self.file_len)?.map(State::Root),
-                [b'A', b'R', b'R', b'O', b'W', b'1', ..] => {
-                    return Err(LayoutError::Unknown("Arrow IPC files are not read yet"));
-                }
+                [b'A', b'R', b'R', b'O', b'W', b'1', ..] => arrow::begin(self.file_len)?.map(State::Arrow),
                 [b'O', b'R', b'C', ..] => return Err(LayoutError::Unknown("ORC files are not read yet")),
                 _ => return Err(LayoutError::Unknown("its first bytes are those of no known format")),
             },
             State::Parquet(reading) => reading.give(bytes, &mut self.budget)?.map(State::Parquet),
             State::Root(reading) => reading.give(bytes, &mut self.budget)?.map(State::Root),
+            State::Arrow(reading) => reading.give(bytes, &mut self.budget)?.map(State::Arrow),
         };
         match next {
             Next::Ask(want, state) => Ok(Answer::Ask(Self { want, state, ..self }.checked()?)),
@@ -88,7 +88,7 @@ impl Inquiry {
     pub(crate) fn object_of(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         match &self.state {
             State::Root(reading) => reading.object_of(bytes),
-            State::Head | State::Parquet(_) => None,
+            State::Head | State::Parquet(_) | State::Arrow(_) => None,
         }
     }
 

@@ -3,6 +3,7 @@
 //! A reader far away who knows this asks for "columns rawtr and E33, entries 0 to 10,000" in one packet, instead of
 //! moving headers of megabytes and lists of ranges.
 
+mod arrow;
 mod error;
 pub mod fuzz;
 mod inquiry;

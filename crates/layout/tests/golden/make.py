@@ -157,8 +157,35 @@ def describe_parquet(path):
     return lines
 
 
+def describe_arrow(path):
+    """Where the buffers of each column are in the mapped file: pyarrow tells their addresses."""
+    import pyarrow
+    import pyarrow.ipc
+
+    mapped = pyarrow.memory_map(path)
+    reader = pyarrow.ipc.open_file(mapped)
+    base = mapped.read_buffer(1).address if mapped.seek(0) == 0 else 0
+    lines, columns, first = [], [[] for _ in reader.schema], 0
+    for number in range(reader.num_record_batches):
+        batch = reader.get_batch(number)
+        for pieces, column in zip(columns, batch.columns):
+            # Of a dictionary only the indices are in the batch.
+            column = column.indices if pyarrow.types.is_dictionary(column.type) else column
+            buffers = [buffer for buffer in column.buffers() if buffer is not None and buffer.size]
+            if buffers and batch.num_rows:
+                begin = min(buffer.address for buffer in buffers) - base
+                end = max(buffer.address + buffer.size for buffer in buffers) - base
+                pieces.append(f"{first} {begin} {end - begin}")
+        first += batch.num_rows
+    lines.append(f'table "" {first}')
+    for name, pieces in zip(reader.schema.names, columns):
+        lines += [f"column {QUOTED(name)}", *pieces]
+    return lines
+
+
 def describe(path):
-    return describe_root(path) if open(path, "rb").read(4) == b"root" else describe_parquet(path)
+    magic = open(path, "rb").read(4)
+    return {b"root": describe_root, b"ARRO": describe_arrow}.get(magic, describe_parquet)(path)
 
 
 def compress_holes(path):
@@ -245,6 +272,14 @@ def with_arrow(directory):
         data_page_version="2.0",
     )
     write(directory, "pyarrow-pages.parquet", pages)
+
+    def arrow(path):
+        columns = table.append_column("e", pyarrow.array([None, 1] * 45)).append_column("f", pyarrow.nulls(90))
+        columns = columns.append_column("u", pyarrow.array(["a", "b"] * 45).cast(pyarrow.string_view()))
+        with pyarrow.ipc.new_file(path, columns.schema) as out:
+            out.write_table(columns, max_chunksize=40)
+
+    write(directory, "pyarrow.arrow", arrow)
 
     frame = polars.DataFrame({"a": range(40), "s": [f"s{row % 5}" for row in range(40)], "f": [row / 3 for row in range(40)]})
     write(directory, "polars.parquet", lambda path: frame.write_parquet(path, row_group_size=16))
