@@ -79,6 +79,8 @@ fn root_objects(name: &str) -> Vec<Vec<u8>> {
 }
 
 const PARQUET: [&str; 3] = ["pyarrow-chunks.parquet", "pyarrow-pages.parquet", "polars.parquet"];
+const ARROW: &str = "pyarrow.arrow";
+const NTUPLES: [&str; 2] = ["uproot-ntuple.root", "root-ntuple.root"];
 const ROOT: [&str; 6] =
     ["uproot-flat.root", "uproot-nested.root", "root-zlib.root", "root-lzma.root", "root-lz4.root", "root-zstd.root"];
 
@@ -87,6 +89,8 @@ pub(crate) fn seeds(name: &str) -> Vec<Vec<u8>> {
     match name {
         "layouts_of_parquet" => PARQUET.map(golden).into(),
         "layouts_of_root" => ROOT.map(golden).into(),
+        "layouts_of_ntuples" => NTUPLES.map(golden).into(),
+        "layouts_of_arrow" => vec![golden(ARROW)],
         "root_trees" => trees().collect(),
         "root_objects" => ROOT.iter().flat_map(|name| stored_objects(&golden(name))).collect(),
         "layout_records" => {

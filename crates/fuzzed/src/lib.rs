@@ -83,6 +83,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "joining", run: joining, golden: &[] },
     Target { name: "layouts_of_parquet", run: layouts::file, golden: &[] },
     Target { name: "layouts_of_root", run: layouts::file, golden: &[] },
+    Target { name: "layouts_of_ntuples", run: layouts::file, golden: &[] },
+    Target { name: "layouts_of_arrow", run: layouts::file, golden: &[] },
     Target { name: "root_objects", run: layouts::root_object, golden: &[] },
     Target { name: "root_trees", run: layouts::root_tree, golden: &[] },
     Target { name: "layout_records", run: layouts::record, golden: &[] },

@@ -20,7 +20,7 @@ use crate::{Layout, arrow, parquet, root};
 pub struct Inquiry {
     file_len: u64,
     want: Want,
-    state: State,
+    state: Box<State>,
     budget: Budget,
 }
 
@@ -52,7 +52,7 @@ pub fn begin_within(file_len: u64, limits: Limits) -> Result<Inquiry> {
         return Err(LayoutError::Unknown("it is empty"));
     }
     let want = Want { offset: 0, len: HEAD_LEN.min(file_len) };
-    Inquiry { file_len, want, state: State::Head, budget: Budget::new(limits) }.checked()
+    Inquiry { file_len, want, state: Box::new(State::Head), budget: Budget::new(limits) }.checked()
 }
 
 impl Inquiry {
@@ -66,7 +66,7 @@ impl Inquiry {
         if bytes.len() as u64 != self.want.len {
             return Err(LayoutError::Damaged("it has fewer bytes than it had"));
         }
-        let next = match self.state {
+        let next = match *self.state {
             State::Head => match bytes {
                 [b'P', b'A', b'R', b'1', ..] => parquet::begin(self.file_len)?.map(State::Parquet),
                 [b'r', b'o', b'o', b't', ..] => root::begin(bytes, self.file_len)?.map(State::Root),
@@ -79,14 +79,14 @@ impl Inquiry {
             State::Arrow(reading) => reading.give(bytes, &mut self.budget)?.map(State::Arrow),
         };
         match next {
-            Next::Ask(want, state) => Ok(Answer::Ask(Self { want, state, ..self }.checked()?)),
+            Next::Ask(want, state) => Ok(Answer::Ask(Self { want, state: Box::new(state), ..self }.checked()?)),
             Next::Done(layout) => Ok(Answer::Done(layout)),
         }
     }
 
     /// For fuzz targets: what these bytes hold, decompressed.
     pub(crate) fn object_of(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        match &self.state {
+        match &*self.state {
             State::Root(reading) => reading.object_of(bytes),
             State::Head | State::Parquet(_) | State::Arrow(_) => None,
         }

@@ -93,6 +93,17 @@ fn baskets_lie_where_uproot_finds_them_in_files_of_root() {
 }
 
 #[test]
+fn pages_of_ntuples_lie_where_uproot_finds_them() {
+    check("uproot-ntuple.root");
+    check("root-ntuple.root");
+}
+
+#[test]
+fn buffers_of_arrow_lie_where_pyarrow_maps_them() {
+    check("pyarrow.arrow");
+}
+
+#[test]
 fn a_file_may_be_longer_than_four_gib() {
     check("root-long.root.parts");
 }
@@ -113,7 +124,7 @@ fn pages_lie_where_their_heads_are() {
 fn what_is_cut_is_refused() {
     for entry in fs::read_dir(golden()).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_none_or(|ending| ending != "root" && ending != "parquet") {
+        if path.extension().is_none_or(|ending| ending != "root" && ending != "parquet" && ending != "arrow") {
             continue;
         }
         let whole = fs::read(&path).unwrap();

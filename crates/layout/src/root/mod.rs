@@ -11,6 +11,7 @@ mod cursor;
 mod fields;
 mod file;
 mod key;
+mod ntuple;
 mod streamers;
 mod tree;
 mod unzip;
@@ -21,6 +22,7 @@ use crate::want::{Next, Want};
 use crate::{Layout, Table};
 use cursor::Cursor;
 use key::Key;
+use ntuple::Ntuple;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use streamers::Streamers;
@@ -51,6 +53,9 @@ enum Task {
     Keys(Path),
     Streamers,
     Tree(Path, Key),
+    /// An anchor.
+    Ntuple(Path, Key),
+    NtuplePart(Ntuple),
 }
 
 /// Of a directory: its names, each with a slash behind it.
@@ -98,6 +103,18 @@ impl Reading {
                 self.streamers = Some(Streamers::read(&object, key.key_len)?);
             }
             Task::Tree(path, listed) => self.tree(path, &listed, bytes, budget)?,
+            Task::Ntuple(path, listed) => {
+                let (key, stored) = found(&listed, bytes)?;
+                let anchor = unzip(stored, key.object_len, budget)?;
+                let name = format!("{}{}", path.text, key.name);
+                budget.name(&name)?;
+                let (want, ntuple) = ntuple::begin(&anchor, name, self.file_len)?;
+                return Ok(self.ask(want, Task::NtuplePart(ntuple)));
+            }
+            Task::NtuplePart(ntuple) => match ntuple.give(bytes, budget)? {
+                Next::Ask(want, ntuple) => return Ok(self.ask(want, Task::NtuplePart(ntuple))),
+                Next::Done(table) => self.tables.push(table),
+            },
         }
         Ok(self.next())
     }
@@ -112,12 +129,15 @@ impl Reading {
             return self.ask(want, Task::KeyedDirectory(path));
         }
         let Some((path, key)) = self.trees.pop_front() else { return Next::Done(Layout { tables: self.tables }) };
+        let want = key.span;
+        if key.class == ntuple::CLASS {
+            return self.ask(want, Task::Ntuple(path, key));
+        }
         if self.streamers.is_none() {
             self.trees.push_front((path, key));
             let want = self.streamers_at;
             return self.ask(want, Task::Streamers);
         }
-        let want = key.span;
         self.ask(want, Task::Tree(path, key))
     }
 
@@ -129,7 +149,7 @@ impl Reading {
         for _ in 0..cursor.count()? {
             let key = Key::read(&mut cursor)?;
             let is_directory = matches!(&*key.class, "TDirectory" | "TDirectoryFile");
-            if !is_directory && !matches!(&*key.class, "TTree" | "TNtuple" | "TNtupleD") {
+            if !is_directory && !matches!(&*key.class, "TTree" | "TNtuple" | "TNtupleD" | ntuple::CLASS) {
                 continue;
             }
             match newest.entry((is_directory, key.name.clone())) {
@@ -161,10 +181,7 @@ impl Reading {
     }
 
     fn tree(&mut self, path: Path, listed: &Key, bytes: &[u8], budget: &mut Budget) -> Result<()> {
-        let (key, stored) = Key::split(bytes)?;
-        if key.span != listed.span || key.class != listed.class {
-            return Err(LayoutError::Damaged("a tree is not where its directory says"));
-        }
+        let (key, stored) = found(listed, bytes)?;
         let object = unzip(stored, key.object_len, budget)?;
         let streamers = self.streamers.get_or_insert_default();
         let place = tree::Place { key: key.span, file_len: self.file_len, key_len: key.key_len };
@@ -174,6 +191,15 @@ impl Reading {
         self.tables.push(table);
         Ok(())
     }
+}
+
+/// The key that a directory lists, and what it holds.
+fn found<'a>(listed: &Key, bytes: &'a [u8]) -> Result<(Key, &'a [u8])> {
+    let (key, stored) = Key::split(bytes)?;
+    if key.span != listed.span || key.class != listed.class {
+        return Err(LayoutError::Damaged("a tree is not where its directory says"));
+    }
+    Ok((key, stored))
 }
 
 /// A tree as [`Reading::object_of`] takes it out of a file.

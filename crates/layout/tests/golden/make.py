@@ -54,6 +54,33 @@ def describe_root(path):
 
     lines = []
 
+    def ntuple(ntuple, name):
+        """A piece is a page, if its field is of the first level and has one column; else all pages of a cluster."""
+        fields, columns = ntuple.field_records, ntuple.column_records
+        lines.append(f"table {QUOTED(name)} {ntuple.num_entries}")
+
+        def path(number):
+            above = fields[number].parent_field_id
+            return fields[number].field_name if above == number else f"{path(above)}.{fields[number].field_name}"
+
+        for number in dict.fromkeys(column.field_id for column in columns):
+            lines.append(f"column {QUOTED(path(number))}")
+            own = [at for at, column in enumerate(columns) if column.field_id == number]
+            is_even = len(own) == 1 and fields[number].parent_field_id == number
+            for summary, cluster in zip(ntuple.cluster_summaries, ntuple.page_link_list):
+                first, spans = summary.num_first_entry, []
+                for page in [page for at in own for page in cluster[at].pages]:
+                    # A checksum stands behind the page.
+                    size = page.locator.num_bytes + 8 * page.has_checksum
+                    spans.append((first, page.locator.offset, size))
+                    first += page.num_elements if is_even else 0
+                if not is_even:
+                    spans.sort(key=lambda span: span[1])
+                    for at in reversed(range(1, len(spans))):
+                        if spans[at - 1][1] + spans[at - 1][2] == spans[at][1]:
+                            spans[at - 1] = (first, spans[at - 1][1], spans[at - 1][2] + spans.pop(at)[2])
+                lines.extend(" ".join(map(str, span)) for span in spans)
+
     def directory(place, prefix):
         newest, order = {}, []
         for name in place.keys(recursive=False):
@@ -69,6 +96,8 @@ def describe_root(path):
                 lines.append(f"table {QUOTED(prefix + plain)} {tree.num_entries}")
                 for branch in tree.branches:
                     branches_of(branch, "", lines, (key.fSeekKey, key.fNbytes))
+            elif key.fClassName == "ROOT::RNTuple":
+                ntuple(place[f"{plain};{newest[plain]}"], prefix + plain)
             elif key.fClassName in ("TDirectory", "TDirectoryFile"):
                 inner.append(plain)
         for plain in inner:
@@ -251,6 +280,17 @@ def with_uproot(directory):
 
     write(directory, "uproot-nested.root", nested)
 
+    def ntuple(path):
+        def rows(count):
+            jets = awkward.Array([[{"pt": 1.5, "n": jet} for jet in range(row % 3)] for row in range(count)])
+            return {"i": numpy.arange(count), "s": [f"t{row % 7}" for row in range(count)], "jets": jets}
+
+        # Not compressed, so that it can be fuzzed.
+        with uproot.recreate(path, compression=None) as file:
+            file.mkrntuple("one/ntuple", rows(50)).extend(rows(30))
+
+    write(directory, "uproot-ntuple.root", ntuple)
+
 
 def with_arrow(directory):
     import polars
@@ -283,6 +323,21 @@ def with_arrow(directory):
 
     frame = polars.DataFrame({"a": range(40), "s": [f"s{row % 5}" for row in range(40)], "f": [row / 3 for row in range(40)]})
     write(directory, "polars.parquet", lambda path: frame.write_parquet(path, row_group_size=16))
+
+
+def tree_of_numbers(ROOT, numpy):
+    made = ROOT.TTree("numbers", "T")
+    number, three, values = numpy.zeros(1, dtype="i4"), numpy.zeros(3), ROOT.std.vector["float"]()
+    made.Branch("number", number, "number/I")
+    made.Branch("three", three, "three[3]/D")
+    made.Branch("values", values)
+    for row in range(600):
+        number[0], three[row % 3] = row, row / 7
+        values.clear()
+        for more in range(row % 4):
+            values.push_back(more / (row + 1))
+        made.Fill()
+    return made
 
 
 def with_root(directory):
@@ -341,6 +396,21 @@ def with_root(directory):
         path = os.path.join(directory, f"root-{name}.root")
         compressed(path, level)
         made.append(path)
+    path = os.path.join(directory, "root-ntuple.root")
+    source = path + ".tree"
+    out = file(source, 505)
+    tree_of_numbers(ROOT, numpy).Write()
+    out.Close()
+    importer = ROOT.Experimental.RNTupleImporter.Create(source, "numbers", path)
+    options = importer.GetWriteOptions()
+    options.SetInitialUnzippedPageSize(64)
+    options.SetMaxUnzippedPageSize(1000)
+    options.SetApproxZippedClusterSize(4000)
+    options.SetMaxUnzippedClusterSize(8000)
+    importer.SetWriteOptions(options)
+    importer.Import()
+    os.remove(source)
+    made.append(path)
     path = os.path.join(directory, "root-long.root")
     compressed(path, 505, big=True)
     made.append(path)

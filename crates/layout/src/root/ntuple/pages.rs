@@ -1,0 +1,121 @@
+//! The pages of a group of clusters, each of which has some entries of all columns.
+//!
+//! ```text
+//!  clusters ─▶ physical columns ─▶ pages: how many elements, where
+//! ```
+//!
+//! Where each entry has as many elements, a page is a piece. Else nobody knows without reading which entries a page
+//! has: then what a cluster has of a column is needed together.
+
+use super::frame::Frame;
+use super::schema::Schema;
+use crate::Column;
+use crate::error::{LayoutError, Result};
+use crate::limits::Budget;
+use crate::want::Want;
+
+const DAMAGED: LayoutError = LayoutError::Damaged("the pages of an ntuple do not fit together");
+/// Behind each page that has one.
+const CHECKSUM_LEN: u64 = 8;
+/// The highest byte of a number of entries has flags.
+const ENTRIES: u64 = (1 << 56) - 1;
+
+/// A page, and how many elements stand before it in its cluster.
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    before: u64,
+    count: u64,
+    span: Want,
+}
+
+pub(crate) fn read(
+    mut frame: Frame<'_>,
+    schema: &Schema,
+    columns: &mut [Column],
+    file_len: u64,
+    budget: &mut Budget,
+) -> Result<()> {
+    frame.u64()?;
+    let (count, mut summaries) = frame.list()?;
+    let mut clusters = Vec::new();
+    for _ in 0..count {
+        let mut summary = summaries.record()?;
+        clusters.push((summary.u64()?, summary.u64()? & ENTRIES));
+    }
+    let (_, mut lists) = frame.list()?;
+    let mut of_columns: Vec<Vec<Page>> = columns.iter().map(|_| Vec::new()).collect();
+    for (first, entries) in clusters {
+        let (count, mut list) = lists.list()?;
+        // Those that were added later are not in the clusters before.
+        for physical in 0..count as usize {
+            let column = schema.columns.get(physical).ok_or(DAMAGED)?;
+            pages(&mut list, of_columns.get_mut(*column).ok_or(DAMAGED)?, file_len)?;
+        }
+        for ((column, pages), is_even) in columns.iter_mut().zip(&mut of_columns).zip(&schema.is_even) {
+            add(column, pages, first, entries, *is_even, budget)?;
+            pages.clear();
+        }
+    }
+    Ok(())
+}
+
+/// Of one physical column.
+fn pages(list: &mut Frame<'_>, pages: &mut Vec<Page>, file_len: u64) -> Result<()> {
+    let (count, mut items) = list.list()?;
+    let mut before = 0_u64;
+    for _ in 0..count {
+        let element_count = items.i32()?;
+        let mut span = items.locator()?;
+        // A sign tells of a checksum.
+        if element_count < 0 {
+            span.len = span.len.checked_add(CHECKSUM_LEN).ok_or(DAMAGED)?;
+        }
+        if span.end().is_none_or(|end| end > file_len) {
+            return Err(DAMAGED);
+        }
+        let count = element_count.unsigned_abs().into();
+        pages.push(Page { before, count, span });
+        before = before.checked_add(count).ok_or(DAMAGED)?;
+    }
+    Ok(())
+}
+
+/// What one cluster has of a column.
+fn add(
+    column: &mut Column,
+    pages: &mut [Page],
+    first: u64,
+    entries: u64,
+    is_even: bool,
+    budget: &mut Budget,
+) -> Result<()> {
+    if entries == 0 || pages.is_empty() {
+        return Ok(());
+    }
+    if column.pieces.last().is_some_and(|last| last.first >= first) {
+        return Err(LayoutError::Damaged("the clusters of an ntuple are out of order"));
+    }
+    let element_count = pages.last().map_or(0, |last| last.before + last.count);
+    let of_entry = element_count / entries;
+    let is_whole = |number: u64| number.is_multiple_of(of_entry);
+    if is_even && of_entry > 0 && element_count % entries == 0 && pages.iter().all(|page| is_whole(page.before)) {
+        for page in pages.iter().filter(|page| page.count > 0) {
+            budget.pieces(1)?;
+            column.push(first.checked_add(page.before / of_entry).ok_or(DAMAGED)?, page.span.offset, page.span.len);
+        }
+        return Ok(());
+    }
+    pages.sort_unstable_by_key(|page| page.span.offset);
+    let mut spans: Vec<Want> = Vec::new();
+    for Page { span, .. } in pages.iter().filter(|page| page.count > 0) {
+        match spans.last_mut() {
+            Some(last) if last.end() == Some(span.offset) => last.len = last.len.saturating_add(span.len),
+            _ => spans.push(*span),
+        }
+    }
+    for span in spans {
+        budget.pieces(1)?;
+        column.push(first, span.offset, span.len);
+    }
+    Ok(())
+}
