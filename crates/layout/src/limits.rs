@@ -12,7 +12,7 @@ pub struct Limits {
     pub question_count_max: u64,
     /// Bytes of one object, decompressed.
     pub object_len_max: u64,
-    /// Bytes of all objects, decompressed: bounds the time.
+    /// Bytes of all objects, decompressed, and of what is read more than once: bounds the time.
     pub objects_len_max: u64,
     pub piece_count_max: u64,
     /// Columns and, since a file may have many without any, tables.

@@ -77,10 +77,9 @@ impl Reading {
 fn footer(bytes: &[u8], data_len: u64, budget: &mut Budget) -> Result<Next<Reading, Layout>> {
     let footer = Flat::start(bytes)?;
     let Some(schema) = footer.table(1)? else { return Err(LayoutError::Damaged("its footer has no schema")) };
-    let fields = schema::read(&schema)?;
+    let fields = schema::read(&schema, budget)?;
     let mut table = Table::default();
     for field in &fields {
-        budget.name(&field.name)?;
         table.columns.push(Column { name: field.name.clone(), pieces: Vec::new() });
     }
     let block = |parts: &[u8; 24], is_dictionary| {

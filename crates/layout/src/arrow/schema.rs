@@ -2,11 +2,13 @@
 
 use super::flat::Flat;
 use crate::error::{LayoutError, Result};
+use crate::limits::Budget;
 
 /// Types within each other; Arrow's own limit is 64.
 const DEPTH_MAX: u32 = 64;
-/// Fields of a schema, since the places in a flatbuffer may lead to the same field again and again. A guess.
-const FIELD_COUNT_MAX: u32 = 1 << 20;
+/// Fields of a schema, since the places in a flatbuffer may lead to the same field again and again. As
+/// many as columns in all.
+const FIELD_COUNT_MAX: u32 = 256 << 10;
 
 /// A column of the table, with all that is within it.
 #[derive(Debug, Default)]
@@ -19,13 +21,14 @@ pub(crate) struct Field {
     pub(crate) dictionaries: Vec<i64>,
 }
 
-pub(crate) fn read(schema: &Flat<'_>) -> Result<Vec<Field>> {
+pub(crate) fn read(schema: &Flat<'_>, budget: &mut Budget) -> Result<Vec<Field>> {
     let mut left = FIELD_COUNT_MAX;
     schema
         .tables(1)?
         .map(|column| {
             let column = column?;
             let name = String::from_utf8_lossy(column.text(0)?).into_owned();
+            budget.name(&name)?;
             let mut field = Field { name, ..Field::default() };
             add(&column, &mut field, 0, &mut left)?;
             Ok(field)

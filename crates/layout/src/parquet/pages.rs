@@ -57,6 +57,8 @@ pub(crate) fn read(
         let Some(index) = chunk.index else { continue };
         let start = index.offset.checked_sub(span.want.offset).and_then(|start| usize::try_from(start).ok());
         let list = start.and_then(|start| bytes.get(start..)?.get(..index.len as usize));
+        // Lists may overlap, so that their bytes are read again and again.
+        budget.object(index.len)?;
         list_of(list.unwrap_or_default(), chunk, pages, budget)?;
     }
     Ok(())

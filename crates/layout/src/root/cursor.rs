@@ -17,8 +17,8 @@ const HAS_LEN: u32 = 0x4000_0000;
 const IS_CLASS: u32 = 0x8000_0000;
 const NEW_CLASS: u32 = 0xffff_ffff;
 const PLACE_OFFSET: usize = 2;
-/// Classes have names of templates in templates; a guess.
-const CLASS_NAME_LEN_MAX: usize = 4096;
+/// Those that are looked at have short ones. What a class is called is looked up each time: this bounds the time.
+const CLASS_NAME_LEN_MAX: usize = 256;
 /// In the bits of a `TObject`: the number of a process follows.
 const IS_REFERENCED: u32 = 1 << 4;
 
@@ -106,6 +106,12 @@ impl<'a> Cursor<'a> {
     /// What a pointer leads to: the name of its class, and a cursor over the object. `None`: nothing, or an object that
     /// was there before.
     pub(crate) fn pointer(&mut self) -> Result<Option<(&'a [u8], Self)>> {
+        let Some(mut inner) = self.pointed()? else { return Ok(None) };
+        Ok(Some((inner.class()?, inner)))
+    }
+
+    /// The same, before its class is looked at.
+    pub(crate) fn pointed(&mut self) -> Result<Option<Self>> {
         let head = self.u32()?;
         if head == NEW_CLASS {
             return Err(LayoutError::Unknown("an object does not say how long it is, as in files of old versions"));
@@ -113,9 +119,7 @@ impl<'a> Cursor<'a> {
         if head & HAS_LEN == 0 {
             return Ok(None);
         }
-        let mut inner = self.part((head & !HAS_LEN) as usize)?;
-        let class = inner.class()?;
-        Ok(Some((class, inner)))
+        self.part((head & !HAS_LEN) as usize).map(Some)
     }
 
     fn class(&mut self) -> Result<&'a [u8]> {
@@ -145,13 +149,10 @@ impl<'a> Cursor<'a> {
 
     /// A `TObject`, which alone does not say how long it is.
     pub(crate) fn plain_object(&mut self) -> Result<()> {
-        let mut version = self.u16()?;
-        if version & (HAS_LEN >> 16) as u16 != 0 {
-            // It does, after all.
-            self.take(2)?;
-            version = self.u16()?;
+        if self.u16()? & (HAS_LEN >> 16) as u16 != 0 {
+            // It does, after all: the rest of that, and the version.
+            self.take(4)?;
         }
-        let _ = version;
         self.take(4)?;
         if self.u32()? & IS_REFERENCED != 0 {
             self.take(2)?;

@@ -1,7 +1,7 @@
 //! The members of an object, one after the other, as the file itself describes its class.
 
 use super::cursor::Cursor;
-use super::streamers::{Kind, Streamers};
+use super::streamers::{Kind, MEMBER_COUNT_MAX, Streamers};
 use crate::error::{LayoutError, Result};
 
 /// A member that may be of interest.
@@ -60,20 +60,20 @@ pub(crate) fn read<'a>(
     streamers: &Streamers,
     on_field: OnField<'_, 'a>,
 ) -> Result<()> {
-    let mut counts = Vec::new();
-    read_at(object, class, streamers, on_field, &mut counts, 0).map(drop)
+    read_at(object, class, streamers, on_field, 0).map(drop)
 }
 
-fn read_at<'a, 's>(
+fn read_at<'a>(
     object: &mut Cursor<'a>,
     class: &str,
-    streamers: &'s Streamers,
+    streamers: &Streamers,
     on_field: OnField<'_, 'a>,
-    counts: &mut Vec<(&'s str, i64)>,
     depth: u32,
 ) -> Result<Go> {
     let (version, mut cursor) = object.object()?;
-    for member in streamers.members(class, version)? {
+    // Of each member the number that it is, if it may count an array.
+    let mut counts = [0; MEMBER_COUNT_MAX];
+    for (member, at) in streamers.members(class, version)?.iter().zip(0..) {
         let field = match &member.kind {
             Kind::PlainObject => {
                 cursor.plain_object()?;
@@ -85,8 +85,11 @@ fn read_at<'a, 's>(
                 let bytes = cursor.take(width.saturating_mul(*count))?;
                 let numbers = Numbers { bytes, width: *width };
                 // What counts an array is one of these.
-                if *count == 1 && *width == 4 {
-                    counts.extend(numbers.get(0).map(|number| (&*member.name, number)));
+                if *count == 1
+                    && *width == 4
+                    && let Some(count) = counts.get_mut::<usize>(at)
+                {
+                    *count = numbers.get(0).and_then(|number| usize::try_from(number).ok()).unwrap_or(0);
                 }
                 Field::Numbers(numbers)
             }
@@ -96,8 +99,7 @@ fn read_at<'a, 's>(
                 // Until version 9 branches had places of four bytes, whatever the class says, unless the flag is 2.
                 let is_short = class == "TBranch" && version < 10 && flag != 2;
                 let width = if is_short { 4.min(*width) } else { *width };
-                let count = counts.iter().rev().find(|(name, _)| name == count).filter(|_| flag != 0);
-                let count = count.and_then(|(_, count)| usize::try_from(*count).ok()).unwrap_or(0);
+                let count = counts.get(*count).copied().filter(|_| flag != 0).unwrap_or(0);
                 Field::Numbers(Numbers { bytes: cursor.take(width.saturating_mul(count))?, width })
             }
             Kind::Counted { width } => {
@@ -105,7 +107,7 @@ fn read_at<'a, 's>(
                 Field::Numbers(Numbers { bytes: cursor.take(width.saturating_mul(count))?, width: *width })
             }
             Kind::Object if depth < DEPTH_MAX && matches!(&*member.name, "TTree" | "TBranch") => {
-                if read_at(&mut cursor, &member.name, streamers, on_field, counts, depth + 1)? == Go::Enough {
+                if read_at(&mut cursor, &member.name, streamers, on_field, depth + 1)? == Go::Enough {
                     return Ok(Go::Enough);
                 }
                 continue;
@@ -116,7 +118,7 @@ fn read_at<'a, 's>(
                 Field::Object(here)
             }
             Kind::Pointer => {
-                cursor.pointer()?;
+                cursor.pointed()?;
                 continue;
             }
             Kind::Unknown => {

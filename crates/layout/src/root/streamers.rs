@@ -8,6 +8,9 @@ use super::cursor::Cursor;
 use crate::error::{LayoutError, Result};
 use std::collections::HashMap;
 
+/// Members of a class. `TTree` has 33 today.
+pub(crate) const MEMBER_COUNT_MAX: usize = 64;
+
 /// Of each class in each version its members.
 #[derive(Debug, Default)]
 pub(crate) struct Streamers {
@@ -34,10 +37,10 @@ pub(crate) enum Kind {
     },
     /// One of eight bytes. Until 2005 entries were counted so.
     Float,
-    /// Behind a byte that says whether there are any: as many as another member says.
+    /// Behind a byte that says whether there are any: as many as the member of that number says.
     Array {
         width: usize,
-        count: String,
+        count: usize,
     },
     /// A number of numbers of so many bytes, which stands before them.
     Counted {
@@ -85,7 +88,10 @@ impl Streamers {
         let mut members = Vec::new();
         for _ in 0..count {
             if let Some((_, mut element)) = elements.pointer()? {
-                members.push(member(&mut element)?);
+                if members.len() == MEMBER_COUNT_MAX {
+                    return Err(LayoutError::Unknown("a class of its trees has more members than are known"));
+                }
+                members.push(member(&mut element, &members)?);
             }
         }
         self.classes.insert((String::from_utf8_lossy(name).into_owned(), version), members);
@@ -98,7 +104,7 @@ fn is_of_trees(class: &[u8]) -> bool {
 }
 
 /// An element is an object of a class of its own, whose base is the object that is read here.
-fn member(element: &mut Cursor<'_>) -> Result<Member> {
+fn member(element: &mut Cursor<'_>, before: &[Member]) -> Result<Member> {
     let (_, mut element) = element.object()?;
     let (version, mut base) = element.object()?;
     let name = String::from_utf8_lossy(base.named()?).into_owned();
@@ -112,12 +118,16 @@ fn member(element: &mut Cursor<'_>) -> Result<Member> {
         // Of an array of pointers the element says what counts it.
         41..=59 => {
             element.take(4)?;
-            let count = String::from_utf8_lossy(element.text()?).into_owned();
-            width(kind - 40).map(|width| Kind::Array { width, count })
+            let name = element.text()?;
+            let count = before.iter().position(|member| member.name.as_bytes() == name);
+            width(kind - 40).zip(count).map(|(width, count)| Kind::Array { width, count })
         }
         // Of fixed arrays.
         21..=39 => {
-            width(kind - 20).zip(usize::try_from(array_len).ok()).map(|(width, count)| Kind::Numbers { width, count })
+            width(kind - 20)
+                // A member of no bytes would let a few bytes ask for endless work.
+                .zip(usize::try_from(array_len).ok().filter(|count| *count > 0))
+                .map(|(width, count)| Kind::Numbers { width, count })
         }
         0 | 61 | 62 | 63 | 68 => Some(match base.text()? {
             b"TArrayC" => Kind::Counted { width: 1 },

@@ -19,6 +19,10 @@ const LZ4_SUM_LEN: usize = 8;
 const WINDOW_LEN_MAX: u64 = 16 << 20;
 const XZ_MEMORY_KIB_MAX: u32 = 66 << 10;
 
+/// Blocks are full but for the last, so an object of n MiB has few. Each may take a window, and time for that.
+const BLOCK_LEN_USUAL: usize = 1 << 20;
+const BLOCK_COUNT_LEAST: usize = 16;
+
 const DAMAGED: LayoutError = LayoutError::Damaged("an object cannot be decompressed");
 
 /// An object of `len` bytes.
@@ -30,8 +34,12 @@ pub(crate) fn unzip<'a>(stored: &'a [u8], len: u64, budget: &mut Budget) -> Resu
     let len = usize::try_from(len).map_err(|_| DAMAGED)?;
     // Not all at once: the blocks may be fewer than they claim.
     let mut object = Vec::new();
-    let mut left = stored;
+    let (mut left, mut block_count) = (stored, 0);
     while object.len() < len {
+        block_count += 1;
+        if block_count > BLOCK_COUNT_LEAST + len / BLOCK_LEN_USUAL {
+            return Err(LayoutError::Unknown("an object is compressed in blocks that are very small"));
+        }
         let (head, rest) = left.split_at_checked(HEAD_LEN).ok_or(DAMAGED)?;
         let [m, n, _, a, b, c, d, e, f] = *head else { return Err(DAMAGED) };
         let u24 = |low, middle, high| u32::from_le_bytes([low, middle, high, 0]) as usize;

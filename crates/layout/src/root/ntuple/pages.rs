@@ -46,13 +46,16 @@ pub(crate) fn read(
     let mut of_columns: Vec<Vec<Page>> = columns.iter().map(|_| Vec::new()).collect();
     for (first, entries) in clusters {
         let (count, mut list) = lists.list()?;
+        let physical = schema.columns.get(..count as usize).ok_or(DAMAGED)?;
         // Those that were added later are not in the clusters before.
-        for physical in 0..count as usize {
-            let column = schema.columns.get(physical).ok_or(DAMAGED)?;
+        for column in physical {
             pages(&mut list, of_columns.get_mut(*column).ok_or(DAMAGED)?, file_len)?;
         }
-        for ((column, pages), is_even) in columns.iter_mut().zip(&mut of_columns).zip(&schema.is_even) {
+        for at in physical {
+            let parts = (columns.get_mut(*at), of_columns.get_mut(*at), schema.is_even.get(*at));
+            let (Some(column), Some(pages), Some(is_even)) = parts else { return Err(DAMAGED) };
             add(column, pages, first, entries, *is_even, budget)?;
+            // A column may have more than one physical one.
             pages.clear();
         }
     }
@@ -98,7 +101,11 @@ fn add(
     let element_count = pages.last().map_or(0, |last| last.before + last.count);
     let of_entry = element_count / entries;
     let is_whole = |number: u64| number.is_multiple_of(of_entry);
-    if is_even && of_entry > 0 && element_count % entries == 0 && pages.iter().all(|page| is_whole(page.before)) {
+    if is_even
+        && of_entry > 0
+        && element_count.is_multiple_of(entries)
+        && pages.iter().all(|page| is_whole(page.before))
+    {
         for page in pages.iter().filter(|page| page.count > 0) {
             budget.pieces(1)?;
             column.push(first.checked_add(page.before / of_entry).ok_or(DAMAGED)?, page.span.offset, page.span.len);

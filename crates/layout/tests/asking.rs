@@ -1,0 +1,96 @@
+//! How a file is asked: what is wanted, what is refused, and what no file may cost.
+
+use layout::{Answer, LayoutError, Limits, Want, What, begin, begin_within, of_bytes, of_bytes_within};
+use std::fs;
+use std::path::Path;
+
+fn golden(name: &str) -> Vec<u8> {
+    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)).unwrap()
+}
+
+/// What is wanted of a file, in this order.
+fn wanted(file: &[u8]) -> Vec<Want> {
+    let mut inquiry = begin(file.len() as u64).unwrap();
+    let mut wanted = Vec::new();
+    loop {
+        let Want { offset, len } = inquiry.want();
+        wanted.push(inquiry.want());
+        match inquiry.give(&file[offset as usize..][..len as usize]).unwrap() {
+            Answer::Ask(more) => inquiry = more,
+            Answer::Done(_) => return wanted,
+        }
+    }
+}
+
+#[test]
+fn a_file_of_one_table_is_asked_few_times() {
+    // Its begin, its trailer, its footer.
+    assert_eq!(wanted(&golden("pyarrow-chunks.parquet")).len(), 3);
+    // And the lists of its pages, which are together.
+    assert_eq!(wanted(&golden("pyarrow-pages.parquet")).len(), 4);
+    // Its begin, the keys, the streamers, the tree.
+    assert_eq!(wanted(&golden("uproot-flat.root")).len(), 4);
+}
+
+#[test]
+fn what_is_no_known_format_is_refused_at_once() {
+    let refused = |file: &[u8]| matches!(of_bytes(file), Err(LayoutError::Unknown(_)));
+    assert!(refused(b""));
+    assert!(refused(b"PAR"));
+    assert!(refused(b"garbage in a file that is called x.parquet"));
+    assert!(refused(b"ORC, which is not read yet"));
+    let encrypted = [&b"PARE"[..], &[0; 100], b"PARE"].concat();
+    assert!(refused(&encrypted));
+}
+
+#[test]
+fn what_contradicts_itself_is_damaged() {
+    let damaged = |file: &[u8]| matches!(of_bytes(file), Err(LayoutError::Damaged(_)));
+    assert!(damaged(b"PAR1"));
+    assert!(damaged(b"PAR1 and so on, without an end"));
+    assert!(damaged(b"PAR1\xff\xff\xff\x7fPAR1"));
+    assert!(damaged(b"root\0\0\0\0"));
+    assert!(damaged(b"ARROW1\0\0"));
+}
+
+/// The file became shorter, or the reader stopped.
+#[test]
+fn fewer_bytes_than_wanted_end_it() {
+    let file = golden("polars.parquet");
+    let inquiry = begin(file.len() as u64).unwrap();
+    assert!(matches!(inquiry.give(&file[..10]), Err(LayoutError::Damaged(_))));
+}
+
+fn too_large(name: &str, limits: Limits) -> What {
+    match of_bytes_within(&golden(name), limits) {
+        Err(LayoutError::TooLarge { what, .. }) => what,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn each_limit_holds() {
+    let usual = Limits::default();
+    for name in ["root-zstd.root", "pyarrow-pages.parquet", "uproot-ntuple.root", "pyarrow.arrow"] {
+        assert_eq!(too_large(name, Limits { piece_count_max: 3, ..usual }), What::Pieces, "{name}");
+        assert_eq!(too_large(name, Limits { column_count_max: 3, ..usual }), What::Columns, "{name}");
+        assert_eq!(too_large(name, Limits { names_len_max: 3, ..usual }), What::Names, "{name}");
+        assert_eq!(too_large(name, Limits { question_count_max: 2, ..usual }), What::Questions, "{name}");
+        assert_eq!(too_large(name, Limits { asked_len_max: 1500, ..usual }), What::Asked, "{name}");
+    }
+    assert_eq!(too_large("root-zstd.root", Limits { object_len_max: 1000, ..usual }), What::Object);
+    assert_eq!(too_large("root-zstd.root", Limits { objects_len_max: 30_000, ..usual }), What::Objects);
+}
+
+/// A small file cannot say that its header is as long as the disk.
+#[test]
+fn what_is_wanted_lies_within_the_file() {
+    let mut file = golden("uproot-flat.root");
+    let keys = wanted(&file)[1];
+    // The list of keys says of the tree that it has 2 GB.
+    let at = (keys.offset as usize..file.len()).find(|at| file[*at..].starts_with(b"TTree")).unwrap();
+    let begin = at - 35;
+    file[begin..begin + 4].copy_from_slice(&0x7fff_ffff_u32.to_be_bytes());
+    assert!(matches!(of_bytes(&file), Err(LayoutError::Damaged(_))));
+    assert!(begin_within(u64::MAX, Limits { asked_len_max: 10, ..Limits::default() }).is_err());
+}
