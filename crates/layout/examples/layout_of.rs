@@ -1,5 +1,5 @@
 //! Prints the layout of files, as text that a test or a script can compare: `cargo run --example layout_of -- FILE...`
-//! With `--count` only how much there is and what it costs to keep.
+//! With `--count` only how much there is and what it costs to keep; with `--asked` only how much had to be read.
 
 use layout::{Answer, Layout, LayoutError, Want, begin, encode};
 use std::fs::File;
@@ -28,17 +28,18 @@ fn ask(file: &File) -> io::Result<(Result<Layout, LayoutError>, u64, u64)> {
 fn main() -> io::Result<()> {
     let (options, files): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|word| word.starts_with("--"));
-    let is_count = options.iter().any(|option| option == "--count");
+    let has = |word: &str| options.iter().any(|option| option == word);
     let mut out = io::BufWriter::new(io::stdout().lock());
     for name in files {
         let (layout, asked_len, question_count) = ask(&File::open(&name)?)?;
         match layout {
-            Ok(layout) if is_count => {
+            Ok(_) if has("--asked") => writeln!(out, "{name}: asked {asked_len} B in {question_count}")?,
+            Ok(layout) if has("--count") => {
                 let columns = layout.tables.iter().flat_map(|table| &table.columns);
                 let piece_count: usize = columns.clone().map(|column| column.pieces.len()).sum();
                 let record_len = encode(&layout).map_or(0, |record| record.len());
                 write!(out, "{name}: {} tables, {} columns, ", layout.tables.len(), columns.count())?;
-                write!(out, "{piece_count} pieces, record {record_len} B; asked {asked_len} B in {question_count}\n")?;
+                writeln!(out, "{piece_count} pieces, record {record_len} B; asked {asked_len} B in {question_count}")?;
             }
             Ok(layout) => print(&layout, &mut out)?,
             Err(error) => writeln!(out, "{name}: {error}")?,
