@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ┌ "root" ┬ version ─ i32 ┬ begin ─ i32 ┬ end, free ─ 4 or 8 each ┬ 3 × i32 … ┬ name_len ─ i32 ┬ u8, i32 ┐
-//! ├ seek of the streamers ─ 4 or 8 ┬ their len ─ i32 ┬ …              a version from 1,000,000 on has places of 8 bytes
+//! ├ seek of the streamers ─ 4 or 8 ┬ their len ─ i32 ┬ …         a version from 1,000,000 on has places of 8 bytes
 //! └ at begin + name_len: the first directory
 //! ```
 

@@ -1,9 +1,9 @@
 //! A key: the head of everything that a ROOT file holds. Big-endian.
 //!
 //! ```text
-//! ┌ len ─ i32 ┬ version ─ i16 ┬ object_len ─ i32 ┬ date ─ u32 ┬ key_len ─ i16 ┬ cycle ─ i16 ┬ seek, parent ─ 4 or 8 each ┐
-//! ├ class ─ text ┬ name ─ text ┬ title ─ text ┬ object, compressed where it is shorter than object_len ────────────────┤
-//! └ len counts all; key_len what is before the object; a version above 1000 has places of 8 bytes ─────────────────────┘
+//! ┌ len ─ i32 ┬ version ─ i16 ┬ object_len ─ i32 ┬ date ─ u32 ┬ key_len ─ i16 ┬ cycle ─ i16 ┬ seek, parent ─ 4 or 8 ┐
+//! ├ class ─ text ┬ name ─ text ┬ title ─ text ┬ object, compressed where it is shorter than object_len               ┤
+//! └ len counts all; key_len what is before the object; a version above 1000 has places of 8 bytes                    ┘
 //! ```
 
 use super::cursor::Cursor;

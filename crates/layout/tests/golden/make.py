@@ -2,7 +2,10 @@
 """Write the golden files of this directory, and beside each what its own library says where the pieces are.
 
 usage: make.py DIR                       needs uproot, awkward, numpy, pyarrow and polars
-       make.py --with-root DIR           those that ROOT itself writes: needs ROOT of PyPI (`pip install --pre root`), numpy
+       make.py --with-root DIR           those that ROOT itself writes: needs numpy and ROOT of PyPI
+                                         (`pip install --pre root`); then --texts, and --holes for root-long.root
+       make.py --texts FILE...           write what uproot or pyarrow says beside each file
+       make.py --holes FILE...           make parts of files with holes
        make.py --describe FILE...        print what uproot or pyarrow says of a file; needs uproot and pyarrow
 
 The text has the form that `cargo run --example layout_of` prints: a line for each table with its entries, for each
@@ -321,7 +324,8 @@ def with_arrow(directory):
 
     write(directory, "pyarrow.arrow", arrow)
 
-    frame = polars.DataFrame({"a": range(40), "s": [f"s{row % 5}" for row in range(40)], "f": [row / 3 for row in range(40)]})
+    columns = {"a": range(40), "s": [f"s{row % 5}" for row in range(40)], "f": [row / 3 for row in range(40)]}
+    frame = polars.DataFrame(columns)
     write(directory, "polars.parquet", lambda path: frame.write_parquet(path, row_group_size=16))
 
 

@@ -1,7 +1,7 @@
 //! Frames and envelopes of RNTuple. Little-endian.
 //!
 //! ```text
-//!  envelope  type, len ─ u16, u48 ┬ payload ┬ checksum ─ u64      not verified: its length is known, and its key has none
+//!  envelope  type, len ─ u16, u48 ┬ payload ┬ checksum ─ u64, which is not verified
 //!  record    len ─ i64 ┬ fields, perhaps some more than are known here
 //!  list      -len ─ i64 ┬ count ─ u32 ┬ items
 //!  locator   len ─ i32 ┬ place ─ u64      or 0xff00_0000 and the like, with a len of 8 bytes
