@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import time
 import urllib.request
 from pathlib import Path
 
@@ -16,6 +17,8 @@ class Requests:
 
     def __init__(self, store):
         self._store = store
+        # Servers make a page at most ten times a second; whoever asks sooner gets the last one.
+        time.sleep(0.15)
         self._before = self._count()
 
     def _count(self) -> dict[str, int]:

@@ -79,6 +79,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "raft_messages", run: raft_messages, golden: &[MESSAGES, POSITIONS] },
     Target { name: "namespace_rows", run: namespace::fuzz::row, golden: &[] },
     Target { name: "block_rows", run: blocks::fuzz::row, golden: &[] },
+    Target { name: "profiles", run: prefetch::fuzz::profile, golden: &[] },
     Target { name: "ring_rows", run: security::rings::row_of, golden: &[] },
     Target { name: "joining", run: joining, golden: &[] },
     Target { name: "layouts_of_parquet", run: layouts::file, golden: &[] },

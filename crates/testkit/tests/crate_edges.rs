@@ -86,6 +86,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "hdfs",
             "xfer",
             "security",
+            "prefetch",
             "namespace",
             "blocks",
             "kv",
@@ -119,7 +120,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 /// Rings 0 and 1 have no clock, socket, disk, thread, chance or `async`, so they may import only crates that have none.
 const PURE: &[&str] =
-    &["types", "wire", "hdfs", "namespace", "blocks", "lead", "xfer", "datanode", "security", "layout"];
+    &["types", "wire", "hdfs", "namespace", "blocks", "lead", "xfer", "datanode", "security", "layout", "prefetch"];
 const PURE_EXTERNALS: &[&str] = &[
     "bytes",
     "crc-fast",

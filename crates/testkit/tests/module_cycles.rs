@@ -24,6 +24,7 @@ const CRATES: &[&str] = &[
     "container",
     "xfer",
     "security",
+    "prefetch",
     "datanode",
     "io",
 ];

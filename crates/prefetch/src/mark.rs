@@ -1,0 +1,106 @@
+//! A column in use: how much of its pieces is read, and whether each is.
+
+/// Pieces that are looked at before a column is called sparse, or dense again.
+const PIECES_JUDGED: u32 = 16;
+/// After so many, the older ones count half.
+const PIECES_REMEMBERED: u32 = 64;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Mark {
+    /// How many bytes of a piece are read, from its beginning; `u32::MAX`: all.
+    pub(crate) reach: u32,
+    /// Of the pieces fetched ahead, those that were read and those that were passed over.
+    taken: u32,
+    skipped: u32,
+    /// Pieces read one after the other.
+    in_order: u32,
+    pub(crate) is_sparse: bool,
+    /// Read in this run, not only known from a profile.
+    pub(crate) was_read: bool,
+}
+
+/// What a read changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    Same,
+    Sparse { taken: u32, skipped: u32 },
+    Dense,
+}
+
+impl Mark {
+    pub(crate) fn new() -> Self {
+        Self { reach: 0, taken: 0, skipped: 0, in_order: 0, is_sparse: false, was_read: false }
+    }
+
+    pub(crate) fn known(reach: u32) -> Self {
+        Self { reach, ..Self::new() }
+    }
+
+    /// A read covers `start..end` of a piece of `len` bytes. True: more of each piece is needed than was known.
+    pub(crate) fn reaches(&mut self, start: u64, end: u64, len: u64) -> bool {
+        self.was_read = true;
+        let is_head = start <= u64::from(self.reach) && end <= len / 2;
+        let reach = if is_head { u32::try_from(end).unwrap_or(u32::MAX) } else { u32::MAX };
+        let grows = reach > self.reach;
+        self.reach = self.reach.max(reach);
+        grows
+    }
+
+    pub(crate) fn is_head_only(&self) -> bool {
+        self.was_read && self.reach != u32::MAX
+    }
+
+    /// A piece was read, after `skipped` ones that had been fetched; `follows`: right behind the one before.
+    pub(crate) fn passes(&mut self, skipped: u32, follows: bool, waste_percent: u32) -> Judgement {
+        self.in_order = if follows { self.in_order.saturating_add(1) } else { 0 };
+        if self.is_sparse {
+            if self.in_order < PIECES_JUDGED {
+                return Judgement::Same;
+            }
+            (self.is_sparse, self.taken, self.skipped) = (false, 0, 0);
+            return Judgement::Dense;
+        }
+        self.taken += 1;
+        self.skipped = self.skipped.saturating_add(skipped);
+        let total = self.taken.saturating_add(self.skipped);
+        if total < PIECES_JUDGED {
+            return Judgement::Same;
+        }
+        if u64::from(self.skipped) * 100 > u64::from(self.taken) * u64::from(waste_percent) {
+            self.is_sparse = true;
+            return Judgement::Sparse { taken: self.taken, skipped: self.skipped };
+        }
+        if total >= PIECES_REMEMBERED {
+            self.taken /= 2;
+            self.skipped /= 2;
+        }
+        Judgement::Same
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_told_from_whole_pieces() {
+        let mut mark = Mark::new();
+        assert!(mark.reaches(0, 34, 1400) && !mark.reaches(0, 34, 1400));
+        assert_eq!((mark.reach, mark.is_head_only()), (34, true));
+        assert!(mark.reaches(34, 1400, 1400), "and then the rest");
+        assert_eq!((mark.reach, mark.is_head_only()), (u32::MAX, false));
+        assert!(Mark::new().reaches(100, 110, 1400), "from the middle: anything may follow");
+    }
+
+    #[test]
+    fn a_column_read_for_some_entries_is_sparse_until_it_is_read_for_each() {
+        let mut mark = Mark::new();
+        let judged: Vec<Judgement> = (0..8).map(|_| mark.passes(3, false, 10)).collect();
+        assert!(judged.contains(&Judgement::Sparse { taken: 4, skipped: 12 }) && mark.is_sparse);
+        let judged: Vec<Judgement> = (0..16).map(|_| mark.passes(0, true, 10)).collect();
+        assert_eq!(judged.last(), Some(&Judgement::Dense));
+        for _ in 0..1000 {
+            assert_eq!(mark.passes(0, true, 10), Judgement::Same);
+        }
+    }
+}

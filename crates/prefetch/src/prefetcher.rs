@@ -1,0 +1,473 @@
+//! The machine: reads in, fetches and drops out. See the drawing in `lib.rs`.
+//!
+//! What the shell promises: it copies what is held to the reader before it obeys the actions of a call, and what arrives
+//! to all who wait for it before it reports the arrival. So a drop harms no reader, and nothing is pinned. Two fetches of
+//! one call travel in one flight.
+//!
+//! Promise: `lost + risk` of [`Accounts`] never exceed `waste_floor_len` and `waste_percent` of what is used, since both
+//! rise by fetches ahead alone, which are cut to what is left. Reads themselves are always fetched.
+
+use crate::columns::{Columns, Moment, Run, Window};
+use crate::decision::{Decision, Why};
+use crate::holdings::{Accounts, Class, Holdings, Part, Source};
+use crate::id::FetchId;
+use crate::index::Index;
+use crate::opening::Opening;
+use crate::profile::Profile;
+use crate::settings::{Link, Settings};
+use crate::span::{Span, merge, sum_len};
+use crate::stream::Tag;
+use crate::streams::Streams;
+use std::sync::Arc;
+
+/// What the shell is to do, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    Fetch(Fetch),
+    /// It may leave the memory.
+    Drop(Span),
+    Decided(Decision),
+}
+
+/// One vectored read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    pub id: FetchId,
+    /// In the order of the file, without overlaps.
+    pub ranges: Vec<Span>,
+    pub len: u64,
+    pub why: Why,
+    /// False: it goes to the reader alone, past the cache.
+    pub is_kept: bool,
+    /// The same by names, for a store that knows the layout. Empty: it goes by ranges.
+    pub runs: Vec<Run>,
+}
+
+/// Fetches ahead on their way at a time. A guess: two halves of the cache for each reader and stream, and some.
+const FETCHES_AHEAD_MAX: usize = 32;
+/// So many failures in a row, and nothing is fetched ahead until a fetch succeeds.
+const FAILURES_MAX: u32 = 3;
+/// A read longer than this part of the cache goes past it.
+const KEPT_PART: u64 = 4;
+/// A window of less than this part of what a lane may have waits until there is more room, unless a read waits anyway.
+const WINDOW_PART_LEAST: u64 = 8;
+/// With less than this part of the stake left, windows would be too short to save a round trip.
+const BUDGET_PART_SPENT: u64 = 32;
+/// A plan that has spent its budget goes on when this part of the stake is there again.
+const BUDGET_PART_BACK: u64 = 8;
+
+/// What was read and asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub reads: u64,
+    pub read_len: u64,
+    /// Reads of which all was held.
+    pub hits: u64,
+    /// Reads of which all was held or on its way.
+    pub waits: u64,
+    pub fetches: u64,
+    pub ranges: u64,
+}
+
+#[derive(Debug)]
+pub struct Prefetcher {
+    settings: Settings,
+    link: Link,
+    cache_len: u64,
+    file_len: u64,
+    columns: Option<Columns>,
+    streams: Streams,
+    opening: Opening,
+    holdings: Holdings,
+    counts: Counts,
+    next_fetch: u64,
+    failures: u32,
+    is_spent: bool,
+}
+
+impl Prefetcher {
+    pub fn new(settings: Settings, link: Link, file_len: u64) -> Self {
+        Self {
+            settings,
+            link,
+            cache_len: link.cache_len(&settings),
+            file_len,
+            columns: None,
+            streams: Streams::default(),
+            opening: Opening::new(file_len),
+            holdings: Holdings::default(),
+            counts: Counts::default(),
+            next_fetch: 0,
+            failures: 0,
+            is_spent: false,
+        }
+    }
+
+    /// The memory that is in use at most. A faster link may enlarge it (see [`Settings::cache_len_least`]).
+    pub fn cache_len(&self) -> u64 {
+        self.cache_len
+    }
+
+    /// Memory in use: in flight and held.
+    pub fn memory_len(&self) -> u64 {
+        self.holdings.len()
+    }
+
+    pub fn accounts(&self) -> Accounts {
+        self.holdings.accounts()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The link as it was measured anew.
+    pub fn link(&mut self, link: Link) {
+        self.link = link;
+        self.cache_len = self.cache_len.max(link.cache_len(&self.settings));
+    }
+
+    /// The file is opened. What a profile of it knows goes out at once, with the opening itself.
+    pub fn open(&mut self, index: Option<Arc<Index>>, profile: Option<&Profile>, actions: &mut Vec<Action>) {
+        let stake_len = self.link.stake_len(&self.settings);
+        let (set_len, cache_len) = (self.settings.cache_len, self.cache_len);
+        actions.push(Action::Decided(Decision::Opened { set_len, cache_len, stake_len }));
+        if let Some(index) = index {
+            self.set_index(index);
+        }
+        let Some(profile) = profile.filter(|_| self.cache_len > 0) else { return };
+        self.open_headers(profile, actions);
+        self.open_columns(profile, actions);
+    }
+
+    /// What earlier runs read before any column.
+    fn open_headers(&mut self, profile: &Profile, actions: &mut Vec<Action>) {
+        let mut room = self.room();
+        let mut window = Window::default();
+        for span in Opening::spans(profile, self.file_len) {
+            let before = window.missing.len();
+            self.holdings.missing(span, &mut window.missing);
+            let len = sum_len(&window.missing[before..]);
+            if len > room {
+                window.missing.truncate(before);
+                continue;
+            }
+            room -= len;
+        }
+        self.fetch_ahead(Why::Profile, window, actions);
+    }
+
+    /// The first window of the columns that earlier runs read, or of their patterns of offsets.
+    fn open_columns(&mut self, profile: &Profile, actions: &mut Vec<Action>) {
+        let mut decided = Vec::new();
+        let mut room = self.room();
+        let mut window = Window::default();
+        if let Some(columns) = &mut self.columns {
+            let known = profile.known();
+            let lanes: Vec<usize> = known.iter().filter_map(|table| columns.know(table, &mut decided)).collect();
+            for (at, lane) in lanes.iter().enumerate() {
+                let part = room / (lanes.len() - at) as u64;
+                let ranges_max = self.settings.ranges_max.saturating_sub(window.missing.len());
+                let (settings, holdings) = (&self.settings, &mut self.holdings);
+                let mut moment = Moment { number: 0, settings, holdings, decided: &mut decided };
+                let listed = columns.list(*lane, part, ranges_max, &mut moment);
+                room = room.saturating_sub(sum_len(&listed.missing));
+                let is_by_name = !listed.runs.is_empty() && (at == 0 || !window.runs.is_empty());
+                window.missing.extend(listed.missing);
+                window.runs.extend(listed.runs);
+                if !is_by_name {
+                    window.runs.clear();
+                }
+            }
+        } else {
+            for pattern in profile.patterns() {
+                self.streams.know(pattern);
+            }
+            let delay_len = self.link.bandwidth_delay_len();
+            for at in 0..self.streams.known_count() {
+                let (_, spans) = self.streams.list(at, room, delay_len, self.cache_len, self.file_len, &mut decided);
+                let before = window.missing.len();
+                spans.into_iter().for_each(|span| self.holdings.missing(span, &mut window.missing));
+                room = room.saturating_sub(sum_len(&window.missing[before..]));
+            }
+        }
+        actions.extend(decided.into_iter().map(Action::Decided));
+        self.fetch_ahead(Why::Profile, window, actions);
+    }
+
+    /// The layout became known while the file was open, and the profile with it.
+    pub fn layout(&mut self, index: Arc<Index>, profile: Option<&Profile>, actions: &mut Vec<Action>) {
+        self.set_index(index);
+        if let Some(profile) = profile.filter(|_| self.cache_len > 0 && self.columns.is_some()) {
+            self.open_columns(profile, actions);
+        }
+    }
+
+    fn set_index(&mut self, index: Arc<Index>) {
+        // Offsets of another file would be those of other bytes.
+        if index.file_len() == self.file_len {
+            self.columns = Some(Columns::new(index));
+        }
+    }
+
+    /// The program reads `span`. Answers of what parts it consists, none of them [`Source::Missing`]: the shell copies
+    /// what is held, obeys the actions, and waits for the fetches that bring the rest.
+    pub fn read(&mut self, span: Span, actions: &mut Vec<Action>) -> Vec<Part> {
+        let span = span.before(self.file_len);
+        self.counts.reads += 1;
+        self.counts.read_len = self.counts.read_len.saturating_add(span.len);
+        let number = self.counts.reads;
+        self.holdings.at(number);
+        let mut parts = self.holdings.parts(span);
+        let missing: Vec<Span> =
+            parts.iter().filter(|part| part.source == Source::Missing).map(|part| part.span).collect();
+        let missed = !missing.is_empty();
+        self.counts.hits += u64::from(parts.iter().all(|part| part.source == Source::Held));
+        self.counts.waits += u64::from(!missed);
+        if span.is_empty() {
+            return parts;
+        }
+        self.holdings.read(span);
+        let plan = if self.cache_len > 0 { self.note(span, missed, number, actions) } else { Plan::default() };
+        if missed {
+            let mut absent = parts.iter_mut().filter(|part| part.source == Source::Missing);
+            for ranges in missing.chunks(self.settings.ranges_max.max(1)) {
+                let id = self.fetch_now(ranges, actions);
+                absent.by_ref().take(ranges.len()).for_each(|part| part.source = Source::Coming(id));
+            }
+        }
+        self.go_on(plan, missed, actions);
+        parts
+    }
+
+    /// What `fetch` brings is all there.
+    pub fn arrived(&mut self, fetch: FetchId) {
+        if self.holdings.settle(fetch, true) {
+            self.failures = 0;
+        }
+    }
+
+    /// It will not come. Who waits for it is told by the shell, and may read again.
+    pub fn failed(&mut self, fetch: FetchId, actions: &mut Vec<Action>) {
+        if !self.holdings.settle(fetch, false) {
+            return;
+        }
+        self.failures = self.failures.saturating_add(1);
+        if self.failures == FAILURES_MAX {
+            actions.push(Action::Decided(Decision::Paused { failures: self.failures }));
+        }
+    }
+
+    /// What this run has learned so far. [`Profile::after`] puts it to what earlier ones did.
+    pub fn observed(&self) -> Profile {
+        let tables = self.columns.as_ref().map(Columns::observed).unwrap_or_default();
+        Profile::of_run(&tables, self.opening.reads(), &self.streams.patterns())
+    }
+
+    /// Every relation between the parts. For tests and simulations: it looks at all that is held.
+    pub fn check(&self) {
+        self.holdings.check(self.cache_len);
+        let accounts = self.holdings.accounts();
+        let allowed = self.settings.waste_floor_len.saturating_add(self.settings.share_of(accounts.used_len));
+        assert!(accounts.waste_len() <= allowed, "{accounts:?}, {allowed} allowed");
+    }
+
+    /// What may still be fetched ahead: by memory, and by what may be in vain.
+    fn room(&self) -> u64 {
+        let accounts = self.holdings.accounts();
+        let stake_len = self.link.stake_len(&self.settings);
+        let allowed = stake_len.saturating_add(self.settings.share_of(accounts.used_len));
+        let budget = allowed.saturating_sub(accounts.waste_len());
+        budget.min(self.cache_len.saturating_sub(self.holdings.kept_len()))
+    }
+
+    /// Learns from a read, and answers who may want a window now.
+    fn note(&mut self, span: Span, missed: bool, number: u64, actions: &mut Vec<Action>) -> Plan {
+        let (mut decided, mut ended) = (Vec::new(), Vec::new());
+        let touched = self.columns.as_ref().and_then(|columns| columns.index().touched(span)).unwrap_or_default();
+        let columns = touched.iter().map(|touched| touched.column);
+        let further = columns.clone().zip(columns.skip(1)).filter(|(one, next)| one != next).count() as u32;
+        let tag = Tag { column: touched.first().map(|touched| touched.column.0), further };
+        let stream = self.streams.note(span, tag, number, &mut ended, &mut decided);
+        ended.into_iter().for_each(|span| self.holdings.doubt(span));
+        let is_copy = stream.is_some_and(|stream| self.streams.is_copy(stream));
+        let mut lane = None;
+        let piece_end = self
+            .columns
+            .as_ref()
+            .zip(touched.last())
+            .map(|(columns, last)| columns.index().span(last.column, last.piece).end());
+        if let Some(columns) = self.columns.as_mut().filter(|_| !is_copy) {
+            columns.retire(number, &mut self.holdings);
+            for touched in touched {
+                // Of a piece that does not fit a window, parts are read in order or not at all.
+                if columns.index().span(touched.column, touched.piece).len > self.cache_len / 2 {
+                    continue;
+                }
+                let (settings, holdings) = (&self.settings, &mut self.holdings);
+                let mut moment = Moment { number, settings, holdings, decided: &mut decided };
+                lane = columns.note(touched, span, missed, &mut moment).or(lane);
+            }
+        }
+        if tag.column.is_none() {
+            self.opening.note(span, number);
+        }
+        let mut dropped = Vec::new();
+        self.holdings.thin(&mut dropped);
+        actions.extend(dropped.into_iter().map(Action::Drop));
+        actions.extend(decided.into_iter().map(Action::Decided));
+        // While columns are learned, who reads a piece in parts will read it to its end; that is all that is known.
+        let is_learning = self.columns.as_ref().zip(lane).is_some_and(|(columns, lane)| columns.is_learning(lane));
+        let (lane, stream, stream_end) = match (lane, is_learning) {
+            (Some(_), true) => (None, stream, piece_end.unwrap_or(0)),
+            (Some(_), false) => (lane, None, 0),
+            // Behind a piece that is too long for a window lies another column.
+            (None, _) => (None, stream, piece_end.filter(|_| !is_copy).unwrap_or(self.file_len)),
+        };
+        Plan { lane, stream, stream_end }
+    }
+
+    /// Fetches what a read misses: into the cache if there is room, else past it.
+    fn fetch_now(&mut self, missing: &[Span], actions: &mut Vec<Action>) -> FetchId {
+        let id = self.next_id();
+        let len = sum_len(missing);
+        let mut dropped = Vec::new();
+        let is_kept = len <= self.cache_len / KEPT_PART
+            && missing.len() < self.holdings.segments_left()
+            && self.holdings.make_room(len, self.cache_len, Class::Doubtful, &mut dropped);
+        actions.extend(dropped.into_iter().map(Action::Drop));
+        if is_kept {
+            self.holdings.ask(id, missing, Class::Spent);
+        } else {
+            self.holdings.ask_through(id, len);
+        }
+        self.send(Fetch { id, ranges: missing.to_vec(), len, why: Why::Demand, is_kept, runs: Vec::new() }, actions);
+        id
+    }
+
+    /// The next windows of who read.
+    fn go_on(&mut self, plan: Plan, missed: bool, actions: &mut Vec<Action>) {
+        let lane = plan.lane.filter(|lane| self.columns.as_ref().is_some_and(|columns| columns.is_due(*lane, missed)));
+        let stream = plan.stream.filter(|stream| self.streams.is_due(*stream, missed));
+        if lane.is_none() && stream.is_none() || self.failures >= FAILURES_MAX || !self.has_budget(actions) {
+            return;
+        }
+        if self.holdings.fetch_count() >= FETCHES_AHEAD_MAX {
+            return;
+        }
+        let room = self.room();
+        let ranges_max = self.settings.ranges_max.min(self.holdings.segments_left() / 4);
+        let mut decided = Vec::new();
+        let (why, window) = if let (Some(lane), Some(columns)) = (lane, &mut self.columns) {
+            let allowance = self.cache_len / columns.lane_count().max(1);
+            let amount = room.min(allowance.saturating_sub(columns.backlog(lane)));
+            if !missed && amount < allowance / WINDOW_PART_LEAST {
+                return;
+            }
+            let (number, settings, holdings) = (self.counts.reads, &self.settings, &mut self.holdings);
+            let mut moment = Moment { number, settings, holdings, decided: &mut decided };
+            (Why::Columns, columns.list(lane, amount, ranges_max, &mut moment))
+        } else if let Some(stream) = stream {
+            let delay_len = self.link.bandwidth_delay_len();
+            let (why, spans) =
+                self.streams.list(stream, room, delay_len, self.cache_len, plan.stream_end, &mut decided);
+            let mut window = Window::default();
+            for span in spans.into_iter().take(ranges_max) {
+                self.holdings.missing(span, &mut window.missing);
+            }
+            (why, window)
+        } else {
+            return;
+        };
+        actions.extend(decided.into_iter().map(Action::Decided));
+        self.fetch_ahead(why, window, actions);
+    }
+
+    /// Whether anything may be fetched ahead, and what became of that.
+    fn has_budget(&mut self, actions: &mut Vec<Action>) -> bool {
+        let Accounts { used_len, .. } = self.holdings.accounts();
+        let waste_len = self.holdings.accounts().waste_len();
+        let stake_len = self.link.stake_len(&self.settings);
+        let left = stake_len.saturating_add(self.settings.share_of(used_len)).saturating_sub(waste_len);
+        if left < stake_len / BUDGET_PART_SPENT && !self.is_spent {
+            self.is_spent = true;
+            actions.push(Action::Decided(Decision::BudgetSpent { waste_len, used_len }));
+        } else if self.is_spent && left > stake_len / BUDGET_PART_BACK {
+            self.is_spent = false;
+            actions.push(Action::Decided(Decision::BudgetBack { waste_len, used_len }));
+        }
+        !self.is_spent
+    }
+
+    /// Asks for a window. Its parts are missing, and no longer than [`Prefetcher::room`] together.
+    fn fetch_ahead(&mut self, why: Why, mut window: Window, actions: &mut Vec<Action>) {
+        let room = self.room();
+        merge(&mut window.missing, 0, 0);
+        if window.missing.len() > self.settings.ranges_max {
+            // What is left out here is asked for when it is read.
+            window.missing.truncate(self.settings.ranges_max);
+            window.runs.clear();
+        }
+        let len = sum_len(&window.missing);
+        let mut dropped = Vec::new();
+        let fits = len > 0
+            && len <= room
+            && window.missing.len() <= self.holdings.segments_left()
+            && self.holdings.make_room(len, self.cache_len, Class::Doubtful, &mut dropped);
+        actions.extend(dropped.drain(..).map(Action::Drop));
+        if !fits {
+            return;
+        }
+        let id = self.next_id();
+        self.holdings.ask(id, &window.missing, Class::Wanted);
+        // Short gaps are cheaper to fetch than to name; they are waste, and take half of its share at most.
+        let gaps_len_max = (self.settings.share_of(len) / 2).min(room - len);
+        let mut covered = window.missing.clone();
+        let gap_max = if self.link.takes_runs && !window.runs.is_empty() { 0 } else { self.link.gap_len() };
+        merge(&mut covered, gap_max, gaps_len_max);
+        let mut gaps = Vec::new();
+        for span in covered {
+            self.holdings.missing(span, &mut gaps);
+        }
+        // One that touches what is held saves no range.
+        let listed = &window.missing;
+        gaps.retain(|gap| {
+            let next = listed.partition_point(|span| span.offset < gap.offset);
+            let before = next.checked_sub(1).and_then(|before| listed.get(before));
+            before.is_some_and(|before| before.end() == gap.offset)
+                && listed.get(next).is_some_and(|next| next.offset == gap.end())
+        });
+        let gaps_len = sum_len(&gaps);
+        let has_gaps = gaps.len() <= self.holdings.segments_left() / 2
+            && self.holdings.make_room(gaps_len, self.cache_len, Class::Spent, &mut dropped);
+        actions.extend(dropped.into_iter().map(Action::Drop));
+        let mut ranges = window.missing;
+        if has_gaps {
+            self.holdings.ask(id, &gaps, Class::Doubtful);
+            ranges.extend(gaps);
+            merge(&mut ranges, 0, 0);
+        }
+        let len = sum_len(&ranges);
+        self.send(Fetch { id, ranges, len, why, is_kept: true, runs: window.runs }, actions);
+    }
+
+    fn next_id(&mut self) -> FetchId {
+        self.next_fetch += 1;
+        FetchId(self.next_fetch)
+    }
+
+    fn send(&mut self, fetch: Fetch, actions: &mut Vec<Action>) {
+        self.counts.fetches += 1;
+        self.counts.ranges += fetch.ranges.len() as u64;
+        actions.push(Action::Fetch(fetch));
+    }
+}
+
+/// Who read, and may want to go on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Plan {
+    lane: Option<usize>,
+    stream: Option<usize>,
+    /// Where the stream ends, as far as it is known.
+    stream_end: u64,
+}

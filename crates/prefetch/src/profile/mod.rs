@@ -1,0 +1,300 @@
+//! Access profiles: what was learned of a data set, so that the next run has nothing to learn.
+//!
+//! ```text
+//!   name      SHA-256 over the data set's name and the names of tables and columns, the first 16 bytes
+//!   content   tables ── columns: which, how far into their pieces, runs since they were read last; how far runs came
+//!             opening ─ spans that are read first: headers, footers
+//!             patterns  of offsets, where no layout is known
+//! ```
+//!
+//! Promise: decoding bytes from outside takes memory by their number, which is limited; whatever a profile says, it can
+//! only cause fetches that the limits of a machine allow. Tables and columns are numbers: the name holds their names.
+
+mod name;
+
+pub use name::ProfileName;
+
+use crate::columns::Observed;
+use crate::streams::{PATTERN_COUNT_MAX, Pattern};
+use std::collections::BTreeMap;
+use types::encoding::{self, DecodeError};
+use types::record;
+
+/// Columns that the run before last read are still fetched at an opening; older ones wait whether they come back.
+const AGE_USED_MAX: u32 = 1;
+/// A thousand columns take some 5 KB.
+pub const PROFILE_LEN_MAX: usize = 64 << 10;
+pub const TABLE_COUNT_MAX: usize = 64;
+pub const COLUMN_COUNT_MAX: usize = 8192;
+/// Headers, footers, indexes: files of ROOT take five reads before the first basket.
+pub const OPENING_COUNT_MAX: usize = 16;
+/// A longer read is none of headers. The talk's tree header has 3 MB.
+pub const OPENING_LEN_MAX: u64 = 4 << 20;
+/// What was not read for so many runs is forgotten.
+pub const AGE_MAX: u32 = 3;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// In the order of their numbers.
+    pub tables: Vec<TableProfile>,
+    pub opening: Vec<OpeningRead>,
+    pub patterns: Vec<PatternProfile>,
+    /// How many runs went into it.
+    pub runs: u32,
+}
+record!(Profile { 0: runs, 1: tables, 2: opening, 3: patterns });
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableProfile {
+    pub table: u32,
+    /// In the order of their numbers.
+    pub columns: Vec<ColumnProfile>,
+    /// Of 1,000 entries, how many were read; the most of all runs that count.
+    pub extent_permille: u32,
+    /// Of the longest window.
+    pub window_entries: u64,
+}
+record!(TableProfile { 0: table, 1: extent_permille, 2: window_entries, 3: columns });
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ColumnProfile {
+    pub column: u32,
+    /// Bytes of each piece that are read; 0: all.
+    pub head_len: u32,
+    /// Runs since it was read last.
+    pub age: u32,
+}
+record!(ColumnProfile { 0: column, 1: head_len, 2: age });
+
+/// A read of what is no column, before or between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OpeningRead {
+    /// The offset is counted from the end of the file.
+    pub from_end: bool,
+    pub offset: u64,
+    pub len: u64,
+    pub age: u32,
+}
+record!(OpeningRead { 0: from_end, 1: offset, 2: len, 3: age });
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PatternProfile {
+    pub offset: u64,
+    /// From one read to the next; 0: they follow each other directly. Below 0, as the number of the same bits.
+    pub step: u64,
+    pub len: u64,
+    pub steps: u32,
+    pub age: u32,
+}
+record!(PatternProfile { 0: offset, 1: step, 2: len, 3: steps, 4: age });
+
+/// Why bytes are no profile. The reader goes on without one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProfileError {
+    #[error("a profile of {len} bytes; {PROFILE_LEN_MAX} are allowed")]
+    TooLong { len: usize },
+    #[error("not a profile")]
+    Malformed(#[from] DecodeError),
+    #[error("a profile with {what}")]
+    Impossible { what: &'static str },
+}
+
+impl Profile {
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty() && self.opening.is_empty() && self.patterns.is_empty()
+    }
+
+    /// What one run has read.
+    pub(crate) fn of_run(tables: &[Observed], opening: &[OpeningRead], patterns: &[Pattern]) -> Self {
+        let table = |table: &Observed| TableProfile {
+            table: table.table,
+            columns: table.columns.iter().map(|(column, reach)| column_profile(*column, *reach)).collect(),
+            extent_permille: table.extent_permille,
+            window_entries: table.window_entries,
+        };
+        let pattern = |pattern: &Pattern| PatternProfile {
+            offset: pattern.offset,
+            step: pattern.step.cast_unsigned(),
+            len: pattern.len,
+            steps: pattern.steps,
+            age: 0,
+        };
+        let mut profile = Self {
+            tables: tables.iter().map(table).collect(),
+            opening: opening.to_vec(),
+            patterns: patterns.iter().map(pattern).collect(),
+            runs: 1,
+        };
+        profile.bound();
+        profile
+    }
+
+    /// The tables and columns to begin with.
+    pub(crate) fn known(&self) -> Vec<Observed> {
+        let known = |table: &TableProfile| {
+            let recent = table.columns.iter().filter(|column| column.age <= AGE_USED_MAX);
+            let reach = |column: &ColumnProfile| if column.head_len == 0 { u32::MAX } else { column.head_len };
+            Observed {
+                table: table.table,
+                columns: recent.map(|column| (column.column, reach(column))).collect(),
+                extent_permille: table.extent_permille,
+                window_entries: table.window_entries,
+            }
+        };
+        self.tables.iter().map(known).collect()
+    }
+
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = Pattern> {
+        let recent = self.patterns.iter().filter(|pattern| pattern.age <= AGE_USED_MAX);
+        recent.map(|pattern| Pattern {
+            offset: pattern.offset,
+            step: pattern.step.cast_signed(),
+            len: pattern.len,
+            steps: pattern.steps,
+        })
+    }
+
+    /// Shorter than [`PROFILE_LEN_MAX`]; columns beyond that are left out, those read longest ago first.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut shorter = self.clone();
+        shorter.bound();
+        let mut bytes = encoding::encode(&shorter, Vec::new());
+        while bytes.len() > PROFILE_LEN_MAX {
+            let longest = shorter.tables.iter_mut().max_by_key(|table| table.columns.len());
+            let Some(table) = longest.filter(|table| !table.columns.is_empty()) else { return Vec::new() };
+            table.columns.sort_by_key(|column| (column.age, column.column));
+            table.columns.truncate(table.columns.len() / 2);
+            table.columns.sort_unstable();
+            bytes = encoding::encode(&shorter, Vec::new());
+        }
+        bytes
+    }
+
+    /// Fields that a newer program added are skipped.
+    pub fn decode(bytes: &[u8]) -> Result<Self, ProfileError> {
+        if bytes.len() > PROFILE_LEN_MAX {
+            return Err(ProfileError::TooLong { len: bytes.len() });
+        }
+        let profile: Self = encoding::decode_known(bytes)?;
+        let columns = || profile.tables.iter().flat_map(|table| &table.columns);
+        let ages = columns().map(|column| column.age);
+        let ages = ages.chain(profile.opening.iter().map(|read| read.age));
+        let mut ages = ages.chain(profile.patterns.iter().map(|pattern| pattern.age));
+        let what = if profile.tables.len() > TABLE_COUNT_MAX || columns().count() > COLUMN_COUNT_MAX {
+            "too many columns"
+        } else if profile.opening.len() > OPENING_COUNT_MAX || profile.patterns.len() > PATTERN_COUNT_MAX {
+            "too many reads"
+        } else if !is_ascending(profile.tables.iter().map(|table| table.table))
+            || profile.tables.iter().any(|table| !is_ascending(table.columns.iter().map(|column| column.column)))
+        {
+            "columns out of order"
+        } else if profile.opening.iter().any(|read| read.len > OPENING_LEN_MAX) {
+            "a read too long"
+        } else if profile.tables.iter().any(|table| table.extent_permille > 1000) || ages.any(|age| age > AGE_MAX) {
+            "a number out of range"
+        } else {
+            return Ok(profile);
+        };
+        Err(ProfileError::Impossible { what })
+    }
+
+    /// This profile after one more run, which read what `run` says. What it did not read ages.
+    #[must_use]
+    pub fn after(&self, run: &Self) -> Self {
+        let mut older = self.clone();
+        let read_tables: Vec<u32> = run.tables.iter().map(|table| table.table).collect();
+        for table in &mut older.tables {
+            table.columns.iter_mut().for_each(|column| column.age += 1);
+            // How far a table is read is what the last run that read it did.
+            if read_tables.contains(&table.table) {
+                table.extent_permille = 0;
+            }
+        }
+        older.opening.iter_mut().for_each(|read| read.age += 1);
+        older.patterns.iter_mut().for_each(|pattern| pattern.age += 1);
+        older.merge(run)
+    }
+
+    /// What either of two says, as two clients of a store have learned it side by side.
+    #[must_use]
+    pub fn merge(&self, other: &Self) -> Self {
+        let mut tables: BTreeMap<u32, TableProfile> = BTreeMap::new();
+        for table in self.tables.iter().chain(&other.tables) {
+            let merged =
+                tables.entry(table.table).or_insert_with(|| TableProfile { table: table.table, ..Default::default() });
+            merged.extent_permille = merged.extent_permille.max(table.extent_permille);
+            merged.window_entries = merged.window_entries.max(table.window_entries);
+            merged.columns.extend_from_slice(&table.columns);
+        }
+        for table in tables.values_mut() {
+            let mut columns: BTreeMap<u32, ColumnProfile> = BTreeMap::new();
+            for column in &table.columns {
+                let merged = columns.entry(column.column).or_insert(*column);
+                // 0 is all of a piece, which is the most.
+                let most = merged.head_len.wrapping_sub(1).max(column.head_len.wrapping_sub(1));
+                (merged.age, merged.head_len) = (merged.age.min(column.age), most.wrapping_add(1));
+            }
+            table.columns = columns.into_values().collect();
+        }
+        let mut opening: BTreeMap<(bool, u64, u64), u32> = BTreeMap::new();
+        for read in self.opening.iter().chain(&other.opening) {
+            let age = opening.entry((read.from_end, read.offset, read.len)).or_insert(read.age);
+            *age = (*age).min(read.age);
+        }
+        let mut patterns: BTreeMap<(u64, u64, u64), (u32, u32)> = BTreeMap::new();
+        for pattern in self.patterns.iter().chain(&other.patterns) {
+            let PatternProfile { offset, step, len, steps, age } = *pattern;
+            let merged = patterns.entry((offset, step, len)).or_insert((steps, age));
+            *merged = (merged.0.max(steps), merged.1.min(age));
+        }
+        let opening =
+            opening.into_iter().map(|((from_end, offset, len), age)| OpeningRead { from_end, offset, len, age });
+        let patterns = patterns.into_iter().map(|((offset, step, len), (steps, age))| PatternProfile {
+            offset,
+            step,
+            len,
+            steps,
+            age,
+        });
+        let mut merged = Self {
+            tables: tables.into_values().collect(),
+            opening: opening.collect(),
+            patterns: patterns.collect(),
+            runs: self.runs.saturating_add(other.runs),
+        };
+        merged.bound();
+        merged
+    }
+
+    /// Forgets what is too old, and the oldest of what is too much.
+    fn bound(&mut self) {
+        self.tables.truncate(TABLE_COUNT_MAX);
+        let mut columns_left = COLUMN_COUNT_MAX;
+        for table in &mut self.tables {
+            table.columns.retain(|column| column.age <= AGE_MAX);
+            table.columns.sort_by_key(|column| (column.age, column.column));
+            table.columns.truncate(columns_left);
+            columns_left -= table.columns.len();
+            table.columns.sort_unstable();
+        }
+        self.tables.retain(|table| !table.columns.is_empty());
+        self.opening.retain(|read| read.age <= AGE_MAX && read.len <= OPENING_LEN_MAX);
+        self.opening.sort_by_key(|read| (read.age, *read));
+        self.opening.truncate(OPENING_COUNT_MAX);
+        self.patterns.retain(|pattern| pattern.age <= AGE_MAX);
+        self.patterns.sort_by_key(|pattern| (pattern.age, u32::MAX - pattern.steps, *pattern));
+        self.patterns.truncate(PATTERN_COUNT_MAX);
+    }
+}
+
+fn column_profile(column: u32, reach: u32) -> ColumnProfile {
+    ColumnProfile { column, head_len: if reach == u32::MAX { 0 } else { reach }, age: 0 }
+}
+
+fn is_ascending(mut numbers: impl Iterator<Item = u32>) -> bool {
+    let mut before = None;
+    numbers.all(|number| before.replace(number).is_none_or(|before| before < number))
+}
+
+#[cfg(test)]
+mod tests;
