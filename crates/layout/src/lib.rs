@@ -19,6 +19,7 @@ pub use limits::{Limits, What};
 pub use record::{RecordError, decode, encode};
 pub use want::Want;
 
+use limits::Budget;
 use std::ops::Range;
 
 /// What a file holds, as far as its reader cares where.
@@ -60,17 +61,22 @@ pub struct Piece {
     pub len: u32,
 }
 
-impl Column {
-    /// A piece of any length: what is too long for one is cut, and its last part holds the entries.
-    pub(crate) fn push(&mut self, first: u64, offset: u64, len: u64) {
-        let (mut offset, mut left) = (offset, len);
+impl Piece {
+    /// Adds what may be of any length: too long for one, it is cut, and its last part holds the entries.
+    pub(crate) fn add(pieces: &mut Vec<Self>, first: u64, span: Want, budget: &mut Budget) -> Result<(), LayoutError> {
+        let Want { mut offset, len: mut left } = span;
+        // A file of holes is as long as its writer likes: each cut costs memory.
+        budget.pieces(left.div_ceil(u32::MAX.into()).max(1))?;
         while let Some(more) = left.checked_sub(u64::from(u32::MAX)).filter(|more| *more > 0) {
-            self.pieces.push(Piece { first, offset, len: u32::MAX });
+            pieces.push(Self { first, offset, len: u32::MAX });
             (offset, left) = (offset.saturating_add(u32::MAX.into()), more);
         }
-        self.pieces.push(Piece { first, offset, len: left as u32 });
+        pieces.push(Self { first, offset, len: left as u32 });
+        Ok(())
     }
+}
 
+impl Column {
     /// What has to be read for these entries: the pieces that hold some of them, and before those the nearest
     /// dictionary.
     pub fn pieces_of(&self, entries: Range<u64>) -> impl Iterator<Item = &Piece> {
@@ -116,11 +122,15 @@ mod tests {
     #[test]
     fn what_is_long_is_cut_and_comes_together() {
         let mut long = column(&[]);
-        long.push(0, 4, 3 * u64::from(u32::MAX));
-        long.push(7, 1 << 40, 5);
+        let mut budget = Budget::new(Limits { piece_count_max: 5, ..Limits::default() });
+        Piece::add(&mut long.pieces, 0, Want { offset: 4, len: 3 * u64::from(u32::MAX) }, &mut budget).unwrap();
+        Piece::add(&mut long.pieces, 7, Want { offset: 1 << 40, len: 5 }, &mut budget).unwrap();
         assert_eq!(long.pieces.len(), 4);
         assert_eq!(offsets(&long, 3..4), [4, 4 + 0xffff_ffff, 4 + 2 * 0xffff_ffff]);
         // What belongs to the piece before costs bytes and no mistake.
         assert_eq!(offsets(&long, 7..8).last(), Some(&(1 << 40)));
+        // One is left, and this takes two.
+        let more = Piece::add(&mut long.pieces, 8, Want { offset: 0, len: 1 << 32 }, &mut budget);
+        assert!(matches!(more, Err(LayoutError::TooLarge { what: What::Pieces, .. })));
     }
 }

@@ -14,7 +14,7 @@ mod schema;
 use crate::error::{LayoutError, Result};
 use crate::limits::Budget;
 use crate::want::{Next, Want};
-use crate::{Column, Layout, Table};
+use crate::{Column, Layout, Piece, Table};
 use flat::Flat;
 use schema::Field;
 
@@ -138,8 +138,7 @@ impl Messages {
         let id = header.i64(0)?;
         for (field, column) in self.fields.iter().zip(&mut self.table.columns) {
             if field.dictionaries.contains(&id) {
-                budget.pieces(1)?;
-                column.push(0, span.offset, span.len);
+                Piece::add(&mut column.pieces, 0, span, budget)?;
             }
         }
         Ok(())
@@ -167,8 +166,8 @@ impl Messages {
                 return Err(DAMAGED);
             }
             if rows > 0 {
-                budget.pieces(1)?;
-                column.push(first, body.offset + span.offset, span.len);
+                let span = Want { offset: body.offset + span.offset, ..span };
+                Piece::add(&mut column.pieces, first, span, budget)?;
             }
         }
         Ok(())

@@ -116,6 +116,7 @@ fn row_group(
         match (id, kind) {
             (1, LIST) => field.structs(&mut |chunk| {
                 let (span, index) = column_chunk(chunk)?;
+                // Beside its pieces: until these are known, a chunk takes more than they do.
                 budget.pieces(1)?;
                 chunks.push(Chunk { column, first, row_count: 0, span, index });
                 column = column.checked_add(1).ok_or(DAMAGED_SCHEMA)?;

@@ -16,7 +16,7 @@ mod thrift;
 use crate::error::{LayoutError, Result};
 use crate::limits::Budget;
 use crate::want::{Next, Want};
-use crate::{Column, Layout};
+use crate::{Layout, Piece};
 use footer::Footer;
 
 /// Bytes at the end that say how long the footer is.
@@ -32,8 +32,8 @@ pub(crate) enum Reading {
     },
     Pages {
         footer: Footer,
-        /// Of each chunk, as if it were a column.
-        pages: Vec<Column>,
+        /// Of each chunk.
+        pages: Vec<Vec<Piece>>,
         span: pages::Span,
         left: Vec<pages::Span>,
     },
@@ -63,36 +63,41 @@ impl Reading {
             }
             Self::Footer { data_len } => {
                 let footer = footer::read(bytes, data_len, budget)?;
-                let pages = footer.chunks.iter().map(|_| Column::default()).collect();
+                let pages = footer.chunks.iter().map(|_| Vec::new()).collect();
                 let left = pages::spans(&footer.chunks);
-                Ok(next(footer, pages, left))
+                next(footer, pages, left, budget)
             }
             Self::Pages { footer, mut pages, span, left } => {
                 pages::read(&span, bytes, &footer.chunks, &mut pages, budget)?;
-                Ok(next(footer, pages, left))
+                next(footer, pages, left, budget)
             }
         }
     }
 }
 
-fn next(footer: Footer, pages: Vec<Column>, mut left: Vec<pages::Span>) -> Next<Reading, Layout> {
-    match left.pop() {
+fn next(
+    footer: Footer,
+    pages: Vec<Vec<Piece>>,
+    mut left: Vec<pages::Span>,
+    budget: &mut Budget,
+) -> Result<Next<Reading, Layout>> {
+    Ok(match left.pop() {
         Some(span) => Next::Ask(span.want, Reading::Pages { footer, pages, span, left }),
-        None => Next::Done(layout(footer, pages)),
-    }
+        None => Next::Done(layout(footer, pages, budget)?),
+    })
 }
 
-fn layout(footer: Footer, pages: Vec<Column>) -> Layout {
+fn layout(footer: Footer, pages: Vec<Vec<Piece>>, budget: &mut Budget) -> Result<Layout> {
     let Footer { mut table, chunks } = footer;
     for (chunk, mut pages) in chunks.into_iter().zip(pages) {
         let Some(column) = table.columns.get_mut(chunk.column as usize) else { continue };
         if chunk.row_count == 0 {
             continue;
         }
-        match pages.pieces.is_empty() {
-            true => column.push(chunk.first, chunk.span.offset, chunk.span.len),
-            false => column.pieces.append(&mut pages.pieces),
+        match pages.is_empty() {
+            true => Piece::add(&mut column.pieces, chunk.first, chunk.span, budget)?,
+            false => column.pieces.append(&mut pages),
         }
     }
-    Layout { tables: vec![table] }
+    Ok(Layout { tables: vec![table] })
 }

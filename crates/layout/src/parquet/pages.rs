@@ -3,7 +3,7 @@
 
 use super::footer::Chunk;
 use super::thrift::{I32, I64, LIST, Thrift};
-use crate::Column;
+use crate::Piece;
 use crate::error::{LayoutError, Result};
 use crate::limits::Budget;
 use crate::want::Want;
@@ -49,7 +49,7 @@ pub(crate) fn read(
     span: &Span,
     bytes: &[u8],
     chunks: &[Chunk],
-    pages: &mut [Column],
+    pages: &mut [Vec<Piece>],
     budget: &mut Budget,
 ) -> Result<()> {
     for at in &span.chunks {
@@ -64,7 +64,7 @@ pub(crate) fn read(
     Ok(())
 }
 
-fn list_of(list: &[u8], chunk: &Chunk, pages: &mut Column, budget: &mut Budget) -> Result<()> {
+fn list_of(list: &[u8], chunk: &Chunk, pages: &mut Vec<Piece>, budget: &mut Budget) -> Result<()> {
     Thrift::new(list).fields(&mut |field, id, kind| match (id, kind) {
         (1, LIST) => field.structs(&mut |page| {
             let (span, first) = location(page)?;
@@ -72,7 +72,7 @@ fn list_of(list: &[u8], chunk: &Chunk, pages: &mut Column, budget: &mut Budget) 
                 return Err(LayoutError::Damaged("a page lies outside of its column chunk"));
             }
             let first = chunk.first.saturating_add(first);
-            match pages.pieces.last() {
+            match pages.last() {
                 Some(last) if last.first > first => {
                     return Err(LayoutError::Damaged("the rows of pages are out of order"));
                 }
@@ -81,14 +81,12 @@ fn list_of(list: &[u8], chunk: &Chunk, pages: &mut Column, budget: &mut Budget) 
                 }
                 // What lies before the first page is the dictionary.
                 None if span.offset > chunk.span.offset => {
-                    budget.pieces(1)?;
-                    pages.push(first, chunk.span.offset, span.offset - chunk.span.offset);
+                    let Want { offset, .. } = chunk.span;
+                    Piece::add(pages, first, Want { offset, len: span.offset - offset }, budget)?;
                 }
                 _ => {}
             }
-            budget.pieces(1)?;
-            pages.push(first, span.offset, span.len);
-            Ok(())
+            Piece::add(pages, first, span, budget)
         }),
         _ => field.skip(kind),
     })

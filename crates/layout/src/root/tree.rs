@@ -11,7 +11,7 @@ use super::streamers::Streamers;
 use crate::error::{LayoutError, Result};
 use crate::limits::Budget;
 use crate::want::Want;
-use crate::{Column, Table};
+use crate::{Column, Piece, Table};
 
 /// Branches within each other. ROOT's own splitting goes to 99.
 const DEPTH_MAX: u32 = 128;
@@ -134,18 +134,15 @@ impl Tree<'_, '_> {
                 return Err(DAMAGED);
             }
             // One without entries is of no use, and would look like a dictionary.
-            if column.pieces.pop_if(|last| last.first == first).is_none() {
-                self.budget.pieces(1)?;
-            }
-            column.push(first, offset, len.into());
+            column.pieces.pop_if(|last| last.first == first);
+            Piece::add(&mut column.pieces, first, Want { offset, len: len.into() }, self.budget)?;
             next = first;
         }
         let written = column.pieces.len();
         let end = branch.firsts.get(written).and_then(|end| u64::try_from(end).ok()).unwrap_or(next);
         let is_rest = if written == 0 { branch.entries > 0 } else { end > next && end < branch.entries };
         if is_rest && branch.has_baskets()? {
-            self.budget.pieces(1)?;
-            column.push(if written == 0 { 0 } else { end }, self.place.key.offset, self.place.key.len);
+            Piece::add(&mut column.pieces, if written == 0 { 0 } else { end }, self.place.key, self.budget)?;
         }
         Ok(())
     }

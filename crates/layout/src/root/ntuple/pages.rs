@@ -9,10 +9,10 @@
 
 use super::frame::Frame;
 use super::schema::Schema;
-use crate::Column;
 use crate::error::{LayoutError, Result};
 use crate::limits::Budget;
 use crate::want::Want;
+use crate::{Column, Piece};
 
 const DAMAGED: LayoutError = LayoutError::Damaged("the pages of an ntuple do not fit together");
 /// Behind each page that has one.
@@ -107,8 +107,8 @@ fn add(
         && pages.iter().all(|page| is_whole(page.before))
     {
         for page in pages.iter().filter(|page| page.count > 0) {
-            budget.pieces(1)?;
-            column.push(first.checked_add(page.before / of_entry).ok_or(DAMAGED)?, page.span.offset, page.span.len);
+            let first = first.checked_add(page.before / of_entry).ok_or(DAMAGED)?;
+            Piece::add(&mut column.pieces, first, page.span, budget)?;
         }
         return Ok(());
     }
@@ -121,8 +121,7 @@ fn add(
         }
     }
     for span in spans {
-        budget.pieces(1)?;
-        column.push(first, span.offset, span.len);
+        Piece::add(&mut column.pieces, first, span, budget)?;
     }
     Ok(())
 }
