@@ -117,7 +117,7 @@ impl Tree<'_, '_> {
     fn baskets(&mut self, branch: &Branch<'_>, at: usize) -> Result<()> {
         const DAMAGED: LayoutError = LayoutError::Damaged("the baskets of a branch do not fit together");
         let Some(column) = self.columns.get_mut(at) else { return Ok(()) };
-        let mut next = 0;
+        let (mut next, mut written) = (0, 0);
         for number in 0..branch.written_count {
             let parts = (branch.lens.get(number), branch.firsts.get(number), branch.places.get(number));
             let (Some(len), Some(first), Some(place)) = parts else { return Err(DAMAGED) };
@@ -136,9 +136,8 @@ impl Tree<'_, '_> {
             // One without entries is of no use, and would look like a dictionary.
             column.pieces.pop_if(|last| last.first == first);
             Piece::add(&mut column.pieces, first, Want { offset, len: len.into() }, self.budget)?;
-            next = first;
+            (next, written) = (first, number + 1);
         }
-        let written = column.pieces.len();
         let end = branch.firsts.get(written).and_then(|end| u64::try_from(end).ok()).unwrap_or(next);
         let is_rest = if written == 0 { branch.entries > 0 } else { end > next && end < branch.entries };
         if is_rest && branch.has_baskets()? {
