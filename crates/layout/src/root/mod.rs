@@ -25,6 +25,7 @@ use key::Key;
 use ntuple::Ntuple;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use streamers::Streamers;
 
 pub(crate) use unzip::unzip;
@@ -61,7 +62,8 @@ enum Task {
 /// Of a directory: its names, each with a slash behind it.
 #[derive(Clone, Debug, Default)]
 struct Path {
-    text: String,
+    /// Shared, since each tree in the directory needs it, and it is as long as its writer liked.
+    text: Arc<str>,
     depth: usize,
 }
 
@@ -168,7 +170,7 @@ impl Reading {
             let Some(key) = newest.remove(&name) else { continue };
             match name {
                 (true, name) if path.depth < DEPTH_MAX => {
-                    let inner = Path { text: format!("{}{name}/", path.text), depth: path.depth + 1 };
+                    let inner = Path { text: format!("{}{name}/", path.text).into(), depth: path.depth + 1 };
                     budget.name(&inner.text)?;
                     self.directories.push((inner, key.span));
                 }
@@ -227,5 +229,30 @@ impl Reading {
         let (key, stored) = Key::split(bytes).ok()?;
         let object = unzip(stored, key.object_len, &mut Budget::new(Limits::default())).ok()?;
         Some([&(key.key_len as u16).to_be_bytes()[..], &object].concat())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key of nothing, as a directory lists it.
+    fn listed(class: &str, name: &str) -> Vec<u8> {
+        let text = |text: &str| [&[text.len() as u8][..], text.as_bytes()].concat();
+        let mut key = vec![0; 26];
+        key[3] = 1;
+        [key, text(class), text(name), text("")].concat()
+    }
+
+    /// Else a name of 64 KiB before a hundred thousand keys, in all of 4 MB, takes 6 GB.
+    #[test]
+    fn trees_share_the_name_of_their_directory() {
+        let file = include_bytes!("../../tests/golden/uproot-flat.root");
+        let Next::Ask(_, mut reading) = begin(file, file.len() as u64).unwrap() else { panic!("it asks for keys") };
+        let keys = [listed("TDirectory", ""), vec![0, 0, 0, 2], listed("TTree", "a"), listed("TNtuple", "b")].concat();
+        let path = Path { text: "directory/".into(), depth: 1 };
+        reading.keys(&path, &keys, &mut Budget::new(Limits::default())).unwrap();
+        assert_eq!(reading.trees.len(), 2);
+        assert!(reading.trees.iter().all(|(of_tree, _)| Arc::ptr_eq(&of_tree.text, &path.text)));
     }
 }
