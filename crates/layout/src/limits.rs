@@ -1,6 +1,7 @@
 //! What a file may cost at most: a stranger wrote it, and chose every number in it.
 
 use crate::error::{LayoutError, Result};
+use std::borrow::Cow;
 use std::fmt;
 
 /// The most that one file may take until its layout is known.
@@ -100,7 +101,30 @@ impl Budget {
     }
 }
 
+/// One part of a path. ROOT and the others have no limit; a guess, far above.
+const NAME_LEN_MAX: usize = 64 << 10;
+
+/// Before a text of megabytes, each byte of which may become three, is copied.
+pub(crate) fn name(bytes: &[u8]) -> Result<Cow<'_, str>> {
+    if bytes.len() > NAME_LEN_MAX {
+        return Err(LayoutError::Unknown("it has names of more than 64 KiB"));
+    }
+    Ok(String::from_utf8_lossy(bytes))
+}
+
 fn spend(left: &mut u64, asked: u64, what: What) -> Result<()> {
     *left = left.checked_sub(asked).ok_or(LayoutError::TooLarge { what, asked, max: *left })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_an_end() {
+        assert_eq!(name(b"E\xff"), Ok("E\u{fffd}".into()));
+        assert!(name(&[b'x'; NAME_LEN_MAX]).is_ok());
+        assert!(matches!(name(&[b'x'; NAME_LEN_MAX + 1]), Err(LayoutError::Unknown(_))));
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::flat::Flat;
 use crate::error::{LayoutError, Result};
-use crate::limits::Budget;
+use crate::limits::{Budget, name};
 
 /// Types within each other; Arrow's own limit is 64.
 const DEPTH_MAX: u32 = 64;
@@ -27,7 +27,7 @@ pub(crate) fn read(schema: &Flat<'_>, budget: &mut Budget) -> Result<Vec<Field>>
         .tables(1)?
         .map(|column| {
             let column = column?;
-            let name = String::from_utf8_lossy(column.text(0)?).into_owned();
+            let name = name(column.text(0)?)?.into_owned();
             budget.name(&name)?;
             let mut field = Field { name, ..Field::default() };
             add(&column, &mut field, 0, &mut left)?;

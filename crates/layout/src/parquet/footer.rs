@@ -2,7 +2,7 @@
 
 use super::thrift::{BINARY, I32, I64, LIST, STRUCT, Thrift};
 use crate::error::{LayoutError, Result};
-use crate::limits::Budget;
+use crate::limits::{self, Budget};
 use crate::want::Want;
 use crate::{Column, Table};
 
@@ -86,7 +86,7 @@ fn schema(field: &mut Thrift<'_>, budget: &mut Budget) -> Result<Vec<Column>> {
         if !path.is_empty() {
             path.push('.');
         }
-        path.push_str(&String::from_utf8_lossy(name));
+        path.push_str(&limits::name(name)?);
         match child_count {
             Some(count) if above.len() < DEPTH_MAX => above.push((count, path.len())),
             Some(_) => return Err(DAMAGED_SCHEMA),

@@ -8,6 +8,7 @@
 
 use super::cursor::Cursor;
 use crate::error::{LayoutError, Result};
+use crate::limits::name;
 use crate::want::Want;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +36,8 @@ impl Key {
         let cycle = cursor.u16()?;
         let offset = cursor.place(is_long)?;
         cursor.place(is_long)?;
-        let class = String::from_utf8_lossy(cursor.text()?).into_owned();
-        let name = String::from_utf8_lossy(cursor.text()?).into_owned();
+        let class = name(cursor.text()?)?.into_owned();
+        let name = name(cursor.text()?)?.into_owned();
         cursor.text()?;
         Ok(Self { span: Want { offset, len }, object_len, key_len, cycle, class, name })
     }

@@ -6,6 +6,7 @@
 
 use super::cursor::Cursor;
 use crate::error::{LayoutError, Result};
+use crate::limits;
 use std::collections::HashMap;
 
 /// Members of a class. `TTree` has 33 today.
@@ -94,7 +95,7 @@ impl Streamers {
                 members.push(member(&mut element, &members)?);
             }
         }
-        self.classes.insert((String::from_utf8_lossy(name).into_owned(), version), members);
+        self.classes.insert((limits::name(name)?.into_owned(), version), members);
         Ok(())
     }
 }
@@ -107,7 +108,7 @@ fn is_of_trees(class: &[u8]) -> bool {
 fn member(element: &mut Cursor<'_>, before: &[Member]) -> Result<Member> {
     let (_, mut element) = element.object()?;
     let (version, mut base) = element.object()?;
-    let name = String::from_utf8_lossy(base.named()?).into_owned();
+    let name = limits::name(base.named()?)?.into_owned();
     let kind = base.i32()?;
     base.take(4)?;
     let array_len = base.count()?;

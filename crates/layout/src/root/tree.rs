@@ -9,7 +9,7 @@ use super::cursor::Cursor;
 use super::fields::{self, Field, Go, Numbers};
 use super::streamers::Streamers;
 use crate::error::{LayoutError, Result};
-use crate::limits::Budget;
+use crate::limits::{Budget, name};
 use crate::want::Want;
 use crate::{Column, Piece, Table};
 
@@ -95,8 +95,8 @@ impl Tree<'_, '_> {
         if class == b"TBranchClones" {
             return Ok(());
         }
-        let branch = Branch::read(&mut cursor, &String::from_utf8_lossy(class), self.streamers)?;
-        let path = joined(path, &String::from_utf8_lossy(branch.name));
+        let branch = Branch::read(&mut cursor, &name(class)?, self.streamers)?;
+        let path = joined(path, &name(branch.name)?);
         self.budget.name(&path)?;
         let at = self.columns.len();
         self.columns.push(Column { name: path, pieces: Vec::new() });

@@ -3,7 +3,7 @@
 use super::frame::Frame;
 use crate::Column;
 use crate::error::{LayoutError, Result};
-use crate::limits::Budget;
+use crate::limits::{Budget, name};
 
 #[derive(Debug, Default)]
 pub(crate) struct Schema {
@@ -49,7 +49,7 @@ impl Schema {
         record.u64()?;
         let (parent, role) = (record.u32()? as usize, record.u16()?);
         record.u16()?;
-        let name = String::from_utf8_lossy(record.text()?);
+        let name = name(record.text()?)?;
         // A field of the first level is its own parent; any other comes after it.
         let parent = if parent == self.fields.len() { None } else { Some(self.fields.get(parent).ok_or(DAMAGED)?) };
         let is_varying = parent.is_some_and(|parent| parent.has_varying);
