@@ -13,7 +13,7 @@ pub struct Limits {
     pub question_count_max: u64,
     /// Bytes of one object, decompressed.
     pub object_len_max: u64,
-    /// Bytes of all objects, decompressed, and of what is read more than once: bounds the time.
+    /// Bytes of all objects, decompressed, and steps of what else takes time: bounds it.
     pub objects_len_max: u64,
     pub piece_count_max: u64,
     /// Columns and, since a file may have many without any, tables.
@@ -56,7 +56,7 @@ impl fmt::Display for What {
             Self::Asked => "bytes of metadata",
             Self::Questions => "reads of metadata",
             Self::Object => "bytes of an object",
-            Self::Objects => "bytes of all objects",
+            Self::Objects => "bytes of all objects and other work",
             Self::Pieces => "pieces",
             Self::Columns => "columns and tables",
             Self::Names => "bytes of names",
@@ -88,6 +88,11 @@ impl Budget {
             return Err(LayoutError::TooLarge { what: What::Object, asked: len, max });
         }
         spend(&mut self.left.objects_len_max, len, What::Objects)
+    }
+
+    /// What costs time and no memory, in steps that take about as long as a decompressed byte.
+    pub(crate) fn work(&mut self, steps: u64) -> Result<()> {
+        spend(&mut self.left.objects_len_max, steps, What::Objects)
     }
 
     pub(crate) fn pieces(&mut self, count: u64) -> Result<()> {

@@ -80,6 +80,9 @@ fn each_limit_holds() {
     }
     assert_eq!(too_large("root-zstd.root", Limits { object_len_max: 1000, ..usual }), What::Object);
     assert_eq!(too_large("root-zstd.root", Limits { objects_len_max: 30_000, ..usual }), What::Objects);
+    // What is no object, and is looked at again for each batch of rows or group of pages.
+    assert_eq!(too_large("pyarrow.arrow", Limits { objects_len_max: 3, ..usual }), What::Objects);
+    assert_eq!(too_large("pyarrow-pages.parquet", Limits { objects_len_max: 3, ..usual }), What::Objects);
 }
 
 /// A small file cannot say that its header is as long as the disk.

@@ -127,6 +127,8 @@ impl Messages {
             _ => return Err(DAMAGED),
         };
         let header = flat.table(2)?.ok_or(DAMAGED)?;
+        // Each message is short and named as often as its writer liked, and all columns are looked at for it.
+        budget.work(self.fields.len() as u64)?;
         match (flat.u8(1)?, is_dictionary) {
             (2, true) => self.dictionary(&header, Want { offset: message.offset, len: message.len + body_len }, budget),
             (3, false) => self.batch(&header, Want { offset: body, len: body_len }, budget),
@@ -137,6 +139,7 @@ impl Messages {
     fn dictionary(&mut self, header: &Flat<'_>, span: Want, budget: &mut Budget) -> Result<()> {
         let id = header.i64(0)?;
         for (field, column) in self.fields.iter().zip(&mut self.table.columns) {
+            budget.work(field.dictionaries.len() as u64)?;
             if field.dictionaries.contains(&id) {
                 Piece::add(&mut column.pieces, 0, span, budget)?;
             }

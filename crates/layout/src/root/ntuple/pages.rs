@@ -43,6 +43,8 @@ pub(crate) fn read(
         clusters.push((summary.u64()?, summary.u64()? & ENTRIES));
     }
     let (_, mut lists) = frame.list()?;
+    // Of each group, though its list be empty and that of the group before.
+    budget.work(columns.len() as u64)?;
     let mut of_columns: Vec<Vec<Page>> = columns.iter().map(|_| Vec::new()).collect();
     for (first, entries) in clusters {
         let (count, mut list) = lists.list()?;
