@@ -31,24 +31,28 @@ pub struct RecordError(&'static str);
 type Result<T> = std::result::Result<T, RecordError>;
 
 const VERSION: u8 = 1;
-/// Of the body: twice what four million pieces and the longest names take, at four bytes a piece.
+/// Of the body. Four million pieces of seven bytes and the longest names; those in use take less than two.
 const BODY_LEN_MAX: usize = 64 << 20;
 /// Of deflate: levels above take much longer and save a few in a hundred.
 const LEVEL: u8 = 6;
 const OWN_FIRSTS: u8 = 1;
 
-/// The record of a layout. Too large is only what no file within the usual limits has.
+/// The record of a layout, which [`decode`] takes. Too large is what is above the usual limits, and some of what is
+/// within them: millions of pieces without any order.
 pub fn encode(layout: &Layout) -> std::result::Result<Vec<u8>, LayoutError> {
-    let mut body = Vec::new();
+    let (mut body, mut budget) = (Vec::new(), Budget::new(Limits::default()));
     varint::put(&mut body, layout.tables.len() as u64);
     let mut name = "";
     for table in &layout.tables {
+        budget.name(&table.name)?;
         put_name(&mut body, name, &table.name);
         name = &table.name;
         varint::put(&mut body, table.entries);
         varint::put(&mut body, table.columns.len() as u64);
         let mut before: &[Piece] = &[];
         for column in &table.columns {
+            budget.name(&column.name)?;
+            budget.pieces(column.pieces.len() as u64)?;
             put_name(&mut body, name, &column.name);
             name = &column.name;
             put_pieces(&mut body, &column.pieces, before);
@@ -98,7 +102,8 @@ fn put_pieces(out: &mut Vec<u8>, pieces: &[Piece], before: &[Piece]) {
     }
 }
 
-/// The layout of a record.
+/// The layout of a record. Whatever that says, the pieces of a column are in order, and none ends behind all numbers;
+/// whether they lie in the file only its length tells.
 pub fn decode(record: &[u8]) -> Result<Layout> {
     decode_body(&inflated(record)?)
 }
@@ -195,6 +200,10 @@ impl Decoder<'_> {
             let offset = places.behind(expect.place(&pieces, before))?;
             len = self.reader.behind(len)?;
             let len = u32::try_from(len).map_err(|_| RecordError("a piece is too long"))?;
+            let is_in_order = pieces.last().is_none_or(|last: &Piece| last.first <= first);
+            if !is_in_order || offset.checked_add(len.into()).is_none() {
+                return Err(RecordError("its pieces are out of order, or end nowhere"));
+            }
             pieces.push(Piece { first, offset, len });
         }
         Ok(pieces)
@@ -209,11 +218,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn piece() -> impl Strategy<Value = Piece> {
-        (any::<u64>(), any::<u64>(), any::<u32>()).prop_map(|(first, offset, len)| Piece { first, offset, len })
+        let offset = 0..=u64::MAX - u64::from(u32::MAX);
+        (any::<u64>(), offset, any::<u32>()).prop_map(|(first, offset, len)| Piece { first, offset, len })
     }
 
     fn column() -> impl Strategy<Value = Column> {
-        (".{0,6}", prop::collection::vec(piece(), 0..6)).prop_map(|(name, pieces)| Column { name, pieces })
+        (".{0,6}", prop::collection::vec(piece(), 0..6)).prop_map(|(name, mut pieces)| {
+            pieces.sort_by_key(|piece| piece.first);
+            Column { name, pieces }
+        })
     }
 
     fn table() -> impl Strategy<Value = Table> {
@@ -279,6 +292,29 @@ mod tests {
 
     const GOLDEN: &str = "\
         012b012b00d4ff01000154ac02020007636f6c756d6e30030500c80100d00fb60b44f80a22020601310302000000b60b2202";
+
+    fn of_pieces(pieces: &[Piece]) -> Layout {
+        let column = Column { name: "x".into(), pieces: pieces.into() };
+        Layout { tables: vec![Table { columns: vec![column], ..Table::default() }] }
+    }
+
+    /// A reader looks for entries by halves, and adds lens to offsets.
+    #[test]
+    fn pieces_that_lie_are_refused() {
+        let one = Piece { first: 5, offset: 10, len: 10 };
+        let refused = |pieces: &[Piece]| decode(&encode(&of_pieces(pieces)).unwrap()).is_err();
+        assert!(!refused(&[one, one]));
+        assert!(refused(&[one, Piece { first: 4, ..one }]));
+        assert!(refused(&[Piece { offset: u64::MAX, ..one }]));
+    }
+
+    /// Else it is kept, refused, and made again, for ever.
+    #[test]
+    fn what_cannot_be_read_again_is_not_kept() {
+        let many = Column { name: String::new(), pieces: vec![Piece::default(); (4 << 20) + 1] };
+        let layout = Layout { tables: vec![Table { columns: vec![many], ..Table::default() }] };
+        assert!(matches!(encode(&layout), Err(LayoutError::TooLarge { what: What::Pieces, .. })));
+    }
 
     #[test]
     fn a_record_is_whole_or_none() {
