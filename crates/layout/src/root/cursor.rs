@@ -67,6 +67,10 @@ impl<'a> Cursor<'a> {
         Ok(i32::from_be_bytes(self.array()?))
     }
 
+    pub(crate) fn f64(&mut self) -> Result<f64> {
+        Ok(f64::from_be_bytes(self.array()?))
+    }
+
     /// A length or a count: it is not below zero.
     pub(crate) fn count(&mut self) -> Result<u64> {
         self.i32()?.try_into().map_err(|_| LayoutError::Damaged("a length is below zero"))

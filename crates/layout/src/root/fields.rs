@@ -14,23 +14,29 @@ pub(crate) enum Field<'a> {
     Object(Cursor<'a>),
 }
 
-/// Stands for the width of a floating point number, which has eight bytes.
-const FLOAT: usize = 64;
+/// Big-endian.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Numbers<'a> {
+    /// With their sign.
+    Whole { bytes: &'a [u8], width: usize },
+    /// One, which stands for a whole one.
+    Float(f64),
+}
 
-/// Big-endian, with their sign.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Numbers<'a> {
-    bytes: &'a [u8],
-    width: usize,
+/// None.
+impl Default for Numbers<'_> {
+    fn default() -> Self {
+        Self::Whole { bytes: &[], width: 1 }
+    }
 }
 
 impl Numbers<'_> {
     pub(crate) fn get(&self, at: usize) -> Option<i64> {
-        if self.width == FLOAT {
-            let bytes = self.bytes.try_into().ok().filter(|_| at == 0)?;
-            return Some(f64::from_be_bytes(bytes) as i64);
-        }
-        let bytes = self.bytes.get(at.checked_mul(self.width)?..)?.get(..self.width)?;
+        let (bytes, width) = match *self {
+            Self::Whole { bytes, width } => (bytes, width),
+            Self::Float(number) => return Some(number as i64).filter(|_| at == 0),
+        };
+        let bytes = bytes.get(at.checked_mul(width)?..)?.get(..width)?;
         match *bytes {
             [a] => Some(i8::from_be_bytes([a]).into()),
             [a, b] => Some(i16::from_be_bytes([a, b]).into()),
@@ -83,7 +89,7 @@ fn read_at<'a>(
             Kind::Text => Field::Text(cursor.text()?),
             Kind::Numbers { width, count } => {
                 let bytes = cursor.take(width.saturating_mul(*count))?;
-                let numbers = Numbers { bytes, width: *width };
+                let numbers = Numbers::Whole { bytes, width: *width };
                 // What counts an array is one of these.
                 if *count == 1
                     && *width == 4
@@ -93,18 +99,18 @@ fn read_at<'a>(
                 }
                 Field::Numbers(numbers)
             }
-            Kind::Float => Field::Numbers(Numbers { bytes: cursor.take(8)?, width: FLOAT }),
+            Kind::Float => Field::Numbers(Numbers::Float(cursor.f64()?)),
             Kind::Array { width, count } => {
                 let flag = cursor.u8()?;
                 // Until version 9 branches had places of four bytes, whatever the class says, unless the flag is 2.
                 let is_short = class == "TBranch" && version < 10 && flag != 2;
                 let width = if is_short { 4.min(*width) } else { *width };
                 let count = counts.get(*count).copied().filter(|_| flag != 0).unwrap_or(0);
-                Field::Numbers(Numbers { bytes: cursor.take(width.saturating_mul(count))?, width })
+                Field::Numbers(Numbers::Whole { bytes: cursor.take(width.saturating_mul(count))?, width })
             }
             Kind::Counted { width } => {
                 let count = cursor.count()? as usize;
-                Field::Numbers(Numbers { bytes: cursor.take(width.saturating_mul(count))?, width: *width })
+                Field::Numbers(Numbers::Whole { bytes: cursor.take(width.saturating_mul(count))?, width: *width })
             }
             Kind::Object if depth < DEPTH_MAX && matches!(&*member.name, "TTree" | "TBranch") => {
                 if read_at(&mut cursor, &member.name, streamers, on_field, depth + 1)? == Go::Enough {
