@@ -21,6 +21,10 @@ use schema::Field;
 const TRAILER_LEN: u64 = 10;
 const MAGIC: &[u8] = b"ARROW1";
 
+/// Number of the version of 2020, V5. Before it unions had nulls of their own. The footer does not tell: pyarrow writes
+/// the newest there, whatever its messages have.
+const UNIONS_WITHOUT_NULLS: u16 = 4;
+
 const DAMAGED: LayoutError = LayoutError::Damaged("a batch does not fit the schema");
 
 #[derive(Debug)]
@@ -131,7 +135,10 @@ impl Messages {
         budget.work(self.fields.len() as u64)?;
         match (flat.u8(1)?, is_dictionary) {
             (2, true) => self.dictionary(&header, Want { offset: message.offset, len: message.len + body_len }, budget),
-            (3, false) => self.batch(&header, Want { offset: body, len: body_len }, budget),
+            (3, false) => {
+                let has_nulls_of_unions = flat.u16(0)? < UNIONS_WITHOUT_NULLS;
+                self.batch(&header, Want { offset: body, len: body_len }, has_nulls_of_unions, budget)
+            }
             _ => Err(DAMAGED),
         }
     }
@@ -147,7 +154,7 @@ impl Messages {
         Ok(())
     }
 
-    fn batch(&mut self, header: &Flat<'_>, body: Want, budget: &mut Budget) -> Result<()> {
+    fn batch(&mut self, header: &Flat<'_>, body: Want, has_nulls_of_unions: bool, budget: &mut Budget) -> Result<()> {
         let rows = u64::try_from(header.i64(0)?).map_err(|_| DAMAGED)?;
         let (first, end) = (self.table.entries, self.table.entries.checked_add(rows).ok_or(DAMAGED)?);
         self.table.entries = end;
@@ -156,7 +163,7 @@ impl Messages {
             let view_count = usize::try_from(field.view_count).map_err(|_| DAMAGED)?;
             let (of_views, rest) = views.split_at_checked(view_count).ok_or(DAMAGED)?;
             views = rest;
-            let mut count = field.buffer_count;
+            let mut count = field.buffer_count + if has_nulls_of_unions { field.union_count } else { 0 };
             for more in of_views {
                 let [more] = numbers(more)?;
                 count = count.checked_add(more).ok_or(DAMAGED)?;

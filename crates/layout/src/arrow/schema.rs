@@ -17,6 +17,8 @@ pub(crate) struct Field {
     /// In the order of the buffers. Buffers come in runs that end in a view, whose number each batch tells.
     pub(crate) buffer_count: u64,
     pub(crate) view_count: u64,
+    /// Each had one more buffer until 2020.
+    pub(crate) union_count: u64,
     /// The numbers of the dictionaries it needs.
     pub(crate) dictionaries: Vec<i64>,
 }
@@ -50,8 +52,10 @@ fn add(column: &Flat<'_>, field: &mut Field, depth: u32, left: &mut u32) -> Resu
         1 | 22 => 0,
         // Structs, and lists of a fixed length.
         13 | 16 => 1,
-        14 if is_dense_union()? => 2,
-        14 => 1,
+        14 => {
+            field.union_count += 1;
+            if is_dense_union()? { 2 } else { 1 }
+        }
         // Texts and bytes.
         4 | 5 | 19 | 20 => 3,
         // Views of texts and bytes: some more buffers, as each batch tells.

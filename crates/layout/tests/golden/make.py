@@ -324,6 +324,22 @@ def with_arrow(directory):
 
     write(directory, "pyarrow.arrow", arrow)
 
+    numbers, texts = pyarrow.array([1, 2]), pyarrow.array(["a", "b"])
+    kinds, places = pyarrow.array([0, 1], pyarrow.int8()), pyarrow.array([0, 1], pyarrow.int32())
+    unions = pyarrow.table({
+        "sparse": pyarrow.UnionArray.from_sparse(kinds, [numbers, texts]),
+        "dense": pyarrow.UnionArray.from_dense(kinds, places, [numbers, texts]),
+        "behind": pyarrow.array([7, None]),
+    })
+    # Before V5 unions had one buffer more.
+    for version in [pyarrow.ipc.MetadataVersion.V4, pyarrow.ipc.MetadataVersion.V5]:
+        def union(path):
+            options = pyarrow.ipc.IpcWriteOptions(metadata_version=version)
+            with pyarrow.ipc.new_file(path, unions.schema, options=options) as out:
+                out.write_table(unions)
+
+        write(directory, f"pyarrow-unions-{version.name.lower()}.arrow", union)
+
     columns = {"a": range(40), "s": [f"s{row % 5}" for row in range(40)], "f": [row / 3 for row in range(40)]}
     frame = polars.DataFrame(columns)
     write(directory, "polars.parquet", lambda path: frame.write_parquet(path, row_group_size=16))
