@@ -21,7 +21,7 @@ use types::{ChecksumKind, ChecksumSpec};
 /// Bytes that are read and verified together: they stay in a core's second cache between the two. A guess.
 const PIECE_LEN: u64 = 128 << 10;
 /// Asked of the disk in one hop to a thread, and ahead of it.
-const COLD_LEN: usize = 1 << 20;
+const COLD_LEN: u64 = 1 << 20;
 const AHEAD_LEN: u64 = 4 << 20;
 /// Pieces in a row that were in memory: then whoever polls this task is to see to others. Some MiB: a guess.
 const PIECE_COUNT_MAX: u32 = 32;
@@ -72,18 +72,20 @@ impl LocalReplica {
     pub(crate) async fn read_at(&self, offset: u64, dest: &mut [u8]) -> Result<(), Unreadable> {
         let end = offset + dest.len() as u64;
         assert!(end <= self.len, "{end} is beyond a replica of {} bytes", self.len);
-        let (mut at, mut sums, mut chunk, mut piece_count) = (offset, Vec::new(), Vec::new(), 0);
+        let (mut at, mut chunk, mut piece_count) = (offset, Vec::new(), 0);
+        let (mut data, mut sums) = (Ahead::until(end), Sums::default());
+        sums.ahead.end = self.sums_offset + self.spec.chunk_count(end) * ChecksumSpec::SUM_LEN as u64;
         while at < end {
             let piece = self.piece(at, end);
             let into = (at - offset) as usize..(piece.end.min(end) - offset) as usize;
             let into = &mut dest[into];
             if piece.end - piece.start == into.len() as u64 || self.is_verified(&piece) {
-                fill(&self.data, into, at).await?;
+                data.fill(&self.data, into, at).await?;
                 self.verify(&piece, into, &mut sums).await?;
             } else {
                 // A part of one chunk, all of which has to be read.
                 chunk.resize((piece.end - piece.start) as usize, 0);
-                fill(&self.data, &mut chunk, piece.start).await?;
+                data.fill(&self.data, &mut chunk, piece.start).await?;
                 self.verify(&piece, &chunk, &mut sums).await?;
                 let from = (at - piece.start) as usize;
                 into.copy_from_slice(&chunk[from..from + into.len()]);
@@ -119,20 +121,21 @@ impl LocalReplica {
     }
 
     /// Holds the bytes of a piece against their checksums, unless that was done before.
-    async fn verify(&self, piece: &Range<u64>, bytes: &[u8], sums: &mut Vec<u8>) -> Result<(), Unreadable> {
+    async fn verify(&self, piece: &Range<u64>, bytes: &[u8], sums: &mut Sums) -> Result<(), Unreadable> {
         if self.is_verified(piece) {
             return Ok(());
         }
         let chunks = self.chunks(piece);
-        sums.resize((chunks.end - chunks.start) as usize * ChecksumSpec::SUM_LEN, 0);
-        fill(&self.sums, sums, self.sums_offset + chunks.start * ChecksumSpec::SUM_LEN as u64).await?;
+        let Sums { of_piece, ahead } = sums;
+        of_piece.resize((chunks.end - chunks.start) as usize * ChecksumSpec::SUM_LEN, 0);
+        ahead.fill(&self.sums, of_piece, self.sums_offset + chunks.start * ChecksumSpec::SUM_LEN as u64).await?;
         if piece.end == self.len
-            && let (Some(sum), Some(last)) = (self.last_sum, sums.last_chunk_mut())
+            && let (Some(sum), Some(last)) = (self.last_sum, of_piece.last_chunk_mut())
         {
             *last = sum.to_be_bytes();
         }
         let corrupt = |bad: usize| Unreadable::Corrupt { offset: piece.start + bad as u64 };
-        self.spec.verify(bytes, sums).map_err(corrupt)?;
+        self.spec.verify(bytes, of_piece).map_err(corrupt)?;
         for chunk in chunks {
             self.verified[(chunk / 64) as usize].fetch_or(1 << (chunk % 64), Ordering::Relaxed);
         }
@@ -140,29 +143,64 @@ impl LocalReplica {
     }
 }
 
-/// Reads all of `dest`; what is not in the page cache on a thread that may wait.
-async fn fill(file: &Arc<File>, dest: &mut [u8], offset: u64) -> Result<(), Error> {
-    let mut done = 0;
-    while done < dest.len() {
-        let at = offset + done as u64;
-        match read_resident(file, &mut dest[done..], at) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(len) => done += len,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let (file, len) = (Arc::clone(file), (dest.len() - done).min(COLD_LEN));
-                let read = io::task::blocking(move || {
-                    let mut bytes = vec![0; len];
-                    // A hint: what it brings is there when it is asked for.
-                    let _ = file::will_need(&file, at + len as u64, AHEAD_LEN);
-                    file.read_exact_at(&mut bytes, at).map(|()| bytes)
-                });
-                dest[done..done + len].copy_from_slice(&read.await?);
-                done += len;
-            }
-            Err(error) => return Err(error),
-        }
+/// The checksums of the piece that is read now, and those behind them.
+#[derive(Default)]
+struct Sums {
+    of_piece: Vec<u8>,
+    ahead: Ahead,
+}
+
+/// What came from the disk with what was asked for, as one hop to a thread is dearer than a piece.
+#[derive(Default)]
+struct Ahead {
+    from: u64,
+    bytes: Vec<u8>,
+    /// Nothing behind that will be asked for.
+    end: u64,
+}
+
+impl Ahead {
+    fn until(end: u64) -> Self {
+        Self { end, ..Self::default() }
     }
-    Ok(())
+
+    fn at(&self, offset: u64) -> &[u8] {
+        let known = offset.checked_sub(self.from).and_then(|from| self.bytes.get(usize::try_from(from).ok()?..));
+        known.unwrap_or_default()
+    }
+
+    /// Reads all of `dest`; what is not in the page cache on a thread that may wait.
+    async fn fill(&mut self, file: &Arc<File>, dest: &mut [u8], offset: u64) -> Result<(), Error> {
+        let mut done = 0;
+        while done < dest.len() {
+            let (at, left) = (offset + done as u64, &mut dest[done..]);
+            let known = self.at(at);
+            if !known.is_empty() {
+                let len = known.len().min(left.len());
+                left[..len].copy_from_slice(&known[..len]);
+                done += len;
+                continue;
+            }
+            match read_resident(file, left, at) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(len) => done += len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let wanted = self.end.saturating_sub(at).max(left.len() as u64);
+                    let (len, mut bytes) = (wanted.min(COLD_LEN) as usize, std::mem::take(&mut self.bytes));
+                    let file = Arc::clone(file);
+                    let read = io::task::blocking(move || {
+                        bytes.resize(len, 0);
+                        // A hint: what it brings is there when it is asked for.
+                        let _ = file::will_need(&file, at + len as u64, AHEAD_LEN);
+                        file.read_exact_at(&mut bytes, at).map(|()| bytes)
+                    });
+                    (self.bytes, self.from) = (read.await?, at);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
