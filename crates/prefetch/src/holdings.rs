@@ -279,8 +279,14 @@ impl Holdings {
             if class > worst && !is_stale {
                 return false;
             }
+            let needed = self.len().saturating_add(len) - cache_len;
             let Some(segment) = self.remove(start) else { return false };
-            let span = Span::between(start, segment.end);
+            let mut span = Span::between(start, segment.end);
+            if class == Class::Spent && span.len > needed {
+                // What was read on and on is one segment. Its end was read last, and may be read again.
+                span = Span::new(start, needed);
+                self.insert(span.end(), segment);
+            }
             if class != Class::Spent {
                 self.accounts.risk_len -= span.len;
                 self.accounts.lost_len += span.len;

@@ -49,6 +49,8 @@ const FETCHES_AHEAD_MAX: usize = 32;
 const FAILURES_MAX: u32 = 3;
 /// A read longer than this part of the cache goes past it.
 const KEPT_PART: u64 = 4;
+/// Read-ahead leaves this part of the cache to what was read last: readers of lines and of records take its end again.
+const READ_PART: u64 = 16;
 /// A window of less than this part of what a lane may have waits until there is more room, unless a read waits anyway.
 const WINDOW_PART_LEAST: u64 = 8;
 /// With less than this part of the stake left, windows would be too short to save a round trip.
@@ -278,7 +280,8 @@ impl Prefetcher {
         let stake_len = self.link.stake_len(&self.settings);
         let allowed = stake_len.saturating_add(self.settings.share_of(accounts.used_len));
         let budget = allowed.saturating_sub(accounts.waste_len());
-        budget.min(self.cache_len.saturating_sub(self.holdings.kept_len()))
+        let memory = self.cache_len - self.cache_len / READ_PART;
+        budget.min(memory.saturating_sub(self.holdings.kept_len()))
     }
 
     /// Learns from a read, and answers who may want a window now.

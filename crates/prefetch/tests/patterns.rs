@@ -31,6 +31,14 @@ fn a_file_read_from_end_to_end_waits_a_few_times() {
     assert!(again.decisions.iter().all(|(_, decision)| !matches!(decision, Decision::BudgetSpent { .. })));
 }
 
+/// A reader of lines or records takes the end of each read again. What comes next must not push it out.
+#[test]
+fn reads_that_overlap_are_followed() {
+    let apart = plain(&every(60_000, 60_000, 1500), None);
+    let overlapping = plain(&every(60_000, 64_000, 1500), None);
+    assert!(overlapping.stalls <= apart.stalls + 4, "{overlapping}\n{apart}");
+}
+
 /// A program that works as long as its bytes take on the link waits only while the window grows.
 #[test]
 fn read_ahead_hides_the_link_behind_work() {

@@ -82,9 +82,9 @@ fn a_cache_of_64_kb_does_not_cost_a_thousand_round_trips() {
         assert!(score.round_trips <= 5 && score.memory_len_max <= 4 << 20, "{score:?}");
         let score = file.play(&trace, SMALL, Some(&learned));
         assert!(score.round_trips <= 4, "{score:?}");
-        // Who forbids that waits for each 64 KB: 106 times, and some for halves that come one after the other.
+        // Who forbids that waits for each 60 KB: 113 times, and some for halves that come one after the other.
         let score = file.play(&trace, exactly(64 << 10), None);
-        assert!(score.stalls <= 220 && score.memory_len_max <= 64 << 10, "{score:?}");
+        assert!(score.stalls <= 240 && score.memory_len_max <= 64 << 10, "{score:?}");
         assert!(score.elapsed_us < 150 * 240_000, "{score:?}");
     }
 }
