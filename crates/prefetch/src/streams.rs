@@ -56,8 +56,10 @@ impl Streams {
         ended: &mut Vec<Span>,
         decided: &mut Vec<Decision>,
     ) -> Option<usize> {
-        let fits = self.streams.iter().enumerate().filter_map(|(at, stream)| Some((stream.fit(span)?, at)));
-        if let Some((_, at)) = fits.min() {
+        let fits =
+            self.streams.iter().enumerate().filter_map(|(at, stream)| Some((stream.fit(span)?, stream.step, at)));
+        // Readers at equal distances from each other look like steps; each follows what it read itself.
+        if let Some((.., at)) = fits.min_by_key(|(error, step, at)| (*step != 0, *error, *at)) {
             self.streams[at].take(span, tag, number);
             return Some(at);
         }
@@ -81,7 +83,7 @@ impl Streams {
         Some(self.streams.len() - 1)
     }
 
-    /// The stream that `span` makes of reads before it, which are no longer looked at.
+    /// The stream that `span` makes of reads before it.
     fn begun_by(&mut self, span: Span, tag: Tag, number: u64) -> Option<Stream> {
         if let Some(at) = self.recent.iter().position(|last| succeeds(*last, span)) {
             let first = self.recent.remove(at)?;
@@ -93,8 +95,8 @@ impl Streams {
                 .take(at)
                 .filter_map(move |first| Some((step_of(*first, *second, span)?, *first, *second)))
         });
-        let ((step, deviation), first, second) = pairs.min_by_key(|((_, deviation), ..)| *deviation)?;
-        self.recent.retain(|recent| *recent != first && *recent != second);
+        let ((step, deviation), first, _) = pairs.min_by_key(|((_, deviation), ..)| *deviation)?;
+        // The reads stay among the recent ones: each may be the first of a reader of its own.
         Some(Stream::new(first.offset, span, step, deviation, tag, number))
     }
 

@@ -83,6 +83,16 @@ fn several_streams_do_not_disturb_each_other() {
     assert!(score.wasted_len <= 5 << 20, "{score}");
 }
 
+/// Threads that share a file have equal distances between them: none of their reads is a step of another's.
+#[test]
+fn readers_at_equal_distances_are_no_steps() {
+    let reader = |number: u64, at: u64| read(Span::new(number * (12 << 20) + at * 10_000, 10_000));
+    let trace: Vec<Read> = (0..900).flat_map(|at| (0..8).map(move |number| reader(number, at))).collect();
+    let score = plain(&trace, None);
+    assert!(score.stalls <= 160, "{score}");
+    assert!(score.counts.fetches <= 180, "{score}");
+}
+
 /// Two tables, one after the other, and both at once.
 #[test]
 fn tables_are_learned_apart() {
