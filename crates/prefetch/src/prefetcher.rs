@@ -231,6 +231,9 @@ impl Prefetcher {
         }
         self.holdings.read(span);
         let plan = if self.cache_len > 0 { self.note(span, missed, number, actions) } else { Plan::default() };
+        if let Some(stream) = plan.stream.filter(|_| missing == [span]) {
+            self.streams.predict_again(stream);
+        }
         if missed {
             let mut absent = parts.iter_mut().filter(|part| part.source == Source::Missing);
             for ranges in missing.chunks(self.settings.ranges_max.max(1)) {

@@ -40,6 +40,10 @@ pub(crate) struct Stream {
     /// What was predicted: up to which offset, or how many steps from `last` on.
     ahead_end: u64,
     ahead_steps: u64,
+    /// A profile knows `last` as its first read, which is still to come.
+    is_awaited: bool,
+    /// How long it was in an earlier run.
+    known_len: u64,
     pub(crate) used_at: u64,
     pub(crate) column_changes: u32,
     pub(crate) tag: Tag,
@@ -82,19 +86,25 @@ impl Stream {
             window: 0,
             ahead_end,
             ahead_steps: 0,
+            is_awaited: false,
+            known_len: 0,
             used_at,
             column_changes: tag.further,
             tag,
         }
     }
 
-    /// One that a profile knows, `first` being its first read, which is still to come.
-    pub(crate) fn known(first: Span, step: i64) -> Self {
-        let last = match step {
-            0 => Span::new(first.offset, 0),
-            _ => Span::new(first.offset.saturating_add_signed(step.saturating_neg()), first.len),
-        };
-        Self::new(first.offset, last, step, 0, Tag::default(), 0)
+    /// One that a profile knows: `first` is its first read, and so many steps were made.
+    pub(crate) fn known(first: Span, step: i64, steps: u32) -> Self {
+        let last = if step == 0 { Span::new(first.offset, 0) } else { first };
+        let known_len = first.len.saturating_mul(u64::from(steps).saturating_add(1));
+        let stream = Self::new(first.offset, last, step, 0, Tag::default(), 0);
+        Self { steps: 0, is_awaited: step != 0, known_len, ..stream }
+    }
+
+    /// Only equal steps are worth a line in a profile: errors of an average add up.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.deviation == 0
     }
 
     pub(crate) fn why(&self) -> Why {
@@ -105,6 +115,7 @@ impl Stream {
     pub(crate) fn fit(&self, span: Span) -> Option<u64> {
         match self.step {
             0 => succeeds(self.last, span).then_some(0),
+            _ if self.is_awaited => (span.offset == self.last.offset).then_some(0),
             step => step_error(self.last, step, span),
         }
     }
@@ -115,6 +126,10 @@ impl Stream {
         self.column_changes = self.column_changes.saturating_add(tag.further).saturating_add(is_other.into());
         if self.step == 0 {
             self.ahead_end = self.ahead_end.max(span.end());
+        } else if std::mem::take(&mut self.is_awaited) {
+            self.ahead_steps = self.ahead_steps.saturating_sub(1);
+            (self.last, self.tag, self.used_at) = (span, tag, used_at);
+            return;
         } else {
             self.deviation = self.deviation.max(step_error(self.last, self.step, span).unwrap_or(0));
             self.ahead_steps = self.ahead_steps.saturating_sub(1);
@@ -126,6 +141,11 @@ impl Stream {
             // A stream that does not move on is none in steps.
             self.step = if average == 0 { self.step } else { average };
         }
+    }
+
+    /// What was predicted is not there: its fetch failed, or it was dropped.
+    pub(crate) fn predict_again(&mut self) {
+        (self.ahead_end, self.ahead_steps) = (self.last.end(), 0);
     }
 
     /// Nothing was fetched by it.
@@ -169,7 +189,7 @@ impl Stream {
         };
         // Three reads at equal distances may be chance, so only a few steps at first.
         let least = if self.step == 0 { WINDOW_LEN_FIRST } else { 1 };
-        let first = self.padded_len().saturating_mul(4).max(least);
+        let first = self.padded_len().saturating_mul(4).max(least).max(self.known_len);
         self.window = match self.window {
             0 => first,
             small if small < window_max / 16 => small.saturating_mul(4),
@@ -201,7 +221,7 @@ impl Stream {
     }
 
     fn step_at(&self, number: u64) -> Option<Span> {
-        let number = i128::from(number);
+        let number = i128::from(number) - i128::from(self.is_awaited);
         let distance = match self.deviation {
             0 => i128::from(self.step) * number,
             _ => self.travelled() * number / i128::from(self.steps.max(1)),

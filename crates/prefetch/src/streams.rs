@@ -42,7 +42,7 @@ impl Streams {
     /// A pattern that an earlier run had.
     pub(crate) fn know(&mut self, pattern: Pattern) {
         if self.streams.len() < STREAM_COUNT_MAX {
-            self.streams.push(Stream::known(Span::new(pattern.offset, pattern.len), pattern.step));
+            self.streams.push(Stream::known(Span::new(pattern.offset, pattern.len), pattern.step, pattern.steps));
         }
     }
 
@@ -100,6 +100,13 @@ impl Streams {
         Some(Stream::new(first.offset, span, step, deviation, tag, number))
     }
 
+    /// Nothing was there of what a stream came to.
+    pub(crate) fn predict_again(&mut self, at: usize) {
+        if let Some(stream) = self.streams.get_mut(at) {
+            stream.predict_again();
+        }
+    }
+
     /// Whether a stream goes through the file as a whole, whatever its columns.
     pub(crate) fn is_copy(&self, at: usize) -> bool {
         let stream = self.streams.get(at);
@@ -152,7 +159,7 @@ impl Streams {
 
 fn note_pattern(patterns: &mut Vec<Pattern>, stream: &Stream) {
     // Reads of columns are known by these.
-    if stream.steps < STEPS_NOTED_MIN || stream.tag.column.is_some() {
+    if stream.steps < STEPS_NOTED_MIN || stream.tag.column.is_some() || !stream.is_exact() {
         return;
     }
     patterns.push(Pattern { offset: stream.origin, step: stream.step, len: stream.last.len, steps: stream.steps });
