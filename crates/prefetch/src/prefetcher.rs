@@ -11,7 +11,7 @@ use crate::columns::{Columns, Moment, Run, Window};
 use crate::decision::{Decision, Why};
 use crate::holdings::{Accounts, Class, Holdings, Part, Source};
 use crate::id::FetchId;
-use crate::index::Index;
+use crate::index::{Index, Touched};
 use crate::opening::Opening;
 use crate::profile::Profile;
 use crate::settings::{Link, Settings};
@@ -51,7 +51,7 @@ const FAILURES_MAX: u32 = 3;
 const KEPT_PART: u64 = 4;
 /// Read-ahead leaves this part of the cache to what was read last: readers of lines and of records take its end again.
 const READ_PART: u64 = 16;
-/// A window of less than this part of what a lane may have waits until there is more room, unless a read waits anyway.
+/// A window of less than this part of what a lane may have, or of the stake, waits until there is more room, unless a read waits anyway.
 const WINDOW_PART_LEAST: u64 = 8;
 /// With less than this part of the stake left, windows would be too short to save a round trip.
 const BUDGET_PART_SPENT: u64 = 32;
@@ -293,16 +293,18 @@ impl Prefetcher {
         let touched = self.columns.as_ref().and_then(|columns| columns.index().touched(span)).unwrap_or_default();
         let columns = touched.iter().map(|touched| touched.column);
         let further = columns.clone().zip(columns.skip(1)).filter(|(one, next)| one != next).count() as u32;
-        let tag = Tag { column: touched.first().map(|touched| touched.column.0), further };
+        let piece = |touched: Option<&Touched>| {
+            let touched = touched?;
+            Some(self.columns.as_ref()?.index().span(touched.column, touched.piece))
+        };
+        let (first, last) = (piece(touched.first()), piece(touched.last()));
+        let is_cut =
+            first.is_some_and(|piece| piece.offset < span.offset) || last.is_some_and(|piece| piece.end() > span.end());
+        let tag = Tag { column: touched.first().map(|touched| touched.column.0), further, is_cut };
         let stream = self.streams.note(span, tag, number, &mut ended, &mut decided);
         ended.into_iter().for_each(|span| self.holdings.doubt(span));
         let is_copy = stream.is_some_and(|stream| self.streams.is_copy(stream));
         let mut lane = None;
-        let piece_end = self
-            .columns
-            .as_ref()
-            .zip(touched.last())
-            .map(|(columns, last)| columns.index().span(last.column, last.piece).end());
         if let Some(columns) = self.columns.as_mut().filter(|_| !is_copy) {
             columns.retire(number, &mut self.holdings);
             for touched in touched {
@@ -322,15 +324,13 @@ impl Prefetcher {
         self.holdings.thin(&mut dropped);
         actions.extend(dropped.into_iter().map(Action::Drop));
         actions.extend(decided.into_iter().map(Action::Decided));
-        // While columns are learned, who reads a piece in parts will read it to its end; that is all that is known.
         let is_learning = self.columns.as_ref().zip(lane).is_some_and(|(columns, lane)| columns.is_learning(lane));
-        let (lane, stream, stream_end) = match (lane, is_learning) {
-            (Some(_), true) => (None, stream, piece_end.unwrap_or(0)),
-            (Some(_), false) => (lane, None, 0),
-            // Behind a piece that is too long for a window lies another column.
-            (None, _) => (None, stream, piece_end.filter(|_| !is_copy).unwrap_or(self.file_len)),
-        };
-        Plan { lane, stream, stream_end }
+        // Who reads a piece in parts will read it to its end; behind it lies another column, which may be one of those
+        // that are still to be learned.
+        let goes_on = stream.is_some_and(|stream| is_learning && self.streams.goes_through_columns(stream));
+        let stream_end = last.filter(|_| !is_copy && !goes_on).map_or(self.file_len, Span::end);
+        let stream = stream.filter(|_| stream_end > span.end());
+        Plan { lane: lane.filter(|_| !is_learning), stream, stream_end }
     }
 
     /// Fetches what a read misses: into the cache if there is room, else past it.
@@ -361,32 +361,46 @@ impl Prefetcher {
         if self.holdings.fetch_count() >= FETCHES_AHEAD_MAX {
             return;
         }
-        let room = self.room();
-        let ranges_max = self.settings.ranges_max.min(self.holdings.segments_left() / 4);
+        // The rest of a piece that is read in parts, and then the pieces that follow.
+        if let Some(stream) = stream {
+            self.go_on_stream(stream, plan.stream_end, actions);
+        }
+        if let Some(lane) = lane {
+            self.go_on_lane(lane, missed, actions);
+        }
+    }
+
+    fn ranges_max(&self) -> usize {
+        self.settings.ranges_max.min(self.holdings.segments_left() / 4)
+    }
+
+    fn go_on_stream(&mut self, stream: usize, end: u64, actions: &mut Vec<Action>) {
+        let (room, ranges_max, delay_len) = (self.room(), self.ranges_max(), self.link.bandwidth_delay_len());
         let mut decided = Vec::new();
-        let (why, window) = if let (Some(lane), Some(columns)) = (lane, &mut self.columns) {
-            let allowance = self.cache_len / columns.lane_count().max(1);
-            let amount = room.min(allowance.saturating_sub(columns.backlog(lane)));
-            if !missed && amount < allowance / WINDOW_PART_LEAST {
-                return;
-            }
-            let (number, settings, holdings) = (self.counts.reads, &self.settings, &mut self.holdings);
-            let mut moment = Moment { number, settings, holdings, decided: &mut decided };
-            (Why::Columns, columns.list(lane, amount, ranges_max, &mut moment))
-        } else if let Some(stream) = stream {
-            let delay_len = self.link.bandwidth_delay_len();
-            let (why, spans) =
-                self.streams.list(stream, room, delay_len, self.cache_len, plan.stream_end, &mut decided);
-            let mut window = Window::default();
-            for span in spans.into_iter().take(ranges_max) {
-                self.holdings.missing(span, &mut window.missing);
-            }
-            (why, window)
-        } else {
-            return;
-        };
+        let (why, spans) = self.streams.list(stream, room, delay_len, self.cache_len, end, &mut decided);
+        let mut window = Window::default();
+        for span in spans.into_iter().take(ranges_max) {
+            self.holdings.missing(span, &mut window.missing);
+        }
         actions.extend(decided.into_iter().map(Action::Decided));
         self.fetch_ahead(why, window, actions);
+    }
+
+    fn go_on_lane(&mut self, lane: usize, missed: bool, actions: &mut Vec<Action>) {
+        let (room, ranges_max) = (self.room(), self.ranges_max());
+        let Some(columns) = &mut self.columns else { return };
+        let allowance = self.cache_len / columns.lane_count().max(1);
+        let amount = room.min(allowance.saturating_sub(columns.backlog(lane)));
+        let least = allowance.min(self.link.stake_len(&self.settings)) / WINDOW_PART_LEAST;
+        if !missed && amount < least {
+            return;
+        }
+        let mut decided = Vec::new();
+        let (number, settings, holdings) = (self.counts.reads, &self.settings, &mut self.holdings);
+        let mut moment = Moment { number, settings, holdings, decided: &mut decided };
+        let window = columns.list(lane, amount, ranges_max, &mut moment);
+        actions.extend(decided.into_iter().map(Action::Decided));
+        self.fetch_ahead(Why::Columns, window, actions);
     }
 
     /// Whether anything may be fetched ahead, and what became of that.

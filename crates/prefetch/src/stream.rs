@@ -17,11 +17,20 @@ pub(crate) const STEPS_AHEAD_MAX: u64 = 4096;
 /// A longer step is chance rather than a pattern. A guess: the step of rows in a file of 64 GB with 1,000 row groups.
 const STEP_LEN_MAX: u64 = 64 << 20;
 
-/// The columns that a read touches, where the layout says so: the first, and how many further pieces.
+/// The columns that a read touches, where the layout says so: the first, and how many further ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) column: Option<u32>,
     pub(crate) further: u32,
+    /// It begins or ends within a piece: readers of columns do so, but not across several.
+    pub(crate) is_cut: bool,
+}
+
+impl Tag {
+    /// Columns that it goes on to as no reader of columns would.
+    fn crossed(&self) -> u32 {
+        if self.is_cut { self.further } else { 0 }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -46,6 +55,7 @@ pub(crate) struct Stream {
     known_len: u64,
     pub(crate) used_at: u64,
     pub(crate) column_changes: u32,
+    pub(crate) columns_crossed: u32,
     pub(crate) tag: Tag,
 }
 
@@ -90,6 +100,7 @@ impl Stream {
             known_len: 0,
             used_at,
             column_changes: tag.further,
+            columns_crossed: tag.crossed(),
             tag,
         }
     }
@@ -124,6 +135,7 @@ impl Stream {
     pub(crate) fn take(&mut self, span: Span, tag: Tag, used_at: u64) {
         let is_other = self.tag.column != tag.column;
         self.column_changes = self.column_changes.saturating_add(tag.further).saturating_add(is_other.into());
+        self.columns_crossed = self.columns_crossed.saturating_add(tag.crossed());
         if self.step == 0 {
             self.ahead_end = self.ahead_end.max(span.end());
         } else if std::mem::take(&mut self.is_awaited) {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 const STREAM_COUNT_MAX: usize = 8;
 /// Reads that fitted nowhere, among which the beginning of a stream is looked for: two for each stream.
 const RECENT_COUNT_MAX: usize = 2 * STREAM_COUNT_MAX;
-/// A succession that went through so many columns copies the file.
+/// A succession through so many columns goes on behind the piece at hand; across so many, it copies the file.
 const COLUMN_CHANGES_MIN: u32 = 4;
 /// Patterns of one file that are kept.
 pub(crate) const PATTERN_COUNT_MAX: usize = STREAM_COUNT_MAX;
@@ -107,10 +107,18 @@ impl Streams {
         }
     }
 
+    fn sequential(&self, at: usize) -> Option<&Stream> {
+        self.streams.get(at).filter(|stream| stream.why() == Why::Sequential)
+    }
+
+    /// Whether a stream goes through columns that lie side by side.
+    pub(crate) fn goes_through_columns(&self, at: usize) -> bool {
+        self.sequential(at).is_some_and(|stream| stream.column_changes >= COLUMN_CHANGES_MIN)
+    }
+
     /// Whether a stream goes through the file as a whole, whatever its columns.
     pub(crate) fn is_copy(&self, at: usize) -> bool {
-        let stream = self.streams.get(at);
-        stream.is_some_and(|stream| stream.why() == Why::Sequential && stream.column_changes >= COLUMN_CHANGES_MIN)
+        self.sequential(at).is_some_and(|stream| stream.columns_crossed >= COLUMN_CHANGES_MIN)
     }
 
     pub(crate) fn is_due(&self, at: usize, missed: bool) -> bool {

@@ -125,6 +125,29 @@ fn a_copy_is_no_reader_of_columns() {
     assert!(score.round_trips < 40, "{score:?}");
 }
 
+/// Columns that lie side by side are read one behind the other, as a copy reads. They are columns all the same.
+#[test]
+fn columns_side_by_side_are_no_copy() {
+    let file = File::talk();
+    let columns: Vec<usize> = (30..50).collect();
+    let trace: Vec<Read> = file.by_entries(&columns).into_iter().take(10_000).collect();
+    let score = file.play(&trace, Settings::default(), None);
+    assert!(score.stalls <= 16, "{score}");
+    assert_eq!(score.observed.tables[0].columns.len(), columns.len());
+}
+
+/// A round trip so short that a guess may cost little: the next window leaves while this one is worked on all the same.
+#[test]
+fn short_windows_are_asked_for_in_time() {
+    let file = File::talk();
+    let mut trace = file.by_entries(&COLUMNS_READ);
+    trace.iter_mut().for_each(|read| read.after_us = 50);
+    let link = prefetch::Link { round_trip_us: 1000, ..talk::far() };
+    let scene = prefetch::replay::Scene { link, ..file.scene(Settings::default(), None) };
+    let score = prefetch::replay::replay(&trace, &scene, |_| {});
+    assert!(score.stalls <= 8 && score.counts.fetches > 20, "{score}");
+}
+
 /// In the middle of the file the program reads other columns.
 #[test]
 fn a_change_of_columns_costs_a_little() {
