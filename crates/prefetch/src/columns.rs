@@ -256,12 +256,12 @@ impl Columns {
         let span = self.index.span(column, piece);
         let (start, end) = (read.offset.saturating_sub(span.offset), read.end().min(span.end()) - span.offset);
         let (_, known) = self.tables.get_mut(&table)?.marks.get_mut(mark)?;
-        let (was_read, was_reach) = (known.was_read, known.reach);
-        let grew = known.reaches(start, end, span.len);
-        if known.is_head_only() && !was_read {
+        let (was_reach, was_head_only) = (known.reach, known.is_head_only());
+        let grew = known.reaches(piece, start, end, span.len);
+        if known.is_head_only() && !was_head_only {
             moment.decided.push(Decision::HeadsOnly { column: self.index.name(column), len: known.reach });
         }
-        if grew && (was_read || was_reach > 0) {
+        if grew && was_reach > 0 {
             // What was listed is too short.
             self.lanes[lane].settle_backlog(mark, u64::MAX);
             let cursor = self.lanes[lane].cursor(mark);
@@ -395,10 +395,10 @@ impl Columns {
         let entry_max = if table.entry_end <= table.extent_end { table.extent_end } else { u64::MAX };
         let mut heap = BinaryHeap::new();
         let mut firsts = Vec::with_capacity(marks.len());
-        for (mark, (id, _, is_sparse)) in marks.iter().enumerate() {
+        for (mark, (id, reach, is_sparse)) in marks.iter().enumerate() {
             let cursor = *self.lanes[lane].cursor(mark);
             firsts.push(cursor.next);
-            if !is_sparse && !cursor.is_idle && cursor.next < self.index.piece_count(*id) {
+            if *reach > 0 && !is_sparse && !cursor.is_idle && cursor.next < self.index.piece_count(*id) {
                 heap.push(Reverse((self.index.entries(*id, cursor.next).start, mark)));
             }
         }
@@ -452,7 +452,7 @@ impl Columns {
         let tables = self.tables.iter().map(|(number, table)| {
             let read = table.marks.iter().filter(|(_, mark)| mark.was_read && !mark.is_sparse);
             let mut columns: Vec<(u32, u32)> =
-                read.filter_map(|(id, mark)| Some((self.index.place(*id)?.1, mark.reach))).collect();
+                read.filter_map(|(id, mark)| Some((self.index.place(*id)?.1, mark.reach_so_far()))).collect();
             columns.sort_unstable();
             let total = u128::from(self.entries_of(*number).max(1));
             let permille = (u128::from(table.entry_end) * 1000).div_ceil(total);

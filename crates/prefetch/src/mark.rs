@@ -7,8 +7,10 @@ const PIECES_REMEMBERED: u32 = 64;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
-    /// How many bytes of a piece are read, from its beginning; `u32::MAX`: all.
+    /// How many bytes of a piece are read, from its beginning; `u32::MAX`: all; 0: not known so far.
     pub(crate) reach: u32,
+    /// The piece that was read last, and how far: its reader may go on.
+    latest: Option<(u32, u32)>,
     /// Of the pieces fetched ahead, those that were read and those that were passed over.
     taken: u32,
     skipped: u32,
@@ -29,7 +31,7 @@ pub(crate) enum Judgement {
 
 impl Mark {
     pub(crate) fn new() -> Self {
-        Self { reach: 0, taken: 0, skipped: 0, in_order: 0, is_sparse: false, was_read: false }
+        Self { reach: 0, latest: None, taken: 0, skipped: 0, in_order: 0, is_sparse: false, was_read: false }
     }
 
     pub(crate) fn known(reach: u32) -> Self {
@@ -37,17 +39,31 @@ impl Mark {
     }
 
     /// A read covers `start..end` of a piece of `len` bytes. True: more of each piece is needed than was known.
-    pub(crate) fn reaches(&mut self, start: u64, end: u64, len: u64) -> bool {
+    ///
+    /// Who reads a piece in parts begins with its head. So a head is one when its reader has gone on to another piece.
+    pub(crate) fn reaches(&mut self, piece: u32, start: u64, end: u64, len: u64) -> bool {
         self.was_read = true;
-        let is_head = start <= u64::from(self.reach) && end <= len / 2;
-        let reach = if is_head { u32::try_from(end).unwrap_or(u32::MAX) } else { u32::MAX };
-        let grows = reach > self.reach;
-        self.reach = self.reach.max(reach);
-        grows
+        let latest = self.latest.filter(|(of, _)| *of == piece).map_or(0, |(_, reach)| reach);
+        let before = self.reach;
+        if start > u64::from(latest.max(self.reach)) || end > len / 2 {
+            self.reach = u32::MAX;
+        } else {
+            if let Some((_, reach)) = self.latest.filter(|(of, _)| *of != piece) {
+                self.reach = self.reach.max(reach);
+            }
+            self.latest = Some((piece, latest.max(u32::try_from(end).unwrap_or(u32::MAX))));
+        }
+        self.reach > before
     }
 
+    /// Only heads are read, as far as is known.
     pub(crate) fn is_head_only(&self) -> bool {
-        self.was_read && self.reach != u32::MAX
+        self.was_read && self.reach != u32::MAX && self.reach > 0
+    }
+
+    /// What this run has read of a piece: of one that is still being read, what was read so far.
+    pub(crate) fn reach_so_far(&self) -> u32 {
+        self.reach.max(self.latest.map_or(0, |(_, reach)| reach))
     }
 
     /// A piece was read, after `skipped` ones that had been fetched; `follows`: right behind the one before.
@@ -85,11 +101,21 @@ mod tests {
     #[test]
     fn heads_are_told_from_whole_pieces() {
         let mut mark = Mark::new();
-        assert!(mark.reaches(0, 34, 1400) && !mark.reaches(0, 34, 1400));
+        assert!(!mark.reaches(0, 0, 34, 1400), "more of it may follow");
+        assert_eq!((mark.reach, mark.reach_so_far(), mark.is_head_only()), (0, 34, false));
+        assert!(mark.reaches(1, 0, 34, 1400) && !mark.reaches(2, 0, 34, 1400));
         assert_eq!((mark.reach, mark.is_head_only()), (34, true));
-        assert!(mark.reaches(34, 1400, 1400), "and then the rest");
+        assert!(mark.reaches(2, 34, 1400, 1400), "and then the rest");
         assert_eq!((mark.reach, mark.is_head_only()), (u32::MAX, false));
-        assert!(Mark::new().reaches(100, 110, 1400), "from the middle: anything may follow");
+        assert!(Mark::new().reaches(0, 100, 110, 1400), "from the middle: anything may follow");
+    }
+
+    #[test]
+    fn a_piece_read_in_parts_has_no_head() {
+        let mut mark = Mark::new();
+        let grows: Vec<bool> = (0..10).map(|part| mark.reaches(0, part * 100, part * 100 + 100, 1000)).collect();
+        assert_eq!(grows.iter().position(|grows| *grows), Some(5), "past the middle");
+        assert_eq!(mark.reach, u32::MAX);
     }
 
     #[test]

@@ -55,6 +55,8 @@ const READ_PART: u64 = 16;
 const WINDOW_PART_LEAST: u64 = 8;
 /// With less than this part of the stake left, windows would be too short to save a round trip.
 const BUDGET_PART_SPENT: u64 = 32;
+/// Windows of columns leave this part of the stake to the rest of the pieces at hand, of columns that came just now.
+const NEAR_PART: u64 = 8;
 /// A plan that has spent its budget goes on when this part of the stake is there again.
 const BUDGET_PART_BACK: u64 = 8;
 
@@ -131,7 +133,7 @@ impl Prefetcher {
 
     /// The file is opened. What a profile of it knows goes out at once, with the opening itself.
     pub fn open(&mut self, index: Option<Arc<Index>>, profile: Option<&Profile>, actions: &mut Vec<Action>) {
-        let stake_len = self.link.stake_len(&self.settings);
+        let stake_len = self.stake_len();
         let (set_len, cache_len) = (self.settings.cache_len, self.cache_len);
         actions.push(Action::Decided(Decision::Opened { set_len, cache_len, stake_len }));
         if let Some(index) = index {
@@ -277,14 +279,24 @@ impl Prefetcher {
         assert!(accounts.waste_len() <= allowed, "{accounts:?}, {allowed} allowed");
     }
 
-    /// What may still be fetched ahead: by memory, and by what may be in vain.
+    /// What may still be fetched ahead: by what may be in vain, and by memory.
     fn room(&self) -> u64 {
+        self.budget().min(self.memory_left())
+    }
+
+    fn stake_len(&self) -> u64 {
+        self.link.stake_len(&self.settings)
+    }
+
+    fn budget(&self) -> u64 {
         let accounts = self.holdings.accounts();
-        let stake_len = self.link.stake_len(&self.settings);
-        let allowed = stake_len.saturating_add(self.settings.share_of(accounts.used_len));
-        let budget = allowed.saturating_sub(accounts.waste_len());
+        let allowed = self.stake_len().saturating_add(self.settings.share_of(accounts.used_len));
+        allowed.saturating_sub(accounts.waste_len())
+    }
+
+    fn memory_left(&self) -> u64 {
         let memory = self.cache_len - self.cache_len / READ_PART;
-        budget.min(memory.saturating_sub(self.holdings.kept_len()))
+        memory.saturating_sub(self.holdings.kept_len())
     }
 
     /// Learns from a read, and answers who may want a window now.
@@ -387,11 +399,12 @@ impl Prefetcher {
     }
 
     fn go_on_lane(&mut self, lane: usize, missed: bool, actions: &mut Vec<Action>) {
-        let (room, ranges_max) = (self.room(), self.ranges_max());
+        let (stake_len, ranges_max) = (self.stake_len(), self.ranges_max());
+        let room = self.budget().saturating_sub(stake_len / NEAR_PART).min(self.memory_left());
         let Some(columns) = &mut self.columns else { return };
         let allowance = self.cache_len / columns.lane_count().max(1);
         let amount = room.min(allowance.saturating_sub(columns.backlog(lane)));
-        let least = allowance.min(self.link.stake_len(&self.settings)) / WINDOW_PART_LEAST;
+        let least = allowance.min(stake_len) / WINDOW_PART_LEAST;
         if !missed && amount < least {
             return;
         }
@@ -407,8 +420,7 @@ impl Prefetcher {
     fn has_budget(&mut self, actions: &mut Vec<Action>) -> bool {
         let Accounts { used_len, .. } = self.holdings.accounts();
         let waste_len = self.holdings.accounts().waste_len();
-        let stake_len = self.link.stake_len(&self.settings);
-        let left = stake_len.saturating_add(self.settings.share_of(used_len)).saturating_sub(waste_len);
+        let (stake_len, left) = (self.stake_len(), self.budget());
         if left < stake_len / BUDGET_PART_SPENT && !self.is_spent {
             self.is_spent = true;
             actions.push(Action::Decided(Decision::BudgetSpent { waste_len, used_len }));

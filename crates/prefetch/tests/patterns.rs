@@ -167,6 +167,34 @@ fn chunks_of_parquet_are_pieces_like_others() {
     assert_eq!(score.wasted_len, 0);
 }
 
+/// Chunks of 1 MB, read page by page: at first, after a jump, and of a column that comes later.
+#[test]
+fn long_chunks_are_read_page_by_page() {
+    let piece = |column: u64, group: u64| Piece {
+        first: group * 10_000,
+        offset: 4 + (group * 10 + column) * 1_000_000,
+        len: 1_000_000,
+    };
+    let column =
+        |number: u64| Column { name: number.to_string(), pieces: (0..10).map(|at| piece(number, at)).collect() };
+    let tables = vec![Table { name: String::new(), entries: 100_000, columns: (0..10).map(column).collect() }];
+    let index = Some(Arc::new(Index::new(Arc::new(Layout { tables }), FILE_LEN)));
+    let scene = Scene { link: far(), file_len: FILE_LEN, index, ..Scene::default() };
+    let pages = |(column, group)| {
+        let start = piece(column, group).offset;
+        (0..100).map(move |page| read(Span::new(start + page * 10_000, 10_000)))
+    };
+    for chunks in [
+        vec![(1, 0), (5, 0), (1, 1), (5, 1), (1, 2), (5, 2)],
+        vec![(1, 0), (5, 0), (1, 1), (5, 1), (1, 6), (5, 6), (1, 7), (5, 7)],
+        vec![(1, 0), (1, 1), (1, 2), (5, 2), (1, 3), (5, 3)],
+    ] {
+        let trace: Vec<Read> = chunks.iter().copied().flat_map(pages).collect();
+        let score = replay(&trace, &scene, |_| {});
+        assert!(score.stalls <= 40, "{chunks:?}: {score}");
+    }
+}
+
 /// Few pieces, read twice with a cache that does not hold them all.
 #[test]
 fn going_back_among_few_pieces_is_followed() {
