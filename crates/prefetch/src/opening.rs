@@ -1,6 +1,6 @@
 //! The reads of an opening: headers, footers and indexes, which are no columns.
 
-use crate::profile::{OPENING_COUNT_MAX, OPENING_LEN_MAX, OpeningRead, Profile};
+use crate::profile::{AGE_USED_MAX, OPENING_COUNT_MAX, OPENING_LEN_MAX, OpeningRead, Profile};
 use crate::span::Span;
 
 /// What is read later belongs to the work rather than to the opening.
@@ -25,7 +25,7 @@ impl Opening {
         // What lies in the second half is taken for a footer: in another file of the data set it is as far from the end.
         let from_end = span.offset >= self.file_len / 2;
         let offset = if from_end { self.file_len.saturating_sub(span.offset) } else { span.offset };
-        let read = OpeningRead { from_end, offset, len: span.len, age: 0 };
+        let read = OpeningRead { from_end, offset, len: span.len, age: 0, seen: 1 };
         if !self.reads.contains(&read) {
             self.reads.push(read);
         }
@@ -35,9 +35,11 @@ impl Opening {
         &self.reads
     }
 
-    /// Where they are in a file of this length; those of the last two runs.
+    /// Where they are in a file of this length; those of the last two runs. A program that reads anywhere reads
+    /// elsewhere each time, so from the second run on only what was seen twice is taken for an opening.
     pub(crate) fn spans(profile: &Profile, file_len: u64) -> impl Iterator<Item = Span> {
-        let recent = profile.opening.iter().filter(|read| read.age <= 1);
+        let is_first = profile.runs <= 1;
+        let recent = profile.opening.iter().filter(move |read| read.age <= AGE_USED_MAX && (is_first || read.seen > 1));
         recent.filter_map(move |read| {
             let offset = if read.from_end { file_len.checked_sub(read.offset)? } else { read.offset };
             Some(Span::new(offset, read.len).before(file_len))

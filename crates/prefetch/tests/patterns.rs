@@ -7,6 +7,7 @@ use prefetch::replay::{Read, Scene, Score, replay};
 use prefetch::{Action, Decision, Index, Link, Prefetcher, Profile, Settings, Source, Span, Why};
 use std::sync::Arc;
 use talk::{far, needed_len, read};
+use types::random::{Random, Seeded};
 
 const FILE_LEN: u64 = 100 << 20;
 
@@ -207,6 +208,22 @@ fn going_back_among_few_pieces_is_followed() {
     let score = replay(&[once.clone(), once].concat(), &scene, |machine| machine.check());
     assert!(score.stalls <= 2 * first.stalls + 4, "{score}\n{first}");
     assert!(score.decisions.iter().any(|(_, decision)| matches!(decision, Decision::Rewound { entry: 0 | 10_000 })));
+}
+
+/// What a program reads at random is no opening: a profile of it fetches nothing in vain for ever.
+#[test]
+fn random_reads_teach_nothing() {
+    let mut random = Seeded(3);
+    let header = read(Span::new(0, 1000));
+    let mut profile = Profile::default();
+    for run in 0..4 {
+        let anywhere = (0..100).map(|_| read(Span::new(random.below(FILE_LEN as usize) as u64, 500)));
+        let trace: Vec<Read> = [header].into_iter().chain(anywhere).collect();
+        let score = plain(&trace, Some(&profile));
+        let ahead_len = score.asked_by.get(&Why::Profile).copied().unwrap_or(0);
+        assert_eq!(ahead_len, [0, 1000 + 15 * 500, 1000, 1000][run], "{score}");
+        profile = profile.after(&score.observed);
+    }
 }
 
 /// A run that stops after a tenth of the table: the next one begins with no more.

@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 use types::encoding::{self, DecodeError};
 use types::record;
 
-/// Columns that the run before last read are still fetched at an opening; older ones wait whether they come back.
-const AGE_USED_MAX: u32 = 1;
+/// What the run before last read is still fetched at an opening; older ones wait whether they come back.
+pub(crate) const AGE_USED_MAX: u32 = 1;
 /// A thousand columns take some 5 KB.
 pub const PROFILE_LEN_MAX: usize = 64 << 10;
 pub const TABLE_COUNT_MAX: usize = 64;
@@ -74,8 +74,10 @@ pub struct OpeningRead {
     pub offset: u64,
     pub len: u64,
     pub age: u32,
+    /// In how many runs it was seen.
+    pub seen: u32,
 }
-record!(OpeningRead { 0: from_end, 1: offset, 2: len, 3: age });
+record!(OpeningRead { 0: from_end, 1: offset, 2: len, 3: age, 4: seen });
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PatternProfile {
@@ -236,10 +238,11 @@ impl Profile {
             }
             table.columns = columns.into_values().collect();
         }
-        let mut opening: BTreeMap<(bool, u64, u64), u32> = BTreeMap::new();
+        let mut opening: BTreeMap<(bool, u64, u64), OpeningRead> = BTreeMap::new();
         for read in self.opening.iter().chain(&other.opening) {
-            let age = opening.entry((read.from_end, read.offset, read.len)).or_insert(read.age);
-            *age = (*age).min(read.age);
+            let place = (read.from_end, read.offset, read.len);
+            let merged = opening.entry(place).or_insert(OpeningRead { seen: 0, ..*read });
+            (merged.age, merged.seen) = (merged.age.min(read.age), merged.seen.saturating_add(read.seen));
         }
         let mut patterns: BTreeMap<(u64, u64, u64), (u32, u32)> = BTreeMap::new();
         for pattern in self.patterns.iter().chain(&other.patterns) {
@@ -247,8 +250,6 @@ impl Profile {
             let merged = patterns.entry((offset, step, len)).or_insert((steps, age));
             *merged = (merged.0.max(steps), merged.1.min(age));
         }
-        let opening =
-            opening.into_iter().map(|((from_end, offset, len), age)| OpeningRead { from_end, offset, len, age });
         let patterns = patterns.into_iter().map(|((offset, step, len), (steps, age))| PatternProfile {
             offset,
             step,
@@ -258,7 +259,7 @@ impl Profile {
         });
         let mut merged = Self {
             tables: tables.into_values().collect(),
-            opening: opening.collect(),
+            opening: opening.into_values().collect(),
             patterns: patterns.collect(),
             runs: self.runs.saturating_add(other.runs),
         };
@@ -279,7 +280,7 @@ impl Profile {
         }
         self.tables.retain(|table| !table.columns.is_empty());
         self.opening.retain(|read| read.age <= AGE_MAX && read.len <= OPENING_LEN_MAX);
-        self.opening.sort_by_key(|read| (read.age, *read));
+        self.opening.sort_by_key(|read| (read.age, u32::MAX - read.seen, *read));
         self.opening.truncate(OPENING_COUNT_MAX);
         self.patterns.retain(|pattern| pattern.age <= AGE_MAX);
         self.patterns.sort_by_key(|pattern| (pattern.age, u32::MAX - pattern.steps, *pattern));

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Two columns of one table, a footer, and a pattern: 33 bytes.
+/// Two columns of one table, a footer, and a pattern: 34 bytes.
 fn example() -> Profile {
     Profile {
         tables: vec![TableProfile {
@@ -13,16 +13,16 @@ fn example() -> Profile {
             extent_permille: 1000,
             window_entries: 118,
         }],
-        opening: vec![OpeningRead { from_end: true, offset: 8, len: 8, age: 0 }],
+        opening: vec![OpeningRead { from_end: true, offset: 8, len: 8, age: 0, seen: 5 }],
         patterns: vec![PatternProfile { offset: 4096, step: 1400, len: 34, steps: 9, age: 2 }],
         runs: 5,
     }
 }
 
 const GOLDEN: &[u8] = &[
-    32, 5, // length of the fields, runs
+    33, 5, // length of the fields, runs
     1, 14, 0, 0xe8, 7, 118, 2, 3, 3, 0, 0, 4, 0x8c, 1, 34, 1, // a table: number, extent, window, two columns
-    1, 4, 1, 8, 8, 0, // an opening read
+    1, 5, 1, 8, 8, 0, 5, // an opening read
     1, 7, 0x80, 32, 0xf8, 10, 34, 9, 2, // a pattern
 ];
 
@@ -98,8 +98,8 @@ fn profiles() -> impl Strategy<Value = Profile> {
         let columns: BTreeMap<u32, ColumnProfile> = columns.into_iter().map(|column| (column.column, column)).collect();
         TableProfile { table, columns: columns.into_values().collect(), extent_permille, window_entries }
     });
-    let opening = (any::<bool>(), any::<u64>(), 0..=OPENING_LEN_MAX, 0..=AGE_MAX)
-        .prop_map(|(from_end, offset, len, age)| OpeningRead { from_end, offset, len, age });
+    let opening = (any::<bool>(), any::<u64>(), 0..=OPENING_LEN_MAX, 0..=AGE_MAX, any::<u32>())
+        .prop_map(|(from_end, offset, len, age, seen)| OpeningRead { from_end, offset, len, age, seen });
     let pattern = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u32>(), 0..=AGE_MAX)
         .prop_map(|(offset, step, len, steps, age)| PatternProfile { offset, step, len, steps, age });
     let lists = (prop::collection::vec(table, 0..5), prop::collection::vec(opening, 0..20));
