@@ -48,7 +48,6 @@ struct Table {
     entry_end: u64,
     /// How far earlier runs read it; `u64::MAX`: it is not known.
     extent_end: u64,
-    window_entries: u64,
 }
 
 /// What a read finds: its number, the settings, the cache; and where decisions go.
@@ -82,7 +81,6 @@ pub(crate) struct Observed {
     pub(crate) columns: Vec<(u32, u32)>,
     /// Of 1,000 entries, how many were read.
     pub(crate) extent_permille: u32,
-    pub(crate) window_entries: u64,
 }
 
 impl Columns {
@@ -402,7 +400,7 @@ impl Columns {
                 heap.push(Reverse((self.index.entries(*id, cursor.next).start, mark)));
             }
         }
-        let (mut listed_len, mut is_whole, mut entry_begin, mut entry_end) = (0u64, true, u64::MAX, 0);
+        let (mut listed_len, mut is_whole, mut entry_end) = (0u64, true, 0);
         for _ in 0..PIECES_LISTED_MAX {
             let Some(Reverse((first, mark))) = heap.pop() else { break };
             let (id, reach, _) = marks[mark];
@@ -420,8 +418,7 @@ impl Columns {
                 moment.holdings.want(span);
             }
             listed_len += len;
-            let entries = self.index.entries(id, piece);
-            (entry_begin, entry_end) = (entry_begin.min(entries.start), entry_end.max(entries.end));
+            entry_end = entry_end.max(self.index.entries(id, piece).end);
             let reader = &mut self.lanes[lane];
             reader.backlog = reader.backlog.saturating_add(span.len);
             let cursor = reader.cursor(mark);
@@ -440,10 +437,6 @@ impl Columns {
         let reader = &mut self.lanes[lane];
         reader.listed_backlog = reader.backlog;
         reader.entry_end = reader.entry_end.max(entry_end);
-        let table = reader.table;
-        if let Some(table) = self.tables.get_mut(&table) {
-            table.window_entries = table.window_entries.max(entry_end.saturating_sub(entry_begin));
-        }
         window
     }
 
@@ -456,12 +449,7 @@ impl Columns {
             columns.sort_unstable();
             let total = u128::from(self.entries_of(*number).max(1));
             let permille = (u128::from(table.entry_end) * 1000).div_ceil(total);
-            Observed {
-                table: *number,
-                columns,
-                extent_permille: u32::try_from(permille).unwrap_or(1000).min(1000),
-                window_entries: table.window_entries,
-            }
+            Observed { table: *number, columns, extent_permille: u32::try_from(permille).unwrap_or(1000).min(1000) }
         });
         tables.filter(|table| !table.columns.is_empty()).collect()
     }

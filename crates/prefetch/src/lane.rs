@@ -23,7 +23,8 @@ pub(crate) struct Cursor {
     pub(crate) backlog: u64,
     /// The reader went on without it: it is not part of the next window.
     pub(crate) is_idle: bool,
-    /// Reads of pieces behind that were not in the cache, in a row.
+    /// Reads behind that missed, since one that missed and was not behind. Those that hit say nothing: another reader
+    /// may have made them.
     misses_behind: u32,
 }
 

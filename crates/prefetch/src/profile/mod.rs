@@ -51,10 +51,8 @@ pub struct TableProfile {
     pub columns: Vec<ColumnProfile>,
     /// Of 1,000 entries, how many were read; the most of all runs that count.
     pub extent_permille: u32,
-    /// Of the longest window.
-    pub window_entries: u64,
 }
-record!(TableProfile { 0: table, 1: extent_permille, 2: window_entries, 3: columns });
+record!(TableProfile { 0: table, 1: extent_permille, 2: columns });
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ColumnProfile {
@@ -112,7 +110,6 @@ impl Profile {
             table: table.table,
             columns: table.columns.iter().map(|(column, reach)| column_profile(*column, *reach)).collect(),
             extent_permille: table.extent_permille,
-            window_entries: table.window_entries,
         };
         let pattern = |pattern: &Pattern| PatternProfile {
             offset: pattern.offset,
@@ -140,7 +137,6 @@ impl Profile {
                 table: table.table,
                 columns: recent.map(|column| (column.column, reach(column))).collect(),
                 extent_permille: table.extent_permille,
-                window_entries: table.window_entries,
             }
         };
         self.tables.iter().map(known).collect()
@@ -225,7 +221,6 @@ impl Profile {
             let merged =
                 tables.entry(table.table).or_insert_with(|| TableProfile { table: table.table, ..Default::default() });
             merged.extent_permille = merged.extent_permille.max(table.extent_permille);
-            merged.window_entries = merged.window_entries.max(table.window_entries);
             merged.columns.extend_from_slice(&table.columns);
         }
         for table in tables.values_mut() {

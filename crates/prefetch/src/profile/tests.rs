@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Two columns of one table, a footer, and a pattern: 34 bytes.
+/// Two columns of one table, a footer, and a pattern: 33 bytes.
 fn example() -> Profile {
     Profile {
         tables: vec![TableProfile {
@@ -11,7 +11,6 @@ fn example() -> Profile {
                 ColumnProfile { column: 140, head_len: 34, age: 1 },
             ],
             extent_permille: 1000,
-            window_entries: 118,
         }],
         opening: vec![OpeningRead { from_end: true, offset: 8, len: 8, age: 0, seen: 5 }],
         patterns: vec![PatternProfile { offset: 4096, step: 1400, len: 34, steps: 9, age: 2 }],
@@ -20,8 +19,8 @@ fn example() -> Profile {
 }
 
 const GOLDEN: &[u8] = &[
-    33, 5, // length of the fields, runs
-    1, 14, 0, 0xe8, 7, 118, 2, 3, 3, 0, 0, 4, 0x8c, 1, 34, 1, // a table: number, extent, window, two columns
+    32, 5, // length of the fields, runs
+    1, 13, 0, 0xe8, 7, 2, 3, 3, 0, 0, 4, 0x8c, 1, 34, 1, // a table: number, extent, two columns
     1, 5, 1, 8, 8, 0, 5, // an opening read
     1, 7, 0x80, 32, 0xf8, 10, 34, 9, 2, // a pattern
 ];
@@ -93,10 +92,10 @@ fn no_profile_is_too_long() {
 fn profiles() -> impl Strategy<Value = Profile> {
     let column =
         (0u32..50, 0u32..3, 0..=AGE_MAX).prop_map(|(column, head_len, age)| ColumnProfile { column, head_len, age });
-    let table = (0u32..5, prop::collection::vec(column, 0..9), 0u32..=1000, any::<u64>());
-    let table = table.prop_map(|(table, columns, extent_permille, window_entries)| {
+    let table = (0u32..5, prop::collection::vec(column, 0..9), 0u32..=1000);
+    let table = table.prop_map(|(table, columns, extent_permille)| {
         let columns: BTreeMap<u32, ColumnProfile> = columns.into_iter().map(|column| (column.column, column)).collect();
-        TableProfile { table, columns: columns.into_values().collect(), extent_permille, window_entries }
+        TableProfile { table, columns: columns.into_values().collect(), extent_permille }
     });
     let opening = (any::<bool>(), any::<u64>(), 0..=OPENING_LEN_MAX, 0..=AGE_MAX, any::<u32>())
         .prop_map(|(from_end, offset, len, age, seen)| OpeningRead { from_end, offset, len, age, seen });
