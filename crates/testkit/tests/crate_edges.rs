@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xfer", &["types", "wire", "hdfs"]),
     ("datanode", &["types", "wire", "security"]),
     ("security", &["types", "wire", "hdfs"]),
-    ("layout", &["types"]),
+    ("layout", &[]),
     ("prefetch", &["types", "layout"]),
     // ring 2: effects
     ("io", &["types"]),
