@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Several readers at once of one large file on one datanode, as HADOOP-2758 measured; the whole machine counts. See README.md."""
+"""Several readers at once of one large file, as HADOOP-2758 measured; the whole machine counts. See README.md."""
 
 import argparse
 import contextlib
@@ -57,7 +57,8 @@ class Nginx:
         conf = directory / "nginx.conf"
         conf.write_text(
             f"user root; worker_processes auto; daemon off; pid {directory}/pid; error_log {directory}/log;"
-            f"events {{}} http {{ access_log off; sendfile on; server {{ listen 127.0.0.1:{port}; root {directory}/root; }} }}"
+            f"events {{}} http {{ access_log off; sendfile on;"
+            f" server {{ listen 127.0.0.1:{port}; root {directory}/root; }} }}"
         )
         self.process = subprocess.Popen(["nginx", "-c", str(conf)])
         self.url = f"http://127.0.0.1:{port}/file"
@@ -147,7 +148,8 @@ class Cats:
         return wall, used / (self.len * len(readers) / GB)
 
     def table(self):
-        print(f"\n{self.a.readers} readers of {self.len / GB:.1f} GB each, {os.cpu_count()} cores, n = {self.a.reps}, {congestion()}\n")
+        what = f"{self.a.readers} readers of {self.len / GB:.1f} GB each"
+        print(f"\n{what}, {os.cpu_count()} cores, n = {self.a.reps}, {congestion()}\n")
         print("| client | server | wall s | GB/s | machine CPU s/GB |")
         print("|---|---|---|---|---|")
         for (client, server), rows in self.rows.items():
