@@ -219,8 +219,8 @@ impl Admission {
 
     fn why_no_member(&self, proof: &Proof, peer: SocketAddr) -> String {
         let own = self.config.id;
-        match proof {
-            Proof::Node(Certified { name: NodeName::Member(id), .. }) => format!(
+        match proof.member() {
+            Some(id) => format!(
                 "the certificate is of metadata server {id}, which is no member of this group as server {own} knows it. \
                  If it is to be one, add it to the group"
             ),

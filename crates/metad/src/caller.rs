@@ -61,7 +61,7 @@ impl Session {
 
     /// That the caller is another metadata server. What is taken from it is believed. See [`Session::must_be_the_store`].
     pub(crate) fn must_be_a_member(&self, users: &Users) -> Result<(), Exception> {
-        self.must_be_the_store(users, matches!(self.proof, Proof::Node(Certified { name: NodeName::Member(_), .. })))
+        self.must_be_the_store(users, self.proof.member().is_some())
     }
 
     /// That the caller is a datanode; which one, its messages are compared with. What is answered has the keys of block
@@ -181,8 +181,7 @@ impl Users {
 
     /// As [`Session::must_be_a_member`], before a call has come. A ticket is looked at with each call.
     pub(crate) fn must_be_a_member(&self, identity: &Identity) -> Result<(), Exception> {
-        if !self.has_certificates || matches!(identity.proof, Proof::Node(Certified { name: NodeName::Member(_), .. }))
-        {
+        if !self.has_certificates || identity.proof.member().is_some() {
             return Ok(());
         }
         let refused = none_of_the_store(&identity.effective, true);

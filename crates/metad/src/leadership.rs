@@ -174,7 +174,7 @@ impl Leadership {
 
     /// The caller of a call.
     pub(crate) async fn session(&self, call: &Call) -> Result<Session, Exception> {
-        if let Proof::Node(Certified { name: NodeName::Member(_), .. }) = call.user.proof {
+        if call.user.proof.member().is_some() {
             self.admission.admit_superuser(call.peer, &call.user.proof).await?;
         }
         self.session_to_admit(call).await

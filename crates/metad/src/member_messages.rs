@@ -4,8 +4,6 @@ use crate::admission;
 use crate::refusal;
 use crate::visit::Visit;
 use hdfs::Exception;
-use rpc::Proof;
-use security::node_name::{Certified, NodeName};
 use wire::raft::MemberMessage;
 
 /// A message of another member.
@@ -17,9 +15,6 @@ pub(crate) async fn deliver(visit: &Visit, message: MemberMessage) -> Result<Mem
         leadership.raft.overhear(&message.bytes, may_end).await;
         return Err(admission::overheard());
     }
-    let proven = match visit.call.user.proof {
-        Proof::Node(Certified { name: NodeName::Member(id), .. }) => Some(id),
-        _ => None,
-    };
+    let proven = visit.call.user.proof.member();
     Ok(MemberMessage { bytes: leadership.raft.handle(&message.bytes, proven).await.into() })
 }

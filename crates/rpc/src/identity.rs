@@ -3,7 +3,7 @@
 use hdfs::exception::{ACCESS_CONTROL, Exception};
 use security::delegation::Proven;
 use security::method::Method;
-use security::node_name::Certified;
+use security::node_name::{Certified, NodeName};
 
 /// Of a user who proved nothing: no system has longer names.
 const USER_LEN_MAX: usize = 255;
@@ -41,6 +41,14 @@ impl Proof {
             Self::Token(_) => Method::Token,
             Self::Kerberos { .. } => Method::Kerberos,
             Self::Node(_) => Method::Certificate,
+        }
+    }
+
+    /// The id of the metadata server that it is of, by its certificate.
+    pub fn member(&self) -> Option<u64> {
+        match self {
+            Self::Node(Certified { name: NodeName::Member(id), .. }) => Some(*id),
+            _ => None,
         }
     }
 }
