@@ -104,7 +104,7 @@ pub use job_state::JobState;
 pub use jobs::{Job, Jobs};
 pub use key_rings::{KeyRings, SignError};
 pub use leader::Leader;
-pub use liveness::LivenessRules;
+pub use liveness::{LivenessRules, Turn};
 pub use member::{Member, NodeUsage, QUIET_MAX, SILENCE_MAX};
 pub use membership::{MembershipRound, Step as MembershipStep};
 pub use node_claim::{Claim, Crowded, Newcomers, Standing};

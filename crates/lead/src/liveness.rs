@@ -16,6 +16,16 @@ pub struct LivenessRules {
     pub usual_replication: u16,
 }
 
+/// What became of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Lost: it was silent for too long.
+    Silent,
+    /// Lost: nobody takes its certificates any more.
+    Revoked,
+    Returned,
+}
+
 impl LivenessRules {
     /// Whether silence up to now counts.
     pub fn can_tell(&self) -> bool {

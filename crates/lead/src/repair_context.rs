@@ -11,7 +11,7 @@
 
 use crate::cluster::Cluster;
 use crate::compare_answer::Answers;
-use crate::liveness::LivenessRules;
+use crate::liveness::{LivenessRules, Turn};
 use crate::member::Member;
 use crate::repair::Repair;
 use crate::surplus::Surplus;
@@ -69,10 +69,9 @@ impl RepairContext<'_> {
         }
     }
 
-    /// A node that was lost since `known`, or returned, and whether it is lost. Its containers are compared, as no
-    /// other node may have a copy of some blocks, which is then reported, or withdrawn. One node at a time: call again
-    /// until there is none.
-    pub fn watch(&mut self, known: &mut BTreeSet<NodeId>) -> Option<(NodeId, bool)> {
+    /// A node that was lost since `known`, or returned. Its containers are compared, as no other node may have a copy of
+    /// some blocks, which is then reported, or withdrawn. One node at a time: call again until there is none.
+    pub fn watch(&mut self, known: &mut BTreeSet<NodeId>) -> Option<(NodeId, Turn)> {
         // Bytes that writers claimed and no node has must not keep the rest of the pipeline from being copied.
         for block in self.cluster.take_overdue(self.rules.now) {
             self.repair.doubt(block);
@@ -81,15 +80,20 @@ impl RepairContext<'_> {
         self.cluster.set_missing(self.repair.missing_lens());
         let changed = self.cluster.nodes().find_map(|member| {
             let (node, lost) = (member.node.id, self.rules.is_lost(Some(member)));
-            (known.contains(&node) != lost).then_some((node, lost))
+            let turn = match lost {
+                false => Turn::Returned,
+                true if member.revoked => Turn::Revoked,
+                true => Turn::Silent,
+            };
+            (known.contains(&node) != lost).then_some((node, turn))
         });
-        let (node, lost) = changed?;
+        let (node, turn) = changed?;
         let now = self.rules.now;
-        if lost {
+        if turn == Turn::Returned {
+            known.remove(&node);
+        } else {
             known.insert(node);
             self.repair.on_lost(node, now);
-        } else {
-            known.remove(&node);
         }
         for pipeline in self.cluster.pipelines_of(node) {
             self.cluster.containers_of(*pipeline).for_each(|home| self.repair.suspect(home, now));
@@ -192,7 +196,7 @@ mod tests {
         let (blocks, members) = ([block(1, lie), block(2, truth)], [node(1), node(2)]);
         let (mut repair, mut surplus, mut known) = (Repair::default(), Surplus::default(), BTreeSet::new());
         let mut context = RepairContext { cluster: &mut cluster, repair: &mut repair, surplus: &mut surplus, rules };
-        assert_eq!(context.watch(&mut known), Some((node(3), true)));
+        assert_eq!(context.watch(&mut known), Some((node(3), Turn::Silent)));
         assert_eq!(next_change(context.cluster, &rules, &mut First), None, "it is believed until somebody was asked");
         let said = |id| (id, Some(vec![Fitness::Unfit, Fitness::Fit]));
         let answers = Answers::new(blocks.len(), members.map(said));

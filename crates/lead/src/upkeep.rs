@@ -3,7 +3,7 @@
 
 use crate::container_sealing::Sealing;
 use crate::leader::Leader;
-use crate::liveness::LivenessRules;
+use crate::liveness::{LivenessRules, Turn};
 use crate::member::SILENCE_MAX;
 use crate::takeover::Shortage;
 use std::time::Duration;
@@ -18,13 +18,12 @@ impl Leader {
         self.container_audit.step(&self.cluster, &mut self.repair, now);
     }
 
-    /// A node that was lost since this was asked last, or is back, and whether it is lost. One at a time, to be asked
-    /// again until there is none.
-    pub fn watch(&mut self, rules: LivenessRules) -> Option<(NodeId, bool)> {
+    /// A node that was lost since this was asked last, or is back. One at a time, to be asked again until there is none.
+    pub fn watch(&mut self, rules: LivenessRules) -> Option<(NodeId, Turn)> {
         let mut lost = std::mem::take(&mut self.lost);
         let changed = self.repair_context(rules).watch(&mut lost);
         self.lost = lost;
-        if let Some((node, true)) = changed {
+        if let Some((node, Turn::Silent | Turn::Revoked)) = changed {
             self.on_lost(node);
         }
         changed
@@ -78,11 +77,13 @@ mod tests {
         let later = NOW + rules().lost_after * 2;
         assert_eq!(leader.watch(rules()), None);
         (1..=2).for_each(|number| leader.cluster.on_message(later, node(number)));
-        assert_eq!(leader.watch(at(later)), Some((node(3), true)));
+        assert_eq!(leader.watch(at(later)), Some((node(3), Turn::Silent)));
         leader.check();
         assert_eq!(leader.watch(at(later)), None, "that is known");
         leader.cluster.on_message(later, node(3));
-        assert_eq!((leader.watch(at(later)), leader.watch(at(later))), (Some((node(3), false)), None));
+        assert_eq!((leader.watch(at(later)), leader.watch(at(later))), (Some((node(3), Turn::Returned)), None));
+        leader.cluster.on_revoked(node(3));
+        assert_eq!(leader.watch(at(later)), Some((node(3), Turn::Revoked)), "though it was heard of just now");
         leader.check();
     }
 

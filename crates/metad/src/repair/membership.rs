@@ -4,7 +4,7 @@ use super::error::RepairError;
 use super::rules::rules;
 use crate::core::Core;
 use blocks::Command;
-use lead::{MembershipRound, MembershipStep, Shortage};
+use lead::{MembershipRound, MembershipStep, Shortage, Turn};
 use types::mutation::{self, Mutation};
 
 /// Changes a round. What is left comes with the next.
@@ -14,10 +14,11 @@ pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
     loop {
         let rules_now = rules(core);
         let changed = core.leader().watch(rules_now);
-        let Some((node, lost)) = changed else { break };
-        match lost {
-            true => tracing::warn!(%node, "datanode lost: no heartbeat within lost_after_ms"),
-            false => tracing::info!(%node, "lost datanode returned"),
+        let Some((node, turn)) = changed else { break };
+        match turn {
+            Turn::Silent => tracing::warn!(%node, "datanode lost: no heartbeat within lost_after_ms"),
+            Turn::Revoked => tracing::warn!(%node, "datanode lost: its certificates are revoked"),
+            Turn::Returned => tracing::info!(%node, "lost datanode returned"),
         }
     }
     let rules_now = rules(core);
