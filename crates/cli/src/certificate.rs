@@ -1,13 +1,15 @@
 //! `levada certificate`: the authority of a store, and certificates for its servers, for stores of several machines.
 
 use crate::roles::{StartError, say};
+use crate::shell::time;
 use clap::Subcommand;
 use io::{Clock, SystemClock};
 use security::node_name::NodeName;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tls::{Authority, Credentials, Host};
-use types::NodeId;
+use types::{Millis, NodeId};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -31,8 +33,13 @@ pub(crate) enum Command {
         #[command(flatten)]
         make: Make,
     },
-    /// Say whose certificate is in a directory
-    Show { dir: PathBuf },
+    /// Say whose certificate is in a directory, for which hosts, and until when it counts
+    Show {
+        dir: PathBuf,
+        /// One line of JSON: name, hosts, issued_ms and ends_ms (milliseconds since 1970; null: not known, ended), is_due
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -86,11 +93,63 @@ fn done(command: Command) -> Result<String, StartError> {
             };
             make.of(NodeName::Datanode(there.unwrap_or_else(|| NodeId(io::random::uuid()))))
         }
-        Command::Show { dir } => {
+        Command::Show { dir, json } => {
             let credentials = Credentials::open(&dir).map_err(failed)?;
-            let due = if credentials.is_due(SystemClock::new().now()) { "; it is time for another one" } else { "" };
-            Ok(format!("{}: {}{due}", dir.display(), credentials.name()))
+            let shown = Shown::of(&credentials, SystemClock::new().now());
+            Ok(if json { shown.json() } else { format!("{}: {shown}", dir.display()) })
         }
+    }
+}
+
+/// What there is to say of a certificate.
+struct Shown {
+    name: NodeName,
+    hosts: Vec<String>,
+    issued: Option<Millis>,
+    ends: Option<Millis>,
+    is_due: bool,
+}
+
+impl Shown {
+    fn of(credentials: &Credentials, now: Millis) -> Self {
+        Self {
+            name: credentials.name(),
+            hosts: credentials.hosts().iter().map(ToString::to_string).collect(),
+            issued: credentials.issued_at(),
+            ends: credentials.ends_at(now),
+            is_due: credentials.is_due(now),
+        }
+    }
+
+    fn json(&self) -> String {
+        serde_json::json!({
+            "name": self.name.to_string(),
+            "hosts": self.hosts,
+            "issued_ms": self.issued.map(|time| time.0),
+            "ends_ms": self.ends.map(|time| time.0),
+            "is_due": self.is_due,
+        })
+        .to_string()
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        if !self.hosts.is_empty() {
+            write!(f, ", also {}", self.hosts.join(", "))?;
+        }
+        if let Some(issued) = self.issued {
+            write!(f, "; made {}", time::second(issued))?;
+        }
+        match self.ends {
+            Some(ends) => write!(f, "; ends {} UTC", time::second(ends))?,
+            None => write!(f, "; it does not count now")?,
+        }
+        if self.is_due {
+            write!(f, "; it is time for another one")?;
+        }
+        Ok(())
     }
 }
 
@@ -146,7 +205,7 @@ mod tests {
         }
 
         fn shown(&self, dir: &str) -> String {
-            done(Command::Show { dir: self.path(dir) }).unwrap()
+            done(Command::Show { dir: self.path(dir), json: false }).unwrap()
         }
     }
 
@@ -158,7 +217,14 @@ mod tests {
         done(Command::Authority { dir: world.path("ca") }).unwrap();
         assert!(done(Command::Authority { dir: world.path("ca") }).is_err());
         member("meta", 1).unwrap();
-        assert!(world.shown("meta").ends_with("levada://member/1"));
+        assert!(world.shown("meta").contains("levada://member/1; made 2"));
+        let json = done(Command::Show { dir: world.path("meta"), json: true }).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let lifetime_ms = json["ends_ms"].as_u64().unwrap() - json["issued_ms"].as_u64().unwrap();
+        let second = std::time::Duration::from_secs(1);
+        let lifetime = tls::LIFETIME - second..=tls::LIFETIME + second;
+        assert!(lifetime.contains(&std::time::Duration::from_millis(lifetime_ms)), "{json}");
+        assert_eq!((&json["name"], &json["is_due"]), (&"levada://member/1".into(), &false.into()));
         let before = std::fs::read(world.path("meta/node.crt")).unwrap();
         member("meta", 1).unwrap();
         assert_ne!(std::fs::read(world.path("meta/node.crt")).unwrap(), before);

@@ -37,6 +37,9 @@ use types::Millis;
 /// Before its end. Early enough that a store that is left alone for weeks goes on.
 const DUE_BEFORE_END: Duration = Duration::from_secs(LIFETIME.as_secs() / 2);
 
+/// Longer than any certificate counts, that of an authority too.
+const END_AFTER_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// Between two looks at whether the certificate of an open connection still counts: as for files, since one reason is
 /// that an authority was taken out of them.
 const LOOK_EACH: Duration = follow::FOLLOW_EACH;
@@ -154,6 +157,28 @@ impl Credentials {
     /// Whether the certificate has not ended, and is of an authority that is believed here.
     pub fn is_valid(&self, now: Millis) -> bool {
         self.current().is_valid(now)
+    }
+
+    /// When it was signed, of a certificate by an authority of ours.
+    pub fn issued_at(&self) -> Option<Millis> {
+        self.current().chain.first().and_then(verify::issued_at)
+    }
+
+    /// From when on it is refused: its own end, or that of the authority. `None`: it is refused now. To the second, as
+    /// certificates have it.
+    pub fn ends_at(&self, now: Millis) -> Option<Millis> {
+        // Whoever verifies tells yes or no, so the date is found by asking.
+        let current = self.current();
+        let is_valid = |seconds: u64| current.is_valid(Millis(seconds * 1000));
+        let (mut yes, mut no) = (now.0 / 1000, now.0 / 1000 + END_AFTER_MAX.as_secs());
+        if !is_valid(yes) {
+            return None;
+        }
+        while no - yes > 1 {
+            let middle = yes + (no - yes) / 2;
+            if is_valid(middle) { yes = middle } else { no = middle }
+        }
+        Some(Millis(no * 1000))
     }
 
     /// The node's certificate (DER), without those of authorities.
