@@ -119,7 +119,7 @@ impl<'a> Locator<'a> {
 
     fn located(&self, view: &BlockView, token: TokenProto, members: Vec<&Member>) -> LocatedBlockProto {
         let storage_types = vec![StorageTypeProto::Disk.into(); members.len()];
-        let place = |member: &Member| (self.datanode(member), member.node.storage.clone());
+        let place = |member: &Member| (self.location(member), member.node.storage.clone());
         let (locs, storage_i_ds) = members.into_iter().map(place).unzip();
         LocatedBlockProto {
             b: ExtendedBlockProto::of(self.pool, view.block, view.generation, view.len),
@@ -171,12 +171,13 @@ impl<'a> Locator<'a> {
     }
 
     fn place(&self, member: &Member) -> Place {
-        Place::new(&self.datanode(member), &member.node.storage)
+        Place::new(&self.location(member), &member.node.storage)
     }
 
-    pub(crate) fn datanode(&self, member: &Member) -> DatanodeInfoProto {
-        let (node, usage) = (&member.node, &member.usage);
-        let age = member.seen().map(|seen| self.now.saturating_sub(seen).as_millis() as u64);
+    /// Where a node is, and nothing of how it fares: an answer says this three times for each block, and what a node
+    /// has stored is a quarter of the bytes, which no client looks at here.
+    fn location(&self, member: &Member) -> DatanodeInfoProto {
+        let node = &member.node;
         DatanodeInfoProto {
             id: DatanodeIdProto {
                 ip_addr: node.ip.clone(),
@@ -185,26 +186,32 @@ impl<'a> Locator<'a> {
                 xfer_port: node.xfer_port.into(),
                 info_port: node.info_port.into(),
                 ipc_port: node.ipc_port.into(),
-                info_secure_port: Some(0),
+                info_secure_port: None,
             },
+            location: Some(node.rack.clone()),
+            admin_state: (member.service == Service::Draining).then(|| AdminState::DecommissionInprogress.into()),
+            ..DatanodeInfoProto::default()
+        }
+    }
+
+    pub(crate) fn datanode(&self, member: &Member) -> DatanodeInfoProto {
+        let usage = &member.usage;
+        let age = member.seen().map(|seen| self.now.saturating_sub(seen).as_millis() as u64);
+        DatanodeInfoProto {
             capacity: Some(usage.capacity_len),
             dfs_used: Some(usage.used_len),
             remaining: Some(usage.free_len),
             block_pool_used: Some(usage.used_len),
             last_update: Some(age.map_or(0, |age| self.wall.0.saturating_sub(age))),
             xceiver_count: Some(member.transfer_count),
-            location: Some(node.rack.clone()),
             non_dfs_used: Some(usage.capacity_len.saturating_sub(usage.used_len).saturating_sub(usage.free_len)),
-            admin_state: (member.service == Service::Draining).then(|| AdminState::DecommissionInprogress.into()),
             cache_capacity: Some(0),
             cache_used: Some(0),
             last_update_monotonic: Some(member.seen().map_or(0, |seen| seen.as_millis() as u64)),
-            upgrade_domain: None,
             // Each heartbeat tells the changes since the last one, and is checked against all there is.
             last_block_report_time: Some(age.map_or(0, |age| self.wall.0.saturating_sub(age))),
-            last_block_report_monotonic: None,
             num_blocks: Some(0),
-            software_version: None,
+            ..self.location(member)
         }
     }
 }
