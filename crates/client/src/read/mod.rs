@@ -131,6 +131,13 @@ impl Reader {
         self.client().run(self.source.read_ranges(reads)).await
     }
 
+    /// As [`Reader::read_ranges`], for who begins with what is there: each read comes back as soon as it is filled, in
+    /// any order, and a long one in parts, each with its own offset and part of `dest`; an empty one does not. After an error nothing comes
+    /// any more.
+    pub fn stream_ranges<'a>(&'a self, reads: Vec<RangeRead<'a>>) -> impl Stream<Item = Result<RangeRead<'a>>> + 'a {
+        self.source.stream_ranges(reads)
+    }
+
     fn client(&self) -> &Client {
         &self.source.file.client
     }

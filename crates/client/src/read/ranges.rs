@@ -3,7 +3,8 @@
 //! ```text
 //! ranges ──▶ pieces, none over the end of a block ──▶ a node for each block ──▶ a request a node, all at a time
 //!                ▲                                                                 │
-//!                └──── what did not come, of other replicas, or with new tokens ◀──┘
+//!                ├──── what did not come, of other replicas, or with new tokens ◀──┤
+//!                └ to who asked, as they come ◀────────────────────────────────────┘
 //! ```
 //!
 //! A store that cannot do this is read the old way, several ranges at a time.
@@ -20,9 +21,11 @@ use crate::error::{Error, Result};
 use crate::located::{Located, Node};
 use crate::retry::Attempt;
 use futures_util::future::join_all;
+use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc;
 use types::BlockId;
 use wire::ranges::{Asked, RangesBlock, RangesToken, ReadRanges, put_ranges};
 use wire::{Abilities, Status as WireStatus};
@@ -69,6 +72,23 @@ struct Chosen {
     block: Arc<Located>,
     node: Node,
     has_other: bool,
+}
+
+impl<'a> Piece<'a> {
+    /// It is whole.
+    fn arrived(self, arrivals: &Arrivals<'a>) {
+        arrivals.put(RangeRead { offset: self.block.offset + self.from, dest: self.dest });
+    }
+}
+
+/// Where that goes which is whole.
+struct Arrivals<'a>(Option<mpsc::UnboundedSender<RangeRead<'a>>>);
+
+impl<'a> Arrivals<'a> {
+    fn put(&self, read: RangeRead<'a>) {
+        // Who hears nothing of them any more has dropped the reading, too.
+        let _ = self.0.as_ref().map(|sender| sender.send(read));
+    }
 }
 
 /// What a node is asked for, and what became of it.
@@ -132,14 +152,32 @@ impl<'a> Asking<'a> {
 }
 
 impl Source {
+    /// They come back as they are filled, in any order and in parts of any length; then, maybe, an error.
+    pub(super) fn stream_ranges<'a>(
+        &'a self,
+        reads: Vec<RangeRead<'a>>,
+    ) -> impl Stream<Item = Result<RangeRead<'a>>> + 'a {
+        let (sender, arrived) = mpsc::unbounded_channel();
+        let arrived = stream::unfold(arrived, |mut arrived| async { Some((arrived.recv().await?, arrived)) });
+        // It has the sender, so what has arrived ends with it.
+        let reading = self.file.client.run(async move { self.fill(reads, &Arrivals(Some(sender))).await });
+        let failed = stream::once(reading).filter_map(|done| async { done.err().map(Err) });
+        stream::select(arrived.map(Ok), failed)
+    }
+
     pub(super) async fn read_ranges(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
+        let reads = reads.iter_mut().map(|RangeRead { offset, dest }| RangeRead { offset: *offset, dest });
+        self.fill(reads.collect(), &Arrivals(None)).await
+    }
+
+    async fn fill<'a>(&self, reads: Vec<RangeRead<'a>>, arrivals: &Arrivals<'a>) -> Result<()> {
         let end = |read: &RangeRead<'_>| read.offset.checked_add(read.dest.len() as u64);
         if let Some(read) = reads.iter().find(|read| end(read).is_none_or(|end| end > self.file.len)) {
             let (offset, len, file_len) = (read.offset, read.dest.len(), self.file.len);
             return Err(Error::Invalid(format!("{len} bytes at {offset}, in a file of {file_len}")));
         }
         if !self.file.client.defaults().await?.abilities.has(Abilities::RANGES) {
-            return self.read_each(reads).await;
+            return self.read_each(reads, arrivals).await;
         }
         let mut piece_len_max = PIECE_LEN_MAX;
         if self.is_far() {
@@ -150,13 +188,12 @@ impl Source {
         for read in reads {
             self.cut(read, piece_len_max, &mut pieces).await?;
         }
-        pieces = self.without_local(pieces).await;
+        pieces = self.without_local(pieces, arrivals).await;
         let mut attempts = HashMap::new();
         while !pieces.is_empty() {
             let mut left = Vec::new();
-            for asking in
-                join_all(self.shared_out(pieces, &mut attempts).await?.into_iter().map(|asking| self.ask(asking))).await
-            {
+            let askings = self.shared_out(pieces, &mut attempts).await?.into_iter();
+            for asking in join_all(askings.map(|asking| self.ask(asking, arrivals))).await {
                 for (block, fault) in &asking.faults {
                     let attempt = attempts.get_mut(&block.identity.block).expect("it was asked for");
                     self.on_fault(block, &asking.node, attempt, fault.clone()).await?;
@@ -173,34 +210,30 @@ impl Source {
     }
 
     /// Reads what lies on this machine; the rest remains.
-    async fn without_local<'a>(&self, pieces: Vec<Piece<'a>>) -> Vec<Piece<'a>> {
+    async fn without_local<'a>(&self, pieces: Vec<Piece<'a>>, arrivals: &Arrivals<'a>) -> Vec<Piece<'a>> {
         let mut left = Vec::new();
         for piece in pieces {
-            let Piece { block, from, dest } = piece;
-            if !self.read_local(&block, from, dest).await {
-                left.push(Piece { block, from, dest });
+            match self.read_local(&piece.block, piece.from, piece.dest).await {
+                true => piece.arrived(arrivals),
+                false => left.push(piece),
             }
         }
         left
     }
 
     /// Some at a time, and the others as those are done.
-    async fn read_each(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
-        for some in reads.chunks_mut(SINGLE_COUNT_MAX) {
-            let reading = some.iter_mut().map(|read| self.read_exact_at(read.offset, read.dest));
-            join_all(reading).await.into_iter().collect::<Result<()>>()?;
-        }
-        Ok(())
+    async fn read_each<'a>(&self, reads: Vec<RangeRead<'a>>, arrivals: &Arrivals<'a>) -> Result<()> {
+        let reading = reads.into_iter().map(|read| async {
+            self.read_exact_at(read.offset, read.dest).await?;
+            arrivals.put(read);
+            Ok(())
+        });
+        stream::iter(reading).buffer_unordered(SINGLE_COUNT_MAX).try_collect().await
     }
 
     /// Cuts a range where blocks end, and into pieces of this length.
-    async fn cut<'a>(
-        &self,
-        read: &'a mut RangeRead<'_>,
-        piece_len_max: u64,
-        pieces: &mut Vec<Piece<'a>>,
-    ) -> Result<()> {
-        let (mut at, mut dest) = (read.offset, &mut *read.dest);
+    async fn cut<'a>(&self, read: RangeRead<'a>, piece_len_max: u64, pieces: &mut Vec<Piece<'a>>) -> Result<()> {
+        let (mut at, mut dest) = (read.offset, read.dest);
         while !dest.is_empty() {
             let block = self.file.block_at(at).await?;
             let from = at - block.offset;
@@ -297,7 +330,7 @@ impl Source {
     }
 
     /// Asks one node. What did not come stays among the pieces.
-    async fn ask<'a>(&self, mut asking: Asking<'a>) -> Asking<'a> {
+    async fn ask<'a>(&self, mut asking: Asking<'a>, arrivals: &Arrivals<'a>) -> Asking<'a> {
         let client = &self.file.client;
         let Some(first) = asking.pieces.first().map(|piece| Arc::clone(&piece.block)) else { return asking };
         let (request, asked) = self.request(&asking.pieces);
@@ -307,35 +340,38 @@ impl Source {
             Err(fault) => return asking.all_failed(&fault),
         };
         client.store().hedging().took(client.store().now().saturating_sub(begun));
-        let mut whole = vec![false; asking.pieces.len()];
+        // By their numbers in the request; none: it is whole.
+        let mut pieces: Vec<_> = std::mem::take(&mut asking.pieces).into_iter().map(Some).collect();
         let ended = loop {
-            let mut places = Places(&mut asking.pieces);
+            let mut places = Places(&mut pieces);
             match receiver.poll(&mut places) {
                 Ok(Event::Nothing) => {
                     if let Err(fault) = connection.bring(&mut receiver, &mut places).await {
                         break Err(fault);
                     }
                 }
-                Ok(Event::Whole(range)) => whole[range as usize] = true,
+                Ok(Event::Whole(range)) => {
+                    pieces[range as usize].take().into_iter().for_each(|piece| piece.arrived(arrivals));
+                }
                 Ok(Event::Corrupt { range, offset }) => {
-                    let Piece { block, from, .. } = &asking.pieces[range as usize];
-                    let (block, offset) = (Arc::clone(block), from + offset);
-                    asking.failed(&block, Fault::Corrupt { offset });
+                    if let Some(Piece { block, from, .. }) = &pieces[range as usize] {
+                        asking.failed(block, Fault::Corrupt { offset: from + offset });
+                    }
                 }
                 Ok(Event::Refused { range, status, message }) => {
-                    let Piece { block, from, .. } = &asking.pieces[range as usize];
-                    let (block, fault) = match status {
-                        WireStatus::ERROR_CHECKSUM => (Arc::clone(block), Fault::Corrupt { offset: *from }),
-                        _ => (Arc::clone(block), Fault::Refused { status, message }),
-                    };
-                    asking.failed(&block, fault);
+                    if let Some(Piece { block, from, .. }) = &pieces[range as usize] {
+                        let fault = match status {
+                            WireStatus::ERROR_CHECKSUM => Fault::Corrupt { offset: *from },
+                            _ => Fault::Refused { status, message },
+                        };
+                        asking.failed(block, fault);
+                    }
                 }
                 Ok(Event::End) => break Ok(()),
                 Err(fault) => break Err(fault),
             }
         };
-        let mut whole = whole.into_iter();
-        asking.pieces.retain(|_| !whole.next().unwrap_or(false));
+        asking.pieces = pieces.into_iter().flatten().collect();
         match ended {
             Ok(()) => {
                 connection.put_back(receiver.into_front());
@@ -414,10 +450,10 @@ impl Source {
     }
 }
 
-struct Places<'p, 'a>(&'p mut [Piece<'a>]);
+struct Places<'p, 'a>(&'p mut [Option<Piece<'a>>]);
 
 impl Dests for Places<'_, '_> {
     fn dest(&mut self, range: u32) -> &mut [u8] {
-        self.0[range as usize].dest
+        self.0[range as usize].as_mut().map_or(&mut [], |piece| piece.dest)
     }
 }

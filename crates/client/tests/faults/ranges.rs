@@ -2,6 +2,7 @@
 
 use crate::support::{Store, Trick, bytes, quick};
 use client::{Error, Options, RangeRead};
+use futures_util::StreamExt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use types::ChecksumSpec;
@@ -143,6 +144,33 @@ async fn a_damaged_replica_is_reported_once() {
     reader.read_ranges(&mut reads).await.unwrap();
     assert!((0..).zip(&buffers).all(|(i, got)| got[..] == data[630_000 + i % 3..][..50_000]));
     assert_eq!(store.book.state().reported.len(), 1);
+}
+
+/// Each byte once, though the first node closes in the midst of its answer; and nothing behind an error.
+#[tokio::test]
+async fn what_has_come_is_handed_over_as_it_comes() {
+    let (store, data) = stored(2, RANGES).await;
+    store.nodes[0].script([Trick::CutAfter(400_000)]);
+    let reader = store.client.open("/f").await.unwrap();
+    let mut buffer = vec![0; 1_200_000];
+    let reads = (0..).zip(buffer.chunks_mut(100_000)).map(|(i, dest)| RangeRead { offset: i * 100_000, dest });
+    let mut arrived = Box::pin(reader.stream_ranges(reads.collect()));
+    let (mut offsets, mut before_cut) = (Vec::new(), 0);
+    while let Some(read) = arrived.next().await {
+        let RangeRead { offset, dest } = read.unwrap();
+        assert!(*dest == data[offset as usize..][..dest.len()], "{} bytes at {offset}", dest.len());
+        offsets.push((offset, dest.len() as u64));
+        before_cut += usize::from(requests(&store) == 1);
+    }
+    assert!(before_cut > 0, "what the first node sent was there before the second one was asked");
+    offsets.sort_unstable();
+    let end = offsets.iter().fold(0, |end, (offset, len)| if *offset == end { end + len } else { end });
+    assert_eq!(end, 1_200_000, "{offsets:?}");
+    drop(arrived);
+    let (mut one, mut beyond) = (vec![0; 10], vec![0; 10]);
+    let reads = vec![RangeRead { offset: 0, dest: &mut one }, RangeRead { offset: 1_499_991, dest: &mut beyond }];
+    let found: Vec<_> = reader.stream_ranges(reads).collect().await;
+    assert!(matches!(found[..], [Err(Error::Invalid(_))]), "{found:?}");
 }
 
 /// More than one request may name.
