@@ -7,7 +7,7 @@ import urllib.request
 import pytest
 
 import paths
-from kerberos import CONF, NONE, Secure
+from kerberos import CONF, NONE, Secure, SecureUp
 
 pytestmark = [pytest.mark.levada, pytest.mark.timeout(300)]
 
@@ -91,28 +91,51 @@ def test_a_ticket_for_another_server_is_refused(secure):
     assert fsck(secure, secure.user("ada"), "/home/ada", options=over_http(secure))[0] == 0
 
 
-def test_over_https(tmp_path):
-    """By an ordinary certificate, for the name that tickets are for, which the client trusts."""
-    certificate, key, trusted = (tmp_path / name for name in ("web.crt", "web.key", "trusted.p12"))
-    for command in (
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-out", certificate, "-keyout", key],
-        ["keytool", "-importcert", "-noprompt", "-alias", "web", "-file", certificate, "-keystore", trusted,
+def trusting(directory, certificate):
+    """What a client is given to trust servers whose certificates are, or are signed by, this one."""
+    trusted, conf = directory / "trusted.p12", directory / "conf"
+    subprocess.run(
+        ["keytool", "-importcert", "-noprompt", "-alias", "web", "-file", str(certificate), "-keystore", str(trusted),
          "-storetype", "PKCS12", "-storepass", "changeit"],
-    ):  # fmt: skip
-        subprocess.run(list(map(str, command)), check=True, capture_output=True)
+        check=True, capture_output=True,
+    )  # fmt: skip
     settings = {"location": trusted, "password": "changeit", "type": "PKCS12"}
     rows = "".join(
         f"<property><name>ssl.client.truststore.{name}</name><value>{value}</value></property>\n"
         for name, value in settings.items()
     )
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "ssl-client.xml").write_text(f"<configuration>\n{rows}</configuration>\n")
+    conf.mkdir()
+    (conf / "ssl-client.xml").write_text(f"<configuration>\n{rows}</configuration>\n")
+    return conf
+
+
+def over_https(secure):
+    return ["-D", "dfs.http.policy=HTTPS_ONLY", "-D", f"dfs.namenode.https-address={address(secure)}"]
+
+
+def test_over_https(tmp_path):
+    """By an ordinary certificate, for the name that tickets are for, which the client trusts."""
+    certificate, key = tmp_path / "web.crt", tmp_path / "web.key"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-out", certificate, "-keyout", key],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    conf = trusting(tmp_path, certificate)
     https = f'[https]\ncertificate = "{certificate}"\nkey = "{key}"\n'
     with Secure(tmp_path / "store", more=https) as secure:
-        options = ["-D", "dfs.http.policy=HTTPS_ONLY", "-D", f"dfs.namenode.https-address={address(secure)}"]
-        code, out = fsck(secure, secure.superuser, "/", options=options, conf=tmp_path / "conf")
+        options = over_https(secure)
+        code, out = fsck(secure, secure.superuser, "/", options=options, conf=conf)
         assert code == 0 and "The filesystem under path '/' is HEALTHY" in out, out
         assert "FSCK started by root (auth:KERBEROS)" in out, out
-        refused = fsck(secure, secure.user("ada"), "-delete", "/", options=options, conf=tmp_path / "conf")
+        refused = fsck(secure, secure.user("ada"), "-delete", "/", options=options, conf=conf)
         assert refused[0] != 0 and "not served" in refused[1], refused[1]
+
+
+def test_by_the_certificate_that_up_made(tmp_path):
+    """Its servers' certificates name localhost, so who trusts its authority is let in."""
+    with SecureUp(tmp_path / "store") as secure:
+        secure.hdfs_dfs(secure.superuser, "-put", str(tmp_path / "store" / "server.keytab"), "/file")
+        conf = trusting(tmp_path, secure.roles.directory / "certificates" / "ca" / "ca.crt")
+        code, out = fsck(secure, secure.superuser, "/", "-files", "-blocks", options=over_https(secure), conf=conf)
+        assert code == 0 and "The filesystem under path '/' is HEALTHY" in out and "/file" in out, out
