@@ -11,12 +11,13 @@ pub(crate) const NAME: &str = "levada";
 /// was stopped or cut off. Longer than nearly every call takes; a call that is repeated is done once.
 const ANSWER_WAIT_MS: u32 = 5_000;
 
-/// Writes `core-site.xml` and `hdfs-site.xml` into `dir`, for `HADOOP_CONF_DIR`.
-pub(crate) fn write(dir: &Path, metas: &[String]) -> Result<PathBuf, ConfigError> {
+/// Writes `core-site.xml` and `hdfs-site.xml` into `dir`, for `HADOOP_CONF_DIR`. `domain_socket`: of the datanodes, for
+/// clients that turn on `dfs.client.read.shortcircuit`, which needs libhadoop.
+pub(crate) fn write(dir: &Path, metas: &[String], domain_socket: Option<&Path>) -> Result<PathBuf, ConfigError> {
     let failed = |error: std::io::Error| ConfigError(format!("{}: {error}", dir.display()));
     std::fs::create_dir_all(dir).map_err(failed)?;
     std::fs::write(dir.join("core-site.xml"), file(&core_site())).map_err(failed)?;
-    std::fs::write(dir.join("hdfs-site.xml"), file(&hdfs_site(metas))).map_err(failed)?;
+    std::fs::write(dir.join("hdfs-site.xml"), file(&hdfs_site(metas, domain_socket))).map_err(failed)?;
     Ok(dir.to_owned())
 }
 
@@ -31,7 +32,7 @@ fn core_site() -> Properties {
     ]
 }
 
-fn hdfs_site(metas: &[String]) -> Properties {
+fn hdfs_site(metas: &[String], domain_socket: Option<&Path>) -> Properties {
     let servers: Vec<String> = (1..=metas.len()).map(|number| format!("meta{number}")).collect();
     let mut properties = vec![
         ("dfs.nameservices".into(), NAME.into()),
@@ -48,11 +49,14 @@ fn hdfs_site(metas: &[String]) -> Properties {
     ];
     let addrs = servers.iter().zip(metas);
     properties.extend(addrs.map(|(name, addr)| (format!("dfs.namenode.rpc-address.{NAME}.{name}"), addr.clone())));
+    properties.extend(domain_socket.map(|path| ("dfs.domain.socket.path".into(), path.display().to_string())));
     properties
 }
 
 fn file(properties: &[(String, String)]) -> String {
     let property = |(name, value): &(String, String)| {
+        // Of directories, which may be called anything.
+        let value = value.replace('&', "&amp;").replace('<', "&lt;");
         format!("  <property>\n    <name>{name}</name>\n    <value>{value}</value>\n  </property>\n")
     };
     let properties: String = properties.iter().map(property).collect();
@@ -68,8 +72,9 @@ mod tests {
     #[test]
     fn a_client_finds_every_server_by_name() {
         let metas = ["127.0.0.1:8020", "127.0.0.1:8021"].map(str::to_owned);
-        let text = file(&hdfs_site(&metas));
+        let text = file(&hdfs_site(&metas, Some(Path::new("/store/data._PORT"))));
         assert!(text.contains("<name>dfs.ha.namenodes.levada</name>\n    <value>meta1,meta2</value>"), "{text}");
         assert!(text.contains("<name>dfs.namenode.rpc-address.levada.meta2</name>\n    <value>127.0.0.1:8021</value>"));
+        assert!(text.contains("<name>dfs.domain.socket.path</name>\n    <value>/store/data._PORT</value>"), "{text}");
     }
 }

@@ -330,8 +330,9 @@ impl Plan {
         if let Err(error) = LastPorts::of(meta, data).save(&self.dir) {
             eprintln!("levada: the next start takes other ports: {error}");
         }
+        let (conf, domain_socket) = (self.dir.join("conf").join("hadoop"), config::domain_socket(&self.dir));
         let hadoop_conf =
-            if rpc.len() > 1 { Some(hadoop::write(&self.dir.join("conf").join("hadoop"), &rpc)?) } else { None };
+            if rpc.len() > 1 { Some(hadoop::write(&conf, &rpc, domain_socket.as_deref())?) } else { None };
         if !json {
             let (http, security) = (&self.url_of(http), self.security());
             let welcome = config::Welcome { seconds, dir: &self.dir, rpc: &rpc, http, data: &addrs, security };

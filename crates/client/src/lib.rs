@@ -78,7 +78,7 @@ pub use listing::Listing;
 pub use meter::{Meter, Role};
 pub use options::{Options, Routing};
 pub use read::{RangeRead, Reader};
-pub use staged::{Staged, is_unfinished};
+pub use staged::{Existing, Staged, is_unfinished};
 pub use status::{BlockLocation, FileVersion, FsStats, Kind, ServerDefaults, Status, Summary};
 pub use store::Store;
 pub use ticket::ticket_user;

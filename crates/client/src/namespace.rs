@@ -64,10 +64,15 @@ impl Client {
         Ok(())
     }
 
+    /// Whether the server can replace one version of a file, and no other.
+    pub async fn can_replace(&self) -> Result<bool> {
+        Ok(self.defaults().await?.abilities.has(Abilities::REPLACE))
+    }
+
     /// Renames a file over one that is still the `replaced` one: else an error of the kind
     /// [`Conflict`](crate::ErrorKind::Conflict), and nothing changes. A server of HDFS cannot: [`Error::Unsupported`].
     pub async fn replace(&self, from: &str, to: &str, replaced: FileVersion) -> Result<()> {
-        if !self.defaults().await?.abilities.has(Abilities::REPLACE) {
+        if !self.can_replace().await? {
             return Err(Error::Unsupported("replacing one version of a file, on this server"));
         }
         let FileVersion { id, modified, len } = replaced;

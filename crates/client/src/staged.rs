@@ -41,10 +41,14 @@ pub struct Staged {
 }
 
 /// What becomes of a file that has the name already.
-#[derive(Clone, Copy, Debug)]
-enum Existing {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// The new one is refused, by [`Error::Exists`].
     Stays,
+    /// For readers at once.
     Replaced,
+    /// If it is still this version of it: else an error of the kind [`Conflict`](crate::ErrorKind::Conflict). See
+    /// [`Client::can_replace`].
     ReplacedIf(FileVersion),
 }
 
@@ -87,19 +91,9 @@ impl Staged {
         self.writer.as_mut().ok_or_else(|| Error::LeaseLost("the file was given up".into()))
     }
 
-    /// Ends the file and gives it its name. Answers its id. With `overwrite` a file that is there is replaced, for
-    /// readers at once; without it that is [`Error::Exists`], and of several who try, one gets the name.
-    pub async fn commit(self, overwrite: bool) -> Result<u64> {
-        self.commit_to(if overwrite { Existing::Replaced } else { Existing::Stays }).await
-    }
-
-    /// The same, if the file of that name is still the `replaced` one: else an error of the kind
-    /// [`Conflict`](crate::ErrorKind::Conflict), and nothing changes.
-    pub async fn commit_over(self, replaced: FileVersion) -> Result<u64> {
-        self.commit_to(Existing::ReplacedIf(replaced)).await
-    }
-
-    async fn commit_to(mut self, existing: Existing) -> Result<u64> {
+    /// Ends the file and gives it its name. Answers its id. Of several who try, one gets the name; after an error
+    /// nothing has changed.
+    pub async fn commit(mut self, existing: Existing) -> Result<u64> {
         let client = self.client.clone();
         let committing = async {
             match self.try_commit(existing).await {

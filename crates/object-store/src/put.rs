@@ -2,7 +2,7 @@
 
 use crate::error::{generic, of};
 use crate::{get, location, meta};
-use client::{Client, Create, ErrorKind, FileVersion, Staged};
+use client::{Client, Create, ErrorKind, Existing, FileVersion, Staged};
 use object_store::path::Path;
 use object_store::{Error, GetOptions, PutMode, PutOptions, PutPayload, PutResult, Result, UpdateVersion};
 
@@ -32,6 +32,12 @@ pub(crate) async fn put(
     };
     let path = location::new(location)?;
     let len = payload.content_length() as u64;
+    if let Existing::ReplacedIf(_) = existing
+        && !client.can_replace().await.map_err(|error| of(location, error))?
+    {
+        // Before its bytes are sent.
+        return Err(of_update(location, client::Error::Unsupported("replacing one version of a file, on this server")));
+    }
     if len >= ASK_FIRST_LEN {
         match &existing {
             Existing::Replaced => {}
@@ -48,15 +54,6 @@ pub(crate) async fn put(
         }
     }
     commit(client, staged, location, existing).await
-}
-
-/// What becomes of an object that is there.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Existing {
-    Stays,
-    Replaced,
-    /// Only this version of it.
-    ReplacedIf(FileVersion),
 }
 
 /// Which version is to be replaced. One that no put of ours can have answered is another than what is there.
@@ -96,14 +93,11 @@ async fn refuse_if_there(client: &Client, location: &Path, path: &str) -> Result
 
 /// Gives a file its name, and answers what it is from then on.
 pub(crate) async fn commit(client: &Client, staged: Staged, location: &Path, existing: Existing) -> Result<PutResult> {
-    let committed = match existing {
-        Existing::Stays => staged.commit(false).await.map_err(|error| of(location, error)),
-        Existing::Replaced => staged.commit(true).await.map_err(|error| of(location, error)),
-        Existing::ReplacedIf(replaced) => {
-            staged.commit_over(replaced).await.map_err(|error| of_update(location, error))
-        }
+    let told = match existing {
+        Existing::Stays | Existing::Replaced => of,
+        Existing::ReplacedIf(_) => of_update,
     };
-    let file = committed?;
+    let file = staged.commit(existing).await.map_err(|error| told(location, error))?;
     // Another may have taken the name since, or may have removed it: what is told must be of our own file.
     let status = get::status(client, location).await.ok().filter(|status| status.id == file);
     let e_tag = status.as_ref().and_then(meta::e_tag);

@@ -12,8 +12,8 @@
 //! client's options say otherwise.
 
 use crate::error::{generic, of};
-use crate::put::{self, Existing};
-use client::{Client, Staged};
+use crate::put;
+use client::{Client, Existing, Staged};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, Shared, select};
 use object_store::path::Path;

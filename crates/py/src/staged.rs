@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::memory::View;
-use ::client::{Error, Result};
+use ::client::{Error, Existing, Result};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,9 +62,10 @@ impl Staged {
     #[pyo3(signature = (*, overwrite = false))]
     fn commit(&self, overwrite: bool) -> Call {
         let staged = Arc::clone(&self.staged);
+        let existing = if overwrite { Existing::Replaced } else { Existing::Stays };
         Call::done(&self.path, async move {
             let staged = staged.lock().await.take().ok_or_else(closed)?;
-            staged.commit(overwrite).await?;
+            staged.commit(existing).await?;
             Ok(())
         })
     }

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::located::{Located, Node};
 use crate::retry::Attempt;
 use futures_util::future::join_all;
-use futures_util::stream::{self, Stream, StreamExt, TryStreamExt};
+use futures_util::stream::{self, Stream, StreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -223,12 +223,22 @@ impl Source {
 
     /// Some at a time, and the others as those are done.
     async fn read_each<'a>(&self, reads: Vec<RangeRead<'a>>, arrivals: &Arrivals<'a>) -> Result<()> {
-        let reading = reads.into_iter().map(|read| async {
-            self.read_exact_at(read.offset, read.dest).await?;
-            arrivals.put(read);
-            Ok(())
-        });
-        stream::iter(reading).buffer_unordered(SINGLE_COUNT_MAX).try_collect().await
+        let mut left = reads.into_iter();
+        loop {
+            let some = left.by_ref().take(SINGLE_COUNT_MAX).map(|read| self.read_one(read));
+            let some = join_all(some).await;
+            if some.is_empty() {
+                return Ok(());
+            }
+            for read in some {
+                arrivals.put(read?);
+            }
+        }
+    }
+
+    async fn read_one<'a>(&self, read: RangeRead<'a>) -> Result<RangeRead<'a>> {
+        self.read_exact_at(read.offset, read.dest).await?;
+        Ok(read)
     }
 
     /// Cuts a range where blocks end, and into pieces of this length.

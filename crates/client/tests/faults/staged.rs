@@ -1,7 +1,7 @@
 //! Files that get their name when they are whole, and what is left of those that do not.
 
 use crate::support::{Store, bytes};
-use client::{Client, Create, ErrorKind, Staged, is_unfinished};
+use client::{Client, Create, ErrorKind, Existing, Staged, is_unfinished};
 use futures_util::FutureExt;
 use std::time::Duration;
 use wire::Abilities;
@@ -38,7 +38,7 @@ async fn a_file_has_its_name_when_it_is_whole() {
         let staged = staged(&store.client, &path, len).await;
         let unfinished = names(&store).pop().unwrap();
         assert!(unfinished.starts_with("/d/.levada-") && is_unfinished(&unfinished), "{unfinished}");
-        assert_eq!(staged.commit(false).await.unwrap(), 16386);
+        assert_eq!(staged.commit(Existing::Stays).await.unwrap(), 16386);
         assert!(store.book.contents(&path) == bytes(len));
         store.book.state().files.clear();
     }
@@ -51,7 +51,7 @@ async fn a_small_file_has_one_name() {
     store.book.state().abilities = Some(Abilities::SMALL_FILES.bits());
     let staged = staged(&store.client, "/f", 100).await;
     assert_eq!(names(&store), [""; 0]);
-    staged.commit(true).await.unwrap();
+    staged.commit(Existing::Replaced).await.unwrap();
     assert!(store.book.contents("/f") == bytes(100));
     let count = |method| store.book.count(method);
     assert_eq!((count("putFile"), count("create"), count("rename2"), count("delete")), (1, 0, 0, 0));
@@ -61,10 +61,10 @@ async fn a_small_file_has_one_name() {
 async fn a_name_that_is_taken_is_given_to_nobody() {
     let store = Store::new(2).await;
     store.book.add_file("/f", &[b"old"]);
-    let refused = staged(&store.client, "/f", 300_000).await.commit(false).await.unwrap_err();
+    let refused = staged(&store.client, "/f", 300_000).await.commit(Existing::Stays).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Exists);
     assert_eq!((names(&store), store.book.contents("/f")), (vec!["/f".into()], b"old".to_vec()));
-    staged(&store.client, "/f", 300_000).await.commit(true).await.unwrap();
+    staged(&store.client, "/f", 300_000).await.commit(Existing::Replaced).await.unwrap();
     assert_eq!(names(&store), ["/f"]);
     assert!(store.book.contents("/f") == bytes(300_000));
 }
@@ -78,7 +78,7 @@ async fn what_is_given_up_is_deleted() {
         drop(staged(&store.client, "/f", len).await);
         nothing_is_left(&store).await;
         // At its end, by a deadline.
-        let commit = staged(&store.client, "/f", len).await.commit(true);
+        let commit = staged(&store.client, "/f", len).await.commit(Existing::Replaced);
         assert!(commit.now_or_never().is_none());
         nothing_is_left(&store).await;
     }
