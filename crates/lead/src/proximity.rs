@@ -62,8 +62,9 @@ impl Cluster {
 
     /// The members of a container in the order a reader at `client` should try them: near ones before far ones, and by
     /// chance among equals, so that readers spread. Quiet ones come last. Those silent for longer, or that have not
-    /// copied all blocks yet, are named only if there is no other. `complete`: the block is not being written any more,
-    /// so a member with all complete blocks suffices.
+    /// copied all blocks yet, are named only if there is no other, and those whose certificates are revoked never: they
+    /// are somebody else's now. `complete`: the block is not being written any more, so a member with all complete blocks
+    /// suffices.
     pub fn readers_order(
         &self,
         home: ContainerId,
@@ -74,6 +75,7 @@ impl Cluster {
     ) -> Vec<&Member> {
         let view = self.viewpoint(client);
         let mut members = self.members(home);
+        members.retain(|member| !member.revoked);
         let has = |id| if complete { self.has_complete(home, id) } else { self.is_whole(home, id) };
         let serves = |member: &&Member| member.is_live(now) && has(member.node.id);
         if members.iter().any(serves) {

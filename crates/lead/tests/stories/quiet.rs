@@ -153,6 +153,18 @@ fn readers_are_sent_to_it_last() {
     assert!((0..40).all(|_| store.readers(home, now)[2] == id(1)));
 }
 
+/// Whoever has it has stolen it, perhaps; also if nobody else has the block.
+#[test]
+fn readers_are_not_sent_to_a_revoked_node() {
+    let mut store = store(3);
+    let (home, nodes) = store.place(BEGIN);
+    for (place, node) in nodes.iter().enumerate() {
+        store.cluster.on_revoked(*node);
+        let readers = store.readers(home, BEGIN);
+        assert!(readers.len() == nodes.len() - place - 1 && !readers.contains(node), "{readers:?}");
+    }
+}
+
 /// It was live a moment ago, and may go on to send what it likes.
 #[test]
 fn a_revoked_node_is_lost_at_once_until_it_registers_again() {
