@@ -8,19 +8,30 @@ use xfer::small::stock::Wish;
 
 /// Of what kind the blocks are to be.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct Kind<'a> {
     pub(crate) replication: u16,
     pub(crate) block_len: u64,
-    /// The open file that they are for; `None`: each is for a new one.
-    pub(crate) file: Option<u64>,
+    pub(crate) wanted_for: WantedFor<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WantedFor<'a> {
+    /// Each for one. The path of one of them, as the server asks whether we may make it.
+    NewFiles(&'a str),
+    /// The one that we write.
+    OpenFile(u64),
 }
 
 /// The server may give fewer than are wished for, or none.
-pub(crate) async fn lease_blocks(client: &Client, kind: Kind, wish: Wish<String>) -> Result<Vec<Lease>> {
+pub(crate) async fn lease_blocks(client: &Client, kind: Kind<'_>, wish: Wish<String>) -> Result<Vec<Lease>> {
     let stock = &client.session.stock;
     let asked = stock.now();
     let Wish { count, excluded, returned } = wish;
     let returning = stock.returning(returned.clone());
+    let (file, path) = match kind.wanted_for {
+        WantedFor::NewFiles(path) => (0, path.to_owned()),
+        WantedFor::OpenFile(file) => (file, String::new()),
+    };
     let request = LeaseBlocksRequest {
         holder: client.session.holder.clone(),
         replication: kind.replication.into(),
@@ -28,7 +39,8 @@ pub(crate) async fn lease_blocks(client: &Client, kind: Kind, wish: Wish<String>
         count,
         excluded,
         returned,
-        file: kind.file.unwrap_or(0),
+        file,
+        path,
     };
     let answer: LeaseBlocksResponse = client.call_in(CLIENT_PROTOCOL, LEASE_BLOCKS, &request).await?;
     returning.answered();

@@ -177,7 +177,7 @@ impl Admission {
     /// What a small write asks for, if it may be done.
     pub(crate) fn small<H: Held>(&self, request: &Request<H>) -> Result<Checked, Refusal> {
         let header = &request.frame.header;
-        let ask = Ask { block: BlockId(header.block), mode: Mode::Write, makes: true };
+        let ask = Ask { block: BlockId(header.block), mode: Mode::Put, makes: true };
         let grant = self.token(ask, &header.token, &header.password)?;
         request.check(self.replicas.disks.pool().as_deref(), grant.scope())
     }

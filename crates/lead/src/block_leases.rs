@@ -6,8 +6,8 @@
 //!                  └── holder silent past the limit ──▶ unowned: its replicas are deleted
 //! ```
 //!
-//! Promise: a block is put only by the holder of its lease, and only while the lease stands. A lease that timed out
-//! never stands again. A leader younger than the limit does not know the leases of its predecessor. For that time it
+//! Promise: a block is put only by the holder of its lease, as what it was given out for, and only while the lease
+//! stands. A lease that timed out never stands again. A leader younger than the limit does not know the leases of its predecessor. For that time it
 //! accepts every client's put and calls no block unowned. Where no id was ever reserved, no lease can exist.
 //!
 //! The fate of a replica is decided in this order: first this module is asked, then the rows are searched for an owner.
@@ -18,7 +18,7 @@ mod holders;
 pub use holders::HELD_COUNT_MAX;
 
 use holders::{Holders, OUT_COUNT_MAX};
-use namespace::{HOLDER_LEN_MAX, read};
+use namespace::read;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Range;
@@ -46,9 +46,19 @@ pub struct BlockLeases {
     generation: Generation,
 }
 
+/// What a block on lease may become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeasedFor {
+    /// The one block of a small file, under an id that came with it.
+    NewFile,
+    /// The next of a file that is open.
+    OpenFile,
+}
+
 #[derive(Debug)]
 struct Out {
     file: FileId,
+    leased_for: LeasedFor,
     home: LeasedHome,
     holder: Arc<str>,
     /// It is being put; true if its holder reported late nodes.
@@ -146,11 +156,13 @@ impl BlockLeases {
             return Err(LeaseRefused::TooMany);
         }
         let holder = self.holders.take(holder, host, blocks, now);
+        let leased_for = if open.is_some() { LeasedFor::OpenFile } else { LeasedFor::NewFile };
         let mut file = || open.or_else(|| self.files.next().map(InodeId));
         let grants: Vec<Grant> =
             blocks.iter().filter_map(|block| Some(Grant { block: *block, file: file()? })).collect();
         for Grant { block, file } in &grants {
-            let out = Out { file: *file, home, holder: Arc::clone(&holder), committing: None, attempt_count: 0 };
+            let holder = Arc::clone(&holder);
+            let out = Out { file: *file, leased_for, home, holder, committing: None, attempt_count: 0 };
             let before = self.out.insert(*block, out);
             assert!(before.is_none(), "{block} is on lease twice");
         }
@@ -198,7 +210,7 @@ impl BlockLeases {
     pub(crate) fn begin_put(
         &mut self,
         holder: &str,
-        put: Grant,
+        (put, put_as): (Grant, LeasedFor),
         is_short: bool,
         given_before: bool,
         now: Duration,
@@ -207,16 +219,16 @@ impl BlockLeases {
         let is_believed = given_before && self.is_in_first_lease_time(now);
         self.begun += 1;
         match self.out.get_mut(&put.block) {
-            Some(out) if *out.holder == *holder && out.file == put.file => {
+            Some(out) if *out.holder == *holder && out.file == put.file && out.leased_for == put_as => {
                 // An attempt before this one may come about, too.
                 out.committing = Some(is_short || out.committing == Some(true));
                 out.attempt_count += 1;
                 Ok(out.home)
             }
-            None if is_believed && holder.len() <= HOLDER_LEN_MAX => {
+            None if is_believed => {
                 let home = LeasedHome { container: put.block.born_in(), set: None };
                 let (file, holder) = (put.file, Arc::from(holder));
-                let out = Out { file, home, holder, committing: Some(is_short), attempt_count: 1 };
+                let out = Out { file, leased_for: put_as, home, holder, committing: Some(is_short), attempt_count: 1 };
                 self.out.insert(put.block, out);
                 Ok(home)
             }
@@ -370,19 +382,33 @@ mod tests {
         assert!(leases.any_out(at(110)));
         leases.renew("a", at(211));
         assert!(!leases.may_be_put(block(0), at(211)), "too late");
-        assert_eq!(leases.begin_put("a", grants[0], false, true, at(211)), Err(LeaseRefused::NotHeld));
+        assert_eq!(
+            leases.begin_put("a", (grants[0], LeasedFor::NewFile), false, true, at(211)),
+            Err(LeaseRefused::NotHeld)
+        );
         leases.grant("a", HOST, PLACE, &[block(5)], None, at(212)).unwrap();
-        assert_eq!(leases.begin_put("a", grants[0], false, true, at(213)), Err(LeaseRefused::NotHeld));
+        assert_eq!(
+            leases.begin_put("a", (grants[0], LeasedFor::NewFile), false, true, at(213)),
+            Err(LeaseRefused::NotHeld)
+        );
         leases.check();
     }
 
     #[test]
     fn a_block_is_put_once_by_its_holder() {
         let (mut leases, grants) = leader(false);
-        assert_eq!(leases.begin_put("b", grants[0], false, true, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(
+            leases.begin_put("b", (grants[0], LeasedFor::NewFile), false, true, at(101)),
+            Err(LeaseRefused::NotHeld)
+        );
         let other_file = Grant { file: InodeId(51), ..grants[0] };
-        assert_eq!(leases.begin_put("a", other_file, false, true, at(101)), Err(LeaseRefused::NotHeld));
-        assert_eq!(leases.begin_put("a", grants[0], false, true, at(101)), Ok(PLACE));
+        let as_the_next = (grants[0], LeasedFor::OpenFile);
+        assert_eq!(leases.begin_put("a", as_the_next, false, true, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(
+            leases.begin_put("a", (other_file, LeasedFor::NewFile), false, true, at(101)),
+            Err(LeaseRefused::NotHeld)
+        );
+        assert_eq!(leases.begin_put("a", (grants[0], LeasedFor::NewFile), false, true, at(101)), Ok(PLACE));
         leases.check();
         leases.give_back("a", [block(0)].into_iter());
         leases.give_back("b", [block(1)].into_iter());
@@ -393,7 +419,10 @@ mod tests {
         assert!(!leases.may_be_put(block(1), at(1000)));
         leases.end_put(block(0));
         leases.check();
-        assert_eq!(leases.begin_put("a", grants[0], false, true, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(
+            leases.begin_put("a", (grants[0], LeasedFor::NewFile), false, true, at(101)),
+            Err(LeaseRefused::NotHeld)
+        );
         assert_eq!(leases.len(), 0);
     }
 
@@ -404,13 +433,19 @@ mod tests {
         assert!(leases.may_be_put(block(9), at(160)));
         assert_eq!(leases.homes(at(160)), None);
         let strange = Grant { block: block(9), file: InodeId(7) };
-        assert_eq!(leases.begin_put("z", strange, false, true, at(160)), Ok(LeasedHome { set: None, ..PLACE }));
+        assert_eq!(
+            leases.begin_put("z", (strange, LeasedFor::NewFile), false, true, at(160)),
+            Ok(LeasedHome { set: None, ..PLACE })
+        );
         leases.check();
         assert!(leases.may_be_put(block(9), at(161)), "until it is applied");
         leases.end_put(block(9));
         leases.check();
         assert!(!leases.may_be_put(block(9), at(161)));
-        assert_eq!(leases.begin_put("z", strange, false, true, at(161)), Err(LeaseRefused::NotHeld));
+        assert_eq!(
+            leases.begin_put("z", (strange, LeasedFor::NewFile), false, true, at(161)),
+            Err(LeaseRefused::NotHeld)
+        );
         assert_eq!(leases.homes(at(161)), Some(BTreeSet::from([HOME])));
     }
 
@@ -419,7 +454,7 @@ mod tests {
     #[test]
     fn a_put_that_nobody_waits_for_any_more_may_come_about() {
         let (mut leases, grants) = leader(false);
-        assert_eq!(leases.begin_put("a", grants[0], false, true, at(101)), Ok(PLACE));
+        assert_eq!(leases.begin_put("a", (grants[0], LeasedFor::NewFile), false, true, at(101)), Ok(PLACE));
         leases.check();
         let first = leases.last_put();
         leases.leave_put(block(0), first, PutFate::InDoubt);
@@ -428,11 +463,15 @@ mod tests {
         assert!(leases.may_be_put(block(0), at(1000)), "its replicas are not nobody's");
         leases.leave_put(block(9), first, PutFate::Decided);
         assert!(leases.may_be_put(block(0), at(1000)), "that was begun before");
-        assert_eq!(leases.begin_put("a", grants[0], false, true, at(1000)), Ok(PLACE), "and its client may ask again");
+        assert_eq!(
+            leases.begin_put("a", (grants[0], LeasedFor::NewFile), false, true, at(1000)),
+            Ok(PLACE),
+            "and its client may ask again"
+        );
         let second = leases.last_put();
         leases.leave_put(block(0), second, PutFate::NotProposed);
         assert!(leases.may_be_put(block(0), at(1000)), "the first one may still come about");
-        assert_eq!(leases.begin_put("a", grants[0], false, true, at(1000)), Ok(PLACE));
+        assert_eq!(leases.begin_put("a", (grants[0], LeasedFor::NewFile), false, true, at(1000)), Ok(PLACE));
         let third = leases.last_put();
         leases.leave_put(block(0), third, PutFate::InDoubt);
         leases.check();
@@ -447,14 +486,14 @@ mod tests {
     fn a_put_that_is_under_way_is_not_ended_by_another_attempt() {
         for fate in [PutFate::NotProposed, PutFate::Decided] {
             let (mut leases, grants) = leader(false);
-            leases.begin_put("a", grants[0], false, true, at(101)).unwrap();
+            leases.begin_put("a", (grants[0], LeasedFor::NewFile), false, true, at(101)).unwrap();
             let first = leases.last_put();
-            leases.begin_put("a", grants[0], false, true, at(101)).unwrap();
+            leases.begin_put("a", (grants[0], LeasedFor::NewFile), false, true, at(101)).unwrap();
             leases.leave_put(block(0), leases.last_put(), fate);
             leases.check();
             assert!(leases.may_be_put(block(0), at(1000)), "{fate:?}: the first one is under way");
             // Another put that the log decided was begun after the first one, which nobody has left.
-            leases.begin_put("a", grants[1], false, true, at(101)).unwrap();
+            leases.begin_put("a", (grants[1], LeasedFor::NewFile), false, true, at(101)).unwrap();
             leases.leave_put(block(1), leases.last_put(), PutFate::Decided);
             assert!(leases.may_be_put(block(0), at(1000)), "{fate:?}");
             leases.leave_put(block(0), first, PutFate::Decided);
@@ -471,10 +510,13 @@ mod tests {
         let (grants, _) = leases.grant("a", HOST, PLACE, &[block(3), block(4)], Some(open), at(100)).unwrap();
         assert_eq!(grants, [block(3), block(4)].map(|block| Grant { block, file: open }));
         assert_eq!(leases.files, left);
-        assert_eq!(leases.begin_put("a", grants[1], false, true, at(101)), Ok(PLACE));
+        let whole = (grants[0], LeasedFor::NewFile);
+        assert_eq!(leases.begin_put("a", whole, false, true, at(101)), Err(LeaseRefused::NotHeld));
+        let next = |grant| (grant, LeasedFor::OpenFile);
+        assert_eq!(leases.begin_put("a", next(grants[1]), false, true, at(101)), Ok(PLACE));
         leases.check();
         let other = Grant { file: InodeId(41), ..grants[0] };
-        assert_eq!(leases.begin_put("a", other, false, true, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(leases.begin_put("a", next(other), false, true, at(101)), Err(LeaseRefused::NotHeld));
     }
 
     #[test]
@@ -484,7 +526,10 @@ mod tests {
         leases.check();
         assert!(!leases.may_be_put(block(0), at(101)));
         assert!(leases.may_be_put(block(1), at(101)));
-        assert_eq!(leases.begin_put("a", grants[0], false, true, at(101)), Err(LeaseRefused::NotHeld));
+        assert_eq!(
+            leases.begin_put("a", (grants[0], LeasedFor::NewFile), false, true, at(101)),
+            Err(LeaseRefused::NotHeld)
+        );
     }
 
     #[test]

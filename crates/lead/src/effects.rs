@@ -88,7 +88,7 @@ impl EffectHandler<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block_leases::{Grant, LeasedHome};
+    use crate::block_leases::{Grant, LeasedFor, LeasedHome};
     use crate::{NodeUsage, QUIET_MAX};
     use blocks::{Command, Node};
     use namespace::DoomedBlock;
@@ -149,7 +149,7 @@ mod tests {
 
         fn put(&mut self, is_short: bool) {
             let grant = Grant { block: block(0), file: InodeId(50) };
-            self.block_leases.begin_put("a", grant, is_short, false, NOW).unwrap();
+            self.block_leases.begin_put("a", (grant, LeasedFor::NewFile), is_short, false, NOW).unwrap();
         }
     }
 

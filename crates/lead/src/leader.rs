@@ -9,7 +9,7 @@
 //! Promise: state that must agree is in this struct, and [`Leader::check`] states how. A new leader begins with the
 //! rows and learns the rest from its datanodes and clients.
 
-use crate::block_leases::{BlockLeases, Grant, LeaseRefused, LeasedHome};
+use crate::block_leases::{BlockLeases, Grant, LeaseRefused, LeasedFor, LeasedHome};
 use crate::census::LastCensus;
 use crate::chain_sets::ChainSets;
 use crate::cluster::Cluster;
@@ -163,11 +163,11 @@ impl Leader {
     pub fn begin_put(
         &mut self,
         holder: &str,
-        put: Grant,
+        put: (Grant, LeasedFor),
         is_short: bool,
         now: Duration,
     ) -> Result<(LeasedHome, u64), LeaseRefused> {
-        let given_before = self.cluster.was_given_out_before(put.block);
+        let given_before = self.cluster.was_given_out_before(put.0.block);
         let home = self.block_leases.begin_put(holder, put, is_short, given_before, now)?;
         Ok((home, self.block_leases.last_put()))
     }
@@ -326,7 +326,7 @@ pub(crate) mod tests {
         let mut leader = load(&rows);
         let lease = Command::LeaseIndexes { container: HOME, from: 100, up_to: 200, lessee: 1, len: 0 };
         run(&mut rows, &mut leader, &lease);
-        let claim = |index| Grant { block: block(index), file: InodeId(7) };
+        let claim = |index| (Grant { block: block(index), file: InodeId(7) }, LeasedFor::NewFile);
         assert!(leader.begin_put("old", claim(99), false, NOW).is_ok(), "it may have been given out before");
         assert_eq!(leader.begin_put("thief", claim(100), false, NOW), Err(LeaseRefused::NotHeld));
         leader.block_leases.reserved(InodeId(50), 10, Generation(1001));

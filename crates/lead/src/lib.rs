@@ -79,7 +79,7 @@ mod writer_leases;
 
 pub use balance::{BalancePlan, Move};
 pub use balance_job::Balance;
-pub use block_leases::{BlockLeases, Grant, HELD_COUNT_MAX, LeaseRefused, LeasedHome, LeasedPut, PutFate};
+pub use block_leases::{BlockLeases, Grant, HELD_COUNT_MAX, LeaseRefused, LeasedFor, LeasedHome, LeasedPut, PutFate};
 pub use block_recovery::{FencedReplica, Next, RecordedBlock, RecoveryPlan, RecoveryReply, RecoveryRound, Step};
 pub use census::{Census, LackingBlock, LastCensus};
 pub use census_round::CensusRound;

@@ -14,7 +14,7 @@ use io::time::sleep;
 use lead::{KeyRings, SignError};
 use namespace::BlockView;
 use prost::Message;
-use security::block_token::{Grant, Mode, Modes, SignedToken};
+use security::block_token::{Admission, Grant, Mode, Modes, SignedToken};
 use security::keys::Key;
 use security::rings::RingKind;
 use std::time::Duration;
@@ -146,6 +146,32 @@ pub(crate) async fn to_write_each(
         Ok((made.identifier(home), made.password()))
     };
     blocks.into_iter().map(make).collect()
+}
+
+/// Whether a block was given to the caller for this file, and to do this with: its token says so, where tokens are
+/// signed.
+pub(crate) fn prove(
+    core: &Core,
+    session: &Session,
+    (block, file, mode): (BlockId, FileId, Mode),
+    identifier: &[u8],
+    password: &[u8],
+) -> bool {
+    if !core.config.block_tokens {
+        return true;
+    }
+    let leader = core.leader();
+    // Without keys nothing was signed.
+    let Some(keys) = leader.keys.keys(RingKind::BlockTokens) else { return true };
+    let user = Some(&*session.caller.user);
+    let admission = Admission { now: core.now(), user, file, block, makes: true, mode };
+    match admission.check(keys, identifier, password) {
+        Ok(_) => true,
+        Err(why) => {
+            tracing::info!(%block, user = &*session.caller.user, %why, "a block on lease was not proven");
+            false
+        }
+    }
 }
 
 /// For an order of this server itself. `None`: none is needed, or there are no keys at the moment, and the order comes

@@ -46,6 +46,12 @@ impl Deref for Session {
 }
 
 impl Session {
+    /// Under which name the leases of blocks of one of the user's clients are kept. How clients call themselves others
+    /// can hear, so by itself that proves nothing.
+    pub(crate) fn lease_holder(&self, client: &str) -> String {
+        format!("{}\0{client}", self.caller.user)
+    }
+
     /// For what is no file's. `operation`: as HDFS names it in its refusal, where it does.
     pub(crate) fn must_have(&self, right: Right, operation: Option<&str>) -> Result<(), Exception> {
         if self.right >= Some(right) {

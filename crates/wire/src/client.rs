@@ -39,6 +39,24 @@ impl fmt::Debug for LeasedBlock {
     }
 }
 
+impl fmt::Debug for PutBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (block, Self { file, generation, len, .. }) = (BlockId(self.block), self);
+        let mut shown = f.debug_struct("PutBlock");
+        shown.field("block", &block).field("file", file).field("generation", generation).field("len", len);
+        shown.finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for AddLeasedRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (block, Self { path, holder, file, previous, .. }) = (BlockId(self.block), self);
+        let mut shown = f.debug_struct("AddLeasedRequest");
+        shown.field("path", path).field("holder", holder).field("file", file).field("block", &block);
+        shown.field("previous", previous).finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,13 +73,20 @@ mod tests {
             create_parent: false,
             replication: 3,
             block_len: 1 << 20,
-            block: Some(PutBlock { block: 5, file: 6, generation: 1001, len: 7 }),
+            block: Some(PutBlock {
+                block: 5,
+                file: 6,
+                generation: 1001,
+                len: 7,
+                token: b"t"[..].into(),
+                password: b"p"[..].into(),
+            }),
             unmasked: Some(0o666),
             short: true,
         };
         let golden = [
-            0x0a, 2, b'/', b'a', 0x12, 1, b'h', 0x18, 0xa4, 0x03, 0x20, 1, 0x30, 3, 0x38, 0x80, 0x80, 0x40, 0x42, 9,
-            0x08, 5, 0x10, 6, 0x18, 0xe9, 0x07, 0x20, 7, 0x48, 0xb6, 0x03, 0x50, 1,
+            0x0a, 2, b'/', b'a', 0x12, 1, b'h', 0x18, 0xa4, 0x03, 0x20, 1, 0x30, 3, 0x38, 0x80, 0x80, 0x40, 0x42, 15,
+            0x08, 5, 0x10, 6, 0x18, 0xe9, 0x07, 0x20, 7, 0x2a, 1, b't', 0x32, 1, b'p', 0x48, 0xb6, 0x03, 0x50, 1,
         ];
         assert_eq!(put.encode_to_vec(), golden);
         assert_eq!(PutFileRequest::decode(&golden[..]), Ok(put));

@@ -1048,9 +1048,12 @@ pub struct LeaseBlocksRequest {
     /// Blocks the holder does not want any more, written or not: they are nobody's at once.
     #[prost(uint64, repeated, tag = "6")]
     pub returned: ::prost::alloc::vec::Vec<u64>,
-    /// The open file that the blocks are for. 0: each for a file to come.
+    /// The open file that the blocks are for, which the holder writes. 0: each for a file to come.
     #[prost(uint64, tag = "7")]
     pub file: u64,
+    /// Of files to come, the path of one: who may not make it gets no blocks.
+    #[prost(string, tag = "8")]
+    pub path: ::prost::alloc::string::String,
 }
 /// Blocks of one container, so all on the same nodes.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1126,7 +1129,8 @@ pub struct PutFileRequest {
     pub short: bool,
 }
 /// The one block of a small file, put on its nodes already.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
 pub struct PutBlock {
     #[prost(uint64, tag = "1")]
     pub block: u64,
@@ -1137,6 +1141,11 @@ pub struct PutBlock {
     pub generation: u64,
     #[prost(uint64, tag = "4")]
     pub len: u64,
+    /// That came with it: whose the block is, and for which file it was given out. A leader may be younger than the lease.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub token: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "6")]
+    pub password: ::prost::bytes::Bytes,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PutFileResponse {
@@ -1145,6 +1154,7 @@ pub struct PutFileResponse {
 }
 /// As HDFS's addBlock, with a block that the holder has on lease for this file.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
 pub struct AddLeasedRequest {
     #[prost(string, tag = "1")]
     pub path: ::prost::alloc::string::String,
@@ -1161,6 +1171,11 @@ pub struct AddLeasedRequest {
     /// The block before it, put on its nodes already.
     #[prost(message, optional, tag = "6")]
     pub previous: ::core::option::Option<PreviousBlock>,
+    /// That came with the block, or a later one to write it.
+    #[prost(bytes = "bytes", tag = "7")]
+    pub token: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "8")]
+    pub password: ::prost::bytes::Bytes,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PreviousBlock {

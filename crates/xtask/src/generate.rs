@@ -36,6 +36,8 @@ const TARGETS: &[Target] = &[
             ".levada.TokenKey",
             ".levada.BlockToken",
             ".levada.LeasedBlock",
+            ".levada.PutBlock",
+            ".levada.AddLeasedRequest",
             ".levada.SmallWrite",
             ".levada.RangesToken",
         ],

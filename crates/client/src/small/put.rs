@@ -41,12 +41,13 @@ impl Client {
             return self.put_file(wish, None, false).await;
         }
         for _ in 0..ATTEMPT_COUNT_MAX {
-            let Some(lease) = lease::take(self, wish.replication, wish.block_len).await else { return Ok(None) };
+            let Some(lease) = lease::take(self, wish).await else { return Ok(None) };
             let mut held = Held { stock: &self.session.stock, block: Some(lease.block) };
             let Some(have_count) = self.write_small(&lease, whole).await else { continue };
             let short = have_count < lease.batch.nodes.len();
             let len = u64::from(whole.data_len);
-            let block = PutBlock { block: lease.block, file: lease.file, generation: lease.batch.generation, len };
+            let Lease { block, file, token, password, .. } = lease;
+            let block = PutBlock { block, file, generation: lease.batch.generation, len, token, password };
             let put = self.put_file(wish, Some(block), short).await;
             if matches!(put, Ok(Some(_))) {
                 held.block = None;

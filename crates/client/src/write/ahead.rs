@@ -13,10 +13,11 @@
 use super::block::Block;
 use crate::client::Client;
 use crate::error::Result;
-use crate::lease_blocks::{Kind, lease_blocks};
+use crate::lease_blocks::{Kind, WantedFor, lease_blocks};
 use crate::located::{Located, Node, Token};
 use crate::scope::Task;
 use crate::stock::{Batch, Lease};
+use hdfs::proto::TokenProto;
 use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, ChecksumSpec, Generation};
@@ -146,7 +147,8 @@ async fn join(client: &Client, ask: &Ask, located: &Located) -> Option<Block> {
 /// A block, and until when it is ours. `None`: the server gives blocks for new files only.
 async fn lease(client: &Client, ask: &Ask) -> Result<Option<(Located, Duration)>> {
     let stock = &client.session.stock;
-    let kind = Kind { replication: ask.replication, block_len: ask.block_len, file: Some(ask.file) };
+    let kind =
+        Kind { replication: ask.replication, block_len: ask.block_len, wanted_for: WantedFor::OpenFile(ask.file) };
     let leases = lease_blocks(client, kind, stock.wish_for_one(&ask.excluded)).await?;
     let (mut ours, others): (Vec<Lease>, Vec<Lease>) = leases.into_iter().partition(|lease| lease.file == ask.file);
     let lease = ours.pop();
@@ -177,7 +179,13 @@ fn node_of(node: &BlockNode) -> Option<Node> {
 }
 
 /// Says that a leased block is the file's, once the one before it is put.
-pub(super) async fn register(client: Client, path: String, file: u64, block: Identity, before: Closed) -> Result<()> {
+pub(super) async fn register(
+    client: Client,
+    path: String,
+    file: u64,
+    (block, token): (Identity, TokenProto),
+    before: Closed,
+) -> Result<()> {
     let previous = match before {
         Closed::Already(previous) => previous,
         Closed::Soon(closing) => Some(closing.await.flatten()?),
@@ -193,6 +201,8 @@ pub(super) async fn register(client: Client, path: String, file: u64, block: Ide
             generation: previous.generation.0,
             len: previous.len,
         }),
+        token: token.identifier,
+        password: token.password,
     };
     let AddLeasedResponse {} = client.call_in(CLIENT_PROTOCOL, ADD_LEASED, &request).await?;
     Ok(())

@@ -11,6 +11,7 @@ use crate::located::{Located, Node};
 use crate::options::{Options, Routing};
 use crate::retry::told;
 use crate::scope::Task;
+use hdfs::proto::TokenProto;
 use std::sync::Arc;
 use types::ChecksumSpec;
 use wire::Abilities;
@@ -55,6 +56,10 @@ impl Block {
                 Err((member.info.into(), fault))
             }
         }
+    }
+
+    pub(super) fn token(&self) -> &TokenProto {
+        self.machine.token()
     }
 
     pub(super) fn id(&self) -> &Identity {

@@ -430,7 +430,7 @@ impl Writer {
             Some(closing) => Closed::Soon(closing),
             None => Closed::Already(self.previous.clone()),
         };
-        let (client, path, id) = (self.client.clone(), self.path.clone(), block.id().clone());
+        let (client, path, id) = (self.client.clone(), self.path.clone(), (block.id().clone(), block.token().clone()));
         let register = register(client, path, self.file, id, before);
         block.set_before(self.client.spawn("registration of a block", register));
         self.block = Some(block);

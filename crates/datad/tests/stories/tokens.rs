@@ -108,7 +108,8 @@ impl Operation {
         match self {
             Self::Read | Self::ReadRanges | Self::Checksum | Self::Descriptors => Mode::Read,
             Self::Transfer => Mode::Copy,
-            Self::Create | Self::Append | Self::CopyIn | Self::Small | Self::Recover => Mode::Write,
+            Self::Create | Self::Append | Self::CopyIn | Self::Recover => Mode::Write,
+            Self::Small => Mode::Put,
         }
     }
 

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 pub(super) async fn renew_lease(
     core: &Core,
-    _session: &Session,
+    session: &Session,
     request: RenewLeaseRequestProto,
 ) -> Result<RenewLeaseResponseProto, Exception> {
     if !request.namespaces.is_empty() {
         return Err(Exception::io("namespaces(CallerNamespaces) should be null or empty"));
     }
     core.leader().writer_leases.renew(&request.client_name, core.monotonic());
-    core.leader().block_leases.renew(&request.client_name, core.monotonic());
+    core.leader().block_leases.renew(&session.lease_holder(&request.client_name), core.monotonic());
     Ok(RenewLeaseResponseProto {})
 }
 

@@ -1,12 +1,12 @@
 //! `addLeased`: a block that its writer had on lease becomes the next block of its file.
 
-use super::held::Held;
+use super::held::{Claim, Held};
 use crate::caller::Session;
 use crate::client::plan_block;
 use crate::core::{Core, must_find};
 use crate::refusal;
 use hdfs::Exception;
-use lead::{Grant, LeasedHome};
+use lead::{Grant, LeasedFor, LeasedHome};
 use namespace::{AddBlock, AddLeased, Allocated, BlockRef};
 use types::{BlockId, Generation, InodeId};
 use wire::client::{AddLeasedRequest, AddLeasedResponse};
@@ -28,7 +28,10 @@ pub(crate) async fn add_leased(
     if plan.existing.is_some_and(|view| view.block == block) {
         return Ok(AddLeasedResponse {}); // the call before this one was well, its answer got lost
     }
-    let held = Held::begin(core, &client, Grant { block, file }, false);
+    let grant = Grant { block, file };
+    let (identifier, password) = (&request.token, &request.password);
+    let claim = Claim { grant, leased_for: LeasedFor::OpenFile, identifier, password };
+    let held = Held::begin(core, session, &client, claim, false);
     let (mut held, LeasedHome { container: home, .. }) = held.map_err(|_| refusal::not_leased(block, &client))?;
     let add = AddBlock { path, client, file: Some(file), previous, allocated: Allocated { block, home } };
     held.change(session, AddLeased { add, generation: Generation(request.generation) }).await?;

@@ -1,12 +1,14 @@
 //! A block on lease while it is being put.
 
+use crate::block_tokens;
 use crate::caller::Session;
 use crate::change_error::ChangeError;
 use crate::core::Core;
 use crate::refusal;
 use hdfs::Exception;
-use lead::{Grant, LeaseRefused, LeasedHome, PutFate};
-use namespace::{Op, Reply};
+use lead::{Grant, LeaseRefused, LeasedFor, LeasedHome, PutFate};
+use namespace::{HOLDER_LEN_MAX, Op, Reply};
+use security::block_token::Mode;
 use types::BlockId;
 
 /// A block that is being put. It counts as on lease until the log decides the put, even if no caller waits for that.
@@ -18,15 +20,36 @@ pub(super) struct Held<'a> {
     fate: PutFate,
 }
 
+/// What a client says it has on lease.
+pub(super) struct Claim<'r> {
+    pub(super) grant: Grant,
+    pub(super) leased_for: LeasedFor,
+    /// Of the token that came with it.
+    pub(super) identifier: &'r [u8],
+    pub(super) password: &'r [u8],
+}
+
 impl<'a> Held<'a> {
     pub(super) fn begin(
         core: &'a Core,
-        holder: &str,
-        grant: Grant,
+        session: &Session,
+        client: &str,
+        Claim { grant, leased_for, identifier, password }: Claim<'_>,
         is_short: bool,
     ) -> Result<(Self, LeasedHome), LeaseRefused> {
+        let mode = match leased_for {
+            LeasedFor::NewFile => Mode::Put,
+            LeasedFor::OpenFile => Mode::Write,
+        };
+        // A leader younger than the lease knows nothing else of it.
+        let is_its_own = client.len() <= HOLDER_LEN_MAX
+            && block_tokens::prove(core, session, (grant.block, grant.file, mode), identifier, password);
+        if !is_its_own {
+            return Err(LeaseRefused::NotHeld);
+        }
+        let (holder, put) = (session.lease_holder(client), (grant, leased_for));
         let (home, number) =
-            core.with_leader(|leader, _| leader.begin_put(holder, grant, is_short, core.monotonic()))?;
+            core.with_leader(|leader, _| leader.begin_put(&holder, put, is_short, core.monotonic()))?;
         Ok((Self { core, block: grant.block, number, fate: PutFate::NotProposed }, home))
     }
 
@@ -57,7 +80,9 @@ mod tests {
     use super::*;
     use crate::container_sealing::tests::with_node;
     use namespace::{AddBlock, AddLeased, Allocated};
-    use types::{ContainerId, FsPath, Generation, InodeId};
+    use types::{ContainerId, FileId, FsPath, Generation, InodeId};
+
+    const FILE: FileId = InodeId(49);
 
     /// A disk that is full refuses puts before they come to the log. That says nothing of those in doubt before.
     #[tokio::test]
@@ -68,13 +93,15 @@ mod tests {
         let [first, second] = [0, 1].map(|index| BlockId::new(home.container, index));
         let grants = core.with_leader(|leader, _| {
             leader.block_leases.reserved(InodeId(50), 10, Generation(1001));
-            leader.block_leases.grant("a", session.peer, home, &[first, second], None, now).unwrap().0
+            let (holder, peer) = (session.lease_holder("a"), session.peer);
+            leader.block_leases.grant(&holder, peer, home, &[first, second], Some(FILE), now).unwrap().0
         });
-        let (mut in_doubt, _) = Held::begin(&core, "a", grants[0], false).unwrap();
+        let claim = |grant| Claim { grant, leased_for: LeasedFor::OpenFile, identifier: &[], password: &[] };
+        let (mut in_doubt, _) = Held::begin(&core, &session, "a", claim(grants[0]), false).unwrap();
         in_doubt.fate = PutFate::InDoubt;
         drop(in_doubt);
         core.room.note(0);
-        let (mut refused, _) = Held::begin(&core, "a", grants[1], false).unwrap();
+        let (mut refused, _) = Held::begin(&core, &session, "a", claim(grants[1]), false).unwrap();
         let allocated = Allocated { block: second, home: home.container };
         let path = FsPath::parse("/f").unwrap();
         let add = AddBlock { path, client: "a".into(), file: Some(grants[1].file), previous: None, allocated };

@@ -2,15 +2,16 @@
 
 use crate::block_tokens;
 use crate::caller::Session;
-use crate::core::Core;
+use crate::core::{Core, make_path};
 use crate::{refusal, to_hdfs};
 use bytes::Bytes;
 use hdfs::Exception;
 use lead::{Ask, Batch, Grant, HELD_COUNT_MAX, LeaseRefused, LeasedHome};
-use namespace::{HOLDER_LEN_MAX, Reply, Reserve};
+use namespace::{HOLDER_LEN_MAX, Reply, Reserve, read};
 use security::block_token::Mode;
 use types::limits::REPLICATION_MAX;
-use types::{BlockId, FsPath, InodeId, NodeId};
+use types::rows::Rows;
+use types::{BlockId, FileId, FsPath, InodeId, NodeId};
 use wire::client::{BlockNode, LEASE_COUNT_MAX, LeaseBlocksRequest, LeaseBlocksResponse, LeasedBlock};
 
 /// Ids of files reserved at a time. What is left is lost with this process.
@@ -39,9 +40,12 @@ pub(crate) async fn lease_blocks(
         )));
     }
     core.must_be_changeable(|| "Cannot lease blocks".to_owned())?;
-    core.leader().block_leases.give_back(&request.holder, request.returned.iter().map(|block| BlockId(*block)));
+    let holder = session.lease_holder(&request.holder);
+    core.leader().block_leases.give_back(&holder, request.returned.iter().map(|block| BlockId(*block)));
+    let open = (request.file > 0).then_some(InodeId(request.file));
+    must_need(core, session, &request, open).await?;
     // A client that holds all it may gets no set of nodes made either.
-    if !core.leader().block_leases.has_room(&request.holder, session.address(), core.monotonic()) {
+    if !core.leader().block_leases.has_room(&holder, session.address(), core.monotonic()) {
         return Err(refused(&request.holder, &LeaseRefused::TooMany));
     }
     let ask = Ask {
@@ -52,7 +56,6 @@ pub(crate) async fn lease_blocks(
         favored: Vec::new(),
     };
     let count = request.count.clamp(1, LEASE_COUNT_MAX);
-    let open = (request.file > 0).then_some(InodeId(request.file));
     let Batch { blocks, home, nodes } = core.allocate_batch(&FsPath::root(), &ask, session.address(), count).await?;
     assert!((1..=count as usize).contains(&blocks.len()), "{} blocks, and {count} were asked for", blocks.len());
     assert!(blocks.iter().all(|block| block.born_in() == home), "blocks of {home}: {blocks:?}");
@@ -62,7 +65,7 @@ pub(crate) async fn lease_blocks(
         let mut attempts = 0..RESERVE_ATTEMPTS;
         loop {
             let (address, now) = (session.address(), core.monotonic());
-            let granted = core.leader().block_leases.grant(&request.holder, address, place, &blocks, open, now);
+            let granted = core.leader().block_leases.grant(&holder, address, place, &blocks, open, now);
             match granted {
                 Ok(granted) => break granted,
                 Err(LeaseRefused::NoIds) if attempts.next().is_some() => {}
@@ -81,7 +84,8 @@ pub(crate) async fn lease_blocks(
         named.collect()
     });
     let named = grants.iter().map(|Grant { block, file }| (*block, *file));
-    let tokens = block_tokens::to_write_each(core, session, named, home, &[Mode::Write]).await?;
+    let mode = if open.is_some() { Mode::Write } else { Mode::Put };
+    let tokens = block_tokens::to_write_each(core, session, named, home, &[mode]).await?;
     let leased = |(Grant { block, file }, (token, password)): (Grant, (Bytes, Bytes))| LeasedBlock {
         block: block.0,
         file: file.0,
@@ -95,6 +99,23 @@ pub(crate) async fn lease_blocks(
         nodes,
         limit_ms: lease_ms(core),
     })
+}
+
+/// That the caller has a use for blocks: he writes the `open` file, or may make one. What is signed here is for its
+/// file, and a token for one that is another's would open all that this has.
+async fn must_need(
+    core: &Core,
+    session: &Session,
+    request: &LeaseBlocksRequest,
+    open: Option<FileId>,
+) -> Result<(), Exception> {
+    let (caller, client) = (session.caller.clone(), request.holder.clone());
+    if open.is_some() {
+        let writing = move |rows: &dyn Rows| read::writing(rows, &caller, &FsPath::root(), open, &client);
+        return core.read(writing).await.map(drop);
+    }
+    let path = make_path("leaseBlocks", &request.path)?;
+    core.read(move |rows| read::check_may_make(rows, &caller, &path)).await
 }
 
 /// So long a block is sure to be the holder's: its token counts for as long.

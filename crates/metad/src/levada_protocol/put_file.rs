@@ -1,12 +1,12 @@
 //! `putFile`: a small file in one log entry. Its block is on the nodes already.
 
-use super::held::Held;
+use super::held::{Claim, Held};
 use crate::caller::Session;
 use crate::client::{silent_holder, wait_for};
 use crate::core::{Core, make_path};
 use crate::{refusal, to_hdfs};
 use hdfs::Exception;
-use lead::{Grant, LeasedHome};
+use lead::{Grant, LeasedFor, LeasedHome};
 use namespace::error::held::Opening;
 use namespace::{Create, PutBlock, PutFile, Reply, read};
 use std::sync::Arc;
@@ -40,7 +40,8 @@ pub(crate) async fn put_file(
         return was_put(core, core.change(session, PutFile { create, block: None }).await?, recovering);
     };
     let grant = Grant { block: BlockId(block.block), file: InodeId(block.file) };
-    let held = Held::begin(core, &create.client, grant, request.short);
+    let claim = Claim { grant, leased_for: LeasedFor::NewFile, identifier: &block.token, password: &block.password };
+    let held = Held::begin(core, session, &create.client, claim, request.short);
     let Ok((mut held, LeasedHome { container: home, .. })) = held else {
         if let Some(file) = repeated(core, session).await? {
             return Ok(PutFileResponse { file: file.0 });

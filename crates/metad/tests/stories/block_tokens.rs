@@ -1,7 +1,8 @@
 //! Block tokens: what the leader signs, as a datanode with its keys sees it.
 
-use crate::support::{Datanode, MB, World, written};
+use crate::support::{Datanode, MB, User, World, refusal, written};
 use hdfs::proto::*;
+use rpc::CallError;
 use security::block_token::{Admission, Identifier, Mode, Refusal};
 use security::encryption_key;
 use security::keys::{Key, KeyId, KeySet};
@@ -9,7 +10,10 @@ use security::secret::Secret;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use types::{BlockId, FileId, InodeId};
-use wire::client::{CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksRequest, LeaseBlocksResponse};
+use wire::client::{
+    CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksRequest, LeaseBlocksResponse, LeasedBlock, PUT_FILE, PutBlock,
+    PutFileRequest, PutFileResponse,
+};
 use wire::node::TokenRules;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -115,21 +119,128 @@ async fn nobody_else_enters_the_directory_of_a_server_with_keys() {
 #[tokio::test]
 async fn a_block_on_lease_has_a_token_of_its_own() {
     let world = world().await;
+    world.root().mkdirs("/d", 0o777).await.unwrap();
     let (alice, keys) = (world.user("alice"), keys(&world).await);
-    let request = LeaseBlocksRequest {
-        holder: "a".into(),
-        count: 3,
-        replication: 3,
-        block_len: MB,
-        ..LeaseBlocksRequest::default()
-    };
-    let leased: LeaseBlocksResponse =
-        alice.rpc.attempt_in(CLIENT_PROTOCOL, alice.rpc.name_call(), LEASE_BLOCKS, &request).await.unwrap();
+    let leased = lease(&alice, "a", None).await.unwrap();
     for block in &leased.blocks {
         let (identifier, password) = (block.token.clone(), block.password.clone());
         let token = TokenProto { identifier, password, ..TokenProto::none() };
-        assert_eq!(admits(&world, &keys, &token, (InodeId(block.file), block.block), MAKE), Ok(()));
+        assert_eq!(admits(&world, &keys, &token, (InodeId(block.file), block.block), (Mode::Put, true)), Ok(()));
+        // A stream may be as long as its writer likes, and there is no file yet whose quota it counts for.
+        let refused = admits(&world, &keys, &token, (InodeId(block.file), block.block), MAKE);
+        assert!(matches!(refused, Err(Refusal::Mode { .. })), "{refused:?}");
     }
+}
+
+async fn ask<Q: prost::Message, A: prost::Message + Default>(
+    user: &User,
+    method: &str,
+    request: &Q,
+) -> Result<A, CallError> {
+    user.rpc.attempt_in(CLIENT_PROTOCOL, user.rpc.name_call(), method, request).await
+}
+
+/// Blocks for an open file, or for new ones below `/d`.
+async fn lease(user: &User, holder: &str, file: Option<u64>) -> Result<LeaseBlocksResponse, CallError> {
+    let request = LeaseBlocksRequest {
+        holder: holder.into(),
+        count: 3,
+        replication: 3,
+        block_len: MB,
+        file: file.unwrap_or(0),
+        path: if file.is_none() { "/d/file".into() } else { String::new() },
+        ..LeaseBlocksRequest::default()
+    };
+    ask(user, LEASE_BLOCKS, &request).await
+}
+
+fn put_request(leased: &LeaseBlocksResponse, place: usize, path: &str, holder: &str) -> PutFileRequest {
+    let LeasedBlock { block, file, token, password } = leased.blocks[place].clone();
+    PutFileRequest {
+        path: path.into(),
+        holder: holder.into(),
+        mode: 0o640,
+        replication: 3,
+        block_len: MB,
+        block: Some(PutBlock { block, file, generation: leased.generation, len: 7, token, password }),
+        ..PutFileRequest::default()
+    }
+}
+
+async fn put(user: &User, request: &PutFileRequest) -> Result<u64, CallError> {
+    ask(user, PUT_FILE, request).await.map(|answer: PutFileResponse| answer.file)
+}
+
+/// What is signed with a block on lease opens all that its file has. So the file is the caller's, or nobody's.
+#[tokio::test]
+async fn nobody_gets_a_token_for_a_file_of_somebody_else() {
+    let world = world().await;
+    world.root().mkdirs("/d", 0o777).await.unwrap();
+    let (alice, bob) = (world.user("alice"), world.user("bob"));
+    // Replicas of a file that was joined to another go on naming it, though there is none of that id any more.
+    alice.write(&world, "/d/one", &[5]).await;
+    alice.write(&world, "/d/two", &[5]).await;
+    let joined = alice.status("/d/two").await.unwrap().file_id.unwrap();
+    let concat = ConcatRequestProto { trg: "/d/one".into(), srcs: vec!["/d/two".into()] };
+    let _: ConcatResponseProto = alice.ask("concat", &concat).await.unwrap();
+    let open = alice.create("/d/open", "alice's").await.unwrap().file_id.unwrap();
+    let given = lease(&alice, "alice's", None).await.unwrap().blocks[0].file;
+    for (file, holder) in [(joined, "bob's"), (open, "bob's"), (given, "bob's"), (given, "alice's"), (1 << 40, "bob's")]
+    {
+        assert!(lease(&bob, holder, Some(file)).await.is_err(), "{file} for {holder}");
+    }
+    // Nor does a file take the id of an open one, of the caller's own neither.
+    let next = lease(&alice, "alice's", Some(open)).await.unwrap();
+    assert_eq!(refusal(put(&alice, &put_request(&next, 0, "/d/other", "alice's")).await).0, "LeaseExpired");
+}
+
+/// How clients call themselves is told to who finds a file open.
+#[tokio::test]
+async fn a_block_on_lease_is_of_one_user() {
+    let world = world().await;
+    world.root().mkdirs("/d", 0o777).await.unwrap();
+    let (alice, bob) = (world.user("alice"), world.user("bob"));
+    let leased = lease(&alice, "same", None).await.unwrap();
+    assert_eq!(refusal(put(&bob, &put_request(&leased, 0, "/d/bobs", "same")).await).0, "LeaseExpired");
+    let returned = LeaseBlocksRequest {
+        holder: "same".into(),
+        count: 1,
+        replication: 3,
+        block_len: MB,
+        path: "/d/file".into(),
+        returned: leased.blocks.iter().map(|block| block.block).collect(),
+        ..LeaseBlocksRequest::default()
+    };
+    let _: LeaseBlocksResponse = ask(&bob, LEASE_BLOCKS, &returned).await.unwrap();
+    put(&alice, &put_request(&leased, 0, "/d/alices", "same")).await.unwrap();
+}
+
+/// It does not know what the one before gave out, and believes who has a token for it.
+#[tokio::test]
+async fn a_young_leader_believes_tokens() {
+    let mut world = world().await;
+    world.root().mkdirs("/d", 0o777).await.unwrap();
+    let leased = lease(&world.user("alice"), "a", None).await.unwrap();
+    world.restart_with(|config| config.block_tokens = true).await;
+    world.register_all().await;
+    let (alice, bob) = (world.user("alice"), world.user("bob"));
+    let good = put_request(&leased, 0, "/d/f", "a");
+    assert_eq!(refusal(put(&bob, &good).await).0, "LeaseExpired", "it is alice's");
+    let changed = |change: fn(&mut PutBlock)| {
+        let mut block = good.block.clone().unwrap();
+        change(&mut block);
+        PutFileRequest { block: Some(block), ..good.clone() }
+    };
+    let wrong: [fn(&mut PutBlock); 4] = [
+        |block| block.file += 1,
+        |block| block.block += 1,
+        |block| (block.token, block.password) = Default::default(),
+        |block| block.password = vec![0; block.password.len()].into(),
+    ];
+    for change in wrong {
+        assert_eq!(refusal(put(&alice, &changed(change)).await).0, "LeaseExpired");
+    }
+    put(&alice, &good).await.unwrap();
 }
 
 /// Replicas go on naming the file under which they were written.

@@ -130,6 +130,7 @@ async fn lease(user: &User) -> LeaseBlocksResponse {
         replication: 3,
         block_len: MB,
         count: 2,
+        path: "/short".into(),
         ..LeaseBlocksRequest::default()
     };
     user.rpc.attempt_in(CLIENT_PROTOCOL, user.rpc.name_call(), LEASE_BLOCKS, &request).await.unwrap()
@@ -161,7 +162,7 @@ async fn a_small_file_that_one_node_lacks_is_filled_up() {
         create_parent: true,
         replication: 3,
         block_len: MB,
-        block: Some(PutBlock { block, file, generation: leased.generation, len: 7 }),
+        block: Some(PutBlock { block, file, generation: leased.generation, len: 7, ..PutBlock::default() }),
         unmasked: None,
         short: true,
     };

@@ -23,13 +23,14 @@ async fn lease(user: &User, holder: &str, count: u32) -> Result<LeaseBlocksRespo
         replication: 3,
         block_len: MB,
         count,
+        path: "/file".into(),
         ..LeaseBlocksRequest::default()
     };
     ask(user, LEASE_BLOCKS, &request).await
 }
 
 fn put_request(leased: &LeaseBlocksResponse, place: usize, path: &str, holder: &str) -> PutFileRequest {
-    let LeasedBlock { block, file, .. } = leased.blocks[place];
+    let LeasedBlock { block, file, token, password } = leased.blocks[place].clone();
     PutFileRequest {
         path: path.into(),
         holder: holder.into(),
@@ -38,7 +39,7 @@ fn put_request(leased: &LeaseBlocksResponse, place: usize, path: &str, holder: &
         create_parent: true,
         replication: 3,
         block_len: MB,
-        block: Some(PutBlock { block, file, generation: leased.generation, len: 7 }),
+        block: Some(PutBlock { block, file, generation: leased.generation, len: 7, token, password }),
         unmasked: None,
         short: false,
     }
@@ -90,9 +91,20 @@ async fn a_small_file_is_one_call() {
     let again = put(&root, &put_request(&leased, 1, "/d/f", "w")).await;
     assert_eq!(refusal(again).0, "FileAlreadyExists");
     let alice = world.user("alice");
-    let denied = put(&alice, &put_request(&lease(&alice, "a", 1).await.unwrap(), 0, "/x", "a")).await;
-    assert_eq!(refusal(denied).0, "AccessControl");
-    let empty = PutFileRequest { block: None, ..put_request(&leased, 2, "/d/empty", "w") };
+    assert_eq!(refusal(lease(&alice, "a", 1).await).0, "AccessControl", "who may write nowhere fills no disk");
+    root.mkdirs("/alice", 0o777).await.unwrap();
+    let allowed = LeaseBlocksRequest {
+        holder: "a".into(),
+        replication: 3,
+        block_len: MB,
+        count: 1,
+        path: "/alice/x".into(),
+        ..LeaseBlocksRequest::default()
+    };
+    let leased: LeaseBlocksResponse = ask(&alice, LEASE_BLOCKS, &allowed).await.unwrap();
+    assert_eq!(refusal(put(&alice, &put_request(&leased, 0, "/x", "a")).await).0, "AccessControl");
+    let leased = lease(&root, "w", 1).await.unwrap();
+    let empty = PutFileRequest { block: None, ..put_request(&leased, 0, "/d/empty", "w") };
     put(&root, &empty).await.unwrap();
     assert_eq!(root.status("/d/empty").await.unwrap().length, 0);
 }
@@ -225,6 +237,7 @@ async fn an_open_file_takes_a_block_on_lease() {
         block: leased.blocks[0].block,
         generation: leased.generation,
         previous: Some(previous),
+        ..AddLeasedRequest::default()
     };
     let registered = |add: AddLeasedRequest| {
         let root = &root;

@@ -15,7 +15,7 @@ mod summary;
 
 pub use crate::delegation_token::{expired as expired_tokens, last as last_token, token as delegation_token};
 pub use crate::retry::outcome;
-pub use access::check_access;
+pub use access::{check_access, check_may_make};
 pub use attributes::{acl, xattrs};
 pub use blocks::{cut_len, doomed_blocks, file_of_block, has_deleted_trees, located, located_unasked};
 pub use containers::{FileReplicas, Page, Place, container_page, file_replicas, is_empty, replication, resized_files};

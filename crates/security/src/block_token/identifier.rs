@@ -43,7 +43,7 @@ const HOME: &[u8] = &[0xa8, 0x06];
 const VARINT_LEN_MAX: usize = 10;
 /// Longest identifier there is.
 pub(crate) const IDENTIFIER_LEN_MAX: usize =
-    1 + VARINT_LEN_MAX + 3 + 1 + 5 + 1 + 2 + USER_LEN_MAX + 1 + VARINT_LEN_MAX + 8 + 2 * (2 + VARINT_LEN_MAX);
+    1 + VARINT_LEN_MAX + 3 + 1 + 5 + 1 + 2 + USER_LEN_MAX + 1 + VARINT_LEN_MAX + 10 + 2 * (2 + VARINT_LEN_MAX);
 
 /// What an identifier says. Nothing of it counts before its password was compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,7 +294,7 @@ mod tests {
         );
         assert_eq!(changed(15, b"\n"), IdentifierError::Malformed { at: 15 }, "a line of its own");
         assert_eq!(changed(21, &[1]), IdentifierError::Malformed { at: 20 }, "a mode twice");
-        assert_eq!(changed(21, &[5]), IdentifierError::Malformed { at: 20 }, "no mode of HDFS");
+        assert_eq!(changed(21, &[6]), IdentifierError::Malformed { at: 20 }, "no mode of HDFS, nor the one more");
         assert_eq!(changed(26, &[1, 0x42, 0]), IdentifierError::Malformed { at: 27 }, "an unknown field");
         assert_eq!(Identifier::parse(&[]), Err(IdentifierError::Absent));
         assert_eq!(Identifier::parse(&[8; 999]), Err(IdentifierError::TooLong { len: 999 }));

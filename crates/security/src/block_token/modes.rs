@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What an operation needs. The numbers are those of HDFS's `AccessModeProto`.
+/// What an operation needs. The numbers are those of HDFS's `AccessModeProto`, and one more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// Reading, digests, visible lengths (ops 81, 85, 87).
@@ -13,10 +13,13 @@ pub enum Mode {
     Copy = 3,
     /// Putting a copy in place of a replica (op 83).
     Replace = 4,
+    /// Putting a small replica whole (op 200), which no stock client does. Apart from writing, as it is granted before
+    /// there is a file: what such a token can fill is short.
+    Put = 5,
 }
 
 impl Mode {
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Copy, Self::Replace];
+    pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Copy, Self::Replace, Self::Put];
 }
 
 impl fmt::Display for Mode {
@@ -26,6 +29,7 @@ impl fmt::Display for Mode {
             Self::Write => "WRITE",
             Self::Copy => "COPY",
             Self::Replace => "REPLACE",
+            Self::Put => "PUT",
         })
     }
 }
@@ -56,7 +60,7 @@ impl Modes {
 
     /// Whether they let bytes be written: into a replica there is, or into one that is made.
     pub fn changes(self) -> bool {
-        self.allows(Mode::Write) || self.allows(Mode::Replace)
+        self.allows(Mode::Write) || self.allows(Mode::Replace) || self.allows(Mode::Put)
     }
 
     /// In the order of their numbers.

@@ -94,8 +94,10 @@ impl Block {
     pub(super) async fn settle_before(&mut self, client: &Rc<Client>) -> Result<()> {
         let Some(Before { path, previous }) = self.before.clone() else { return Ok(()) };
         let (name, BlockView { file, block, generation, .. }) = (client.name.clone(), self.view);
+        let token = self.machine.token().clone();
         let call = move |metad: Rc<Metad>, _| -> Boxed<Answer<()>> {
-            Box::pin(metad.add_leased(name.clone(), path.clone(), file, previous, block, generation))
+            let leased = (block, generation, token.clone());
+            Box::pin(metad.add_leased(name.clone(), path.clone(), file, previous, leased))
         };
         client.call(call).await?;
         client.sim.say(|| format!("{} has {:?} of {file}, which was on lease", client.name, block));

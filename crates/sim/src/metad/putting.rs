@@ -44,6 +44,8 @@ pub(crate) struct Put {
     pub(crate) replication: u16,
     pub(crate) block_len: u64,
     pub(crate) grant: Grant,
+    /// That came with it.
+    pub(crate) token: TokenProto,
     pub(crate) generation: Generation,
     pub(crate) len: u64,
     /// Not all of its nodes have said that they put the block.
@@ -61,6 +63,7 @@ impl Metad {
             excluded: excluded.iter().map(NodeId::to_string).collect(),
             returned: returned.iter().map(|block| block.0).collect(),
             file: open.map_or(0, |file| file.0),
+            path: "/file".to_owned(),
         };
         let answer = self.ask_in(CLIENT_PROTOCOL, PROTOCOL_VERSION, LEASE_BLOCKS, None, request).await?;
         let LeaseBlocksResponse { generation, blocks, nodes, limit_ms, .. } = answer;
@@ -84,7 +87,8 @@ impl Metad {
 
     /// The file's id.
     pub(crate) async fn put_file(self: Rc<Self>, retry: RetryKey, put: Put) -> Answer<FileId> {
-        let Put { path, holder, replication, block_len, grant, generation, len, short } = put;
+        let Put { path, holder, replication, block_len, grant, token, generation, len, short } = put;
+        let TokenProto { identifier: token, password, .. } = token;
         let request = PutFileRequest {
             path: path.to_string(),
             holder,
@@ -93,7 +97,14 @@ impl Metad {
             create_parent: true,
             replication: replication.into(),
             block_len,
-            block: Some(PutBlock { block: grant.block.0, file: grant.file.0, generation: generation.0, len }),
+            block: Some(PutBlock {
+                block: grant.block.0,
+                file: grant.file.0,
+                generation: generation.0,
+                len,
+                token,
+                password,
+            }),
             unmasked: None,
             short,
         };
@@ -109,8 +120,7 @@ impl Metad {
         path: FsPath,
         file: FileId,
         previous: Option<BlockRef>,
-        block: BlockId,
-        generation: Generation,
+        (block, generation, token): (BlockId, Generation, TokenProto),
     ) -> Answer<()> {
         let before =
             |BlockRef { block, generation, len }| PreviousBlock { block: block.0, generation: generation.0, len };
@@ -121,6 +131,8 @@ impl Metad {
             block: block.0,
             generation: generation.0,
             previous: previous.map(before),
+            token: token.identifier,
+            password: token.password,
         };
         let done = self.ask_in::<AddLeasedResponse>(CLIENT_PROTOCOL, PROTOCOL_VERSION, ADD_LEASED, None, request);
         done.await.map(|_| ())

@@ -125,7 +125,7 @@ impl Datanode {
 
     async fn write_small(self: Rc<Self>, request: &Request<Taken>) -> SmallAnswer {
         let header = &request.frame.header;
-        let grant = self.admit(BlockId(header.block), (Mode::Write, true), &header.token, &header.password);
+        let grant = self.admit(BlockId(header.block), (Mode::Put, true), &header.token, &header.password);
         let Checked { scope, targets } = match grant.and_then(|grant| request.check(None, grant.scope())) {
             Ok(checked) => checked,
             Err(refusal) => return Fanout::refused(header.number, refusal),
@@ -304,13 +304,14 @@ impl Client {
                 self.give_back(&lease);
                 continue;
             };
-            let Lease { grant, generation, nodes, .. } = lease;
+            let Lease { grant, token, generation, nodes, .. } = lease;
             let put = Put {
                 path: path.clone(),
                 holder: self.name.clone(),
                 replication,
                 block_len: BLOCK_LEN as u64,
                 grant,
+                token,
                 generation,
                 len: len as u64,
                 short: have.len() < nodes.len(),

@@ -114,6 +114,11 @@ impl Block {
         Self { manner, identity, token, nodes, state, next_seqno: 0, sent_len: 0, stuck: (-1, 0), tokens_refused: 0 }
     }
 
+    /// The one that counts now.
+    pub fn token(&self) -> &proto::TokenProto {
+        &self.token
+    }
+
     pub fn identity(&self) -> &Identity {
         &self.identity
     }

@@ -58,8 +58,14 @@ impl World {
 
     /// Clean stop and start on the same directory. Datanodes register again only when told to.
     pub(crate) async fn restart(&mut self) {
+        self.restart_with(|_| {}).await;
+    }
+
+    pub(crate) async fn restart_with(&mut self, adjust: impl FnOnce(&mut Config)) {
         self.metad.shutdown().await;
-        self.metad = metad::start_with_clock(config(self.dir.path()), self.clock.clone()).await.unwrap();
+        let mut config = config(self.dir.path());
+        adjust(&mut config);
+        self.metad = metad::start_with_clock(config, self.clock.clone()).await.unwrap();
     }
 
     pub(crate) async fn register_all(&self) {
