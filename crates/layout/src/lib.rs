@@ -12,12 +12,14 @@ mod parquet;
 mod record;
 mod root;
 mod want;
+mod wanted;
 
 pub use error::LayoutError;
 pub use inquiry::{Answer, Inquiry, begin, begin_within, of_bytes, of_bytes_within};
 pub use limits::{Limits, What};
 pub use record::{RecordError, decode, encode};
 pub use want::Want;
+pub use wanted::Wanted;
 
 use limits::Budget;
 use std::ops::Range;
