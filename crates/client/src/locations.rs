@@ -46,6 +46,13 @@ impl FileBlocks {
         self.known.first_key_value().map(|(_, block)| Arc::clone(block))
     }
 
+    /// Blocks that are known, so many at most: half of them from the beginning, the others from the end.
+    pub(crate) fn ends(&self, count_max: usize) -> BTreeMap<u64, Arc<Located>> {
+        let some = |(offset, block): (&u64, &Arc<Located>)| (*offset, Arc::clone(block));
+        let (first, last) = (self.known.iter().take(count_max / 2), self.known.iter().rev().take(count_max / 2));
+        first.map(some).chain(last.map(some)).collect()
+    }
+
     /// Whether an answer is about this file, and not about another one that has its name now. `None`: it does not say.
     pub(crate) fn is_same_file(&self, part: &FilePart) -> Option<bool> {
         Some(self.file? == part.file?)

@@ -12,7 +12,7 @@ use crate::read_buffer::ReadError;
 use crate::small::SmallWrites;
 use crate::socket::Socket;
 use crate::write::Writes;
-use crate::{descriptors, handshake, ranges, read, small, transfer, write};
+use crate::{descriptors, handshake, layouts, ranges, read, small, transfer, write};
 use hdfs::proto;
 use io::{ConnectionLimit, ConnectionPermit, RequestGuard};
 use std::io::Result;
@@ -111,6 +111,11 @@ async fn run(
                 let (op, _memory) = op(service, &mut connection, limit).await?;
                 let Some(_under_way) = begin(service, permit) else { return busy(service, &mut connection).await };
                 ranges::serve(service, &mut connection, op).await?
+            }
+            Op::ReadLayout => {
+                let (op, _memory) = op(service, &mut connection, limit).await?;
+                let Some(_under_way) = begin(service, permit) else { return busy(service, &mut connection).await };
+                layouts::serve(service, &mut connection, op).await?
             }
             Op::WriteBlock => {
                 let (op, memory) = op(service, &mut connection, limit).await?;

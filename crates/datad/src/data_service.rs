@@ -3,6 +3,7 @@
 use crate::admission::Admission;
 use crate::budget::Budget;
 use crate::config::{Config, Limits};
+use crate::layouts::Layouts;
 use crate::log_limits::LogLimits;
 use crate::operations::Operations;
 use crate::outward::Outward;
@@ -24,6 +25,7 @@ pub(crate) struct DataService {
     pub(crate) budget: Budget,
     pub(crate) outward: Arc<Outward>,
     pub(crate) operations: Arc<Operations>,
+    pub(crate) layouts: Layouts,
     pub(crate) limits: Limits,
     /// Of connections, those that come and those to other nodes.
     pub(crate) sockets: SocketOptions,
@@ -39,6 +41,7 @@ impl DataService {
         admission: Arc<Admission>,
         operations: Arc<Operations>,
         stop: Arc<Stop>,
+        layouts: Layouts,
         config: &Config,
     ) -> Self {
         let budget = Budget::new(config.memory);
@@ -48,6 +51,7 @@ impl DataService {
             admission,
             budget,
             operations,
+            layouts,
             limits: config.limits.clone(),
             sockets: SocketOptions { congestion: config.congestion.clone(), ..SocketOptions::default() },
             stop,

@@ -15,7 +15,7 @@ mod want;
 mod wanted;
 
 pub use error::LayoutError;
-pub use inquiry::{Answer, Inquiry, begin, begin_within, of_bytes, of_bytes_within};
+pub use inquiry::{Answer, Format, Inquiry, begin, begin_within, of_bytes, of_bytes_within};
 pub use limits::{Limits, What};
 pub use record::{RecordError, decode, encode};
 pub use want::Want;
@@ -23,6 +23,10 @@ pub use wanted::Wanted;
 
 use limits::Budget;
 use std::ops::Range;
+
+/// Which formats are read, and how far: raised with every parser that reads more or otherwise, so that what was said of a
+/// file before does not count any more.
+pub const READS: u8 = 1;
 
 /// What a file holds, as far as its reader cares where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,6 +13,7 @@
 
 mod block;
 mod file;
+mod layout;
 mod local;
 mod local_replicas;
 mod ranges;
@@ -21,9 +22,11 @@ mod source;
 use crate::client::Client;
 use crate::error::Result;
 use crate::status::Status;
+use ::layout::{Layout, Wanted};
 use block::BlockReader;
 use file::File;
 use futures_util::{Stream, StreamExt, stream};
+pub use layout::LayoutReport;
 pub use ranges::RangeRead;
 use source::Source;
 
@@ -129,6 +132,20 @@ impl Reader {
     /// An error if one reaches beyond the end of the file; then, or if the future is dropped, some may be filled.
     pub async fn read_ranges(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
         self.client().run(self.source.read_ranges(reads)).await
+    }
+
+    /// Where the columns of the file lie, if the store says so: pieces of those that are wanted, names of all. `None`:
+    /// the file is of no format that the store knows, or the store has no layouts.
+    pub async fn layout(&self, wanted: &Wanted) -> Result<Option<Layout>> {
+        match self.layout_report(wanted).await? {
+            LayoutReport::Found { layout, .. } => Ok(Some(layout)),
+            LayoutReport::None { .. } => Ok(None),
+        }
+    }
+
+    /// As [`Self::layout`], with who says so, or why there is none.
+    pub async fn layout_report(&self, wanted: &Wanted) -> Result<LayoutReport> {
+        self.client().run(self.source.layout(wanted)).await
     }
 
     fn client(&self) -> &Client {
