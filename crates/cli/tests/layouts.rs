@@ -1,0 +1,94 @@
+//! Layouts of files, which real datanodes read for our client.
+
+mod store;
+
+use client::{Client, Create, LayoutReport, LayoutWanted, Options, layout};
+use store::Store;
+
+fn golden(name: &str) -> Vec<u8> {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../layout/tests/golden/");
+    std::fs::read(format!("{dir}{name}")).unwrap()
+}
+
+/// In blocks of these lengths: what is appended begins another one.
+async fn write(client: &Client, path: &str, replication: u16, data: &[u8], piece_len: usize) {
+    for (number, piece) in data.chunks(piece_len).enumerate() {
+        let mut writer = if number == 0 {
+            let create = Create { replication: Some(replication), ..Create::default() };
+            client.create(path, &create).await.unwrap()
+        } else {
+            client.append(path).await.unwrap()
+        };
+        writer.write(piece).await.unwrap();
+        writer.close().await.unwrap();
+    }
+}
+
+async fn found(client: &Client, path: &str, wanted: &LayoutWanted) -> layout::Layout {
+    let reader = client.open(path).await.unwrap();
+    match reader.layout_report(wanted).await.unwrap() {
+        LayoutReport::Found { layout, .. } => layout,
+        LayoutReport::None { reason } => panic!("{path}: {reason}"),
+    }
+}
+
+fn kept_count(store: &Store, node_count: usize) -> usize {
+    let of_node = |number: usize| std::fs::read_dir(store.dir(number).join("layouts")).map_or(0, Iterator::count);
+    (0..node_count).map(of_node).sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_gets_the_layout_and_moves_no_header() {
+    let mut store = Store::new(3, |_| {}, |_, _| {}).await;
+    let client = store.client(Options::default());
+    for name in ["pyarrow-pages.parquet", "uproot-nested.root", "pyarrow.arrow"] {
+        let (data, path) = (golden(name), format!("/{name}"));
+        write(&client, &path, 3, &data, data.len().div_ceil(3)).await;
+        let whole = layout::of_bytes(&data).unwrap();
+        assert_eq!(found(&client, &path, &LayoutWanted::All).await, whole, "{name}");
+        let at = whole.tables[0].columns[0].pieces[0].offset;
+        for wanted in [LayoutWanted::Columns(vec![(0, 1)]), LayoutWanted::At(vec![at])] {
+            assert_eq!(found(&client, &path, &wanted).await, whole.clone().with_pieces_of(&wanted), "{name}");
+        }
+    }
+    // A file that is replaced has another one.
+    let (first, second) = (golden("polars.parquet"), golden("pyarrow-chunks.parquet"));
+    for data in [&first, &second] {
+        let create = Create { overwrite: true, ..Create::default() };
+        let mut writer = client.create("/f", &create).await.unwrap();
+        writer.write(data).await.unwrap();
+        writer.close().await.unwrap();
+        assert_eq!(found(&client, "/f", &LayoutWanted::All).await, layout::of_bytes(data).unwrap());
+    }
+    // Any node that is left says so.
+    for left in 0..3 {
+        store.stop_all_but(left).await;
+        assert_eq!(found(&client, "/f", &LayoutWanted::All).await, layout::of_bytes(&second).unwrap(), "node {left}");
+        store.start().await;
+    }
+    // And what has none says why.
+    for (path, data) in [("/none", &b""[..]), ("/garbage.parquet", &[7; 5000])] {
+        write(&client, path, 3, data, 2000).await;
+        if data.is_empty() {
+            client.create(path, &Create { overwrite: true, ..Create::default() }).await.unwrap().close().await.unwrap();
+        }
+        let reader = client.open(path).await.unwrap();
+        assert_eq!(reader.layout(&LayoutWanted::All).await.unwrap(), None);
+        let LayoutReport::None { reason } = reader.layout_report(&LayoutWanted::All).await.unwrap() else { panic!() };
+        assert!(reason.contains(if data.is_empty() { "empty" } else { "no known format" }), "{reason}");
+    }
+}
+
+/// Each block is on one of five nodes: the one that has the end reads the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_reads_what_it_needs_from_the_others() {
+    let store = Store::new(5, |_| {}, |_, _| {}).await;
+    let client = store.client(Options::default());
+    let data = golden("uproot-nested.root");
+    write(&client, "/scattered", 1, &data, data.len().div_ceil(12)).await;
+    let places = client.locations("/scattered").await.unwrap();
+    let of_end = &places.last().unwrap().hosts;
+    assert!(places.len() == 12 && places.iter().any(|place| place.hosts != *of_end), "{places:?}");
+    assert_eq!(found(&client, "/scattered", &LayoutWanted::All).await, layout::of_bytes(&data).unwrap());
+    assert_eq!(kept_count(&store, 5), 1);
+}
