@@ -52,6 +52,11 @@ impl Named {
         self.generation
     }
 
+    /// The file that a signed token is for.
+    pub(crate) fn file(&self) -> Option<FileId> {
+        self.grant.file()
+    }
+
     /// Whose block it is, if its token tells.
     pub(crate) fn scope(&self) -> Option<BlockScope> {
         self.grant.scope()

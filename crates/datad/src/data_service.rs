@@ -5,6 +5,7 @@ use crate::budget::Budget;
 use crate::config::{Config, Limits};
 use crate::layouts::Layouts;
 use crate::log_limits::LogLimits;
+use crate::metad::Leader;
 use crate::operations::Operations;
 use crate::outward::Outward;
 use crate::replicas::Replicas;
@@ -31,6 +32,8 @@ pub(crate) struct DataService {
     pub(crate) sockets: SocketOptions,
     pub(crate) stop: Arc<Stop>,
     pub(crate) log_limits: LogLimits,
+    /// Who says which other nodes have a block.
+    pub(crate) leader: OnceLock<Arc<Leader>>,
     /// Where readers on this machine get descriptors, if they do.
     pub(crate) socket_path: OnceLock<String>,
 }
@@ -56,6 +59,7 @@ impl DataService {
             sockets: SocketOptions { congestion: config.congestion.clone(), ..SocketOptions::default() },
             stop,
             log_limits: LogLimits::default(),
+            leader: OnceLock::new(),
             socket_path: OnceLock::new(),
         }
     }

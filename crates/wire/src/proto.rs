@@ -335,6 +335,34 @@ pub struct Source {
     #[prost(string, tag = "2")]
     pub addr: ::prost::alloc::string::String,
 }
+/// Who has these blocks.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SourcesRequest {
+    /// Who asks, as in a heartbeat.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub sender: ::core::option::Option<Sender>,
+    #[prost(uint64, repeated, tag = "3")]
+    pub blocks: ::prost::alloc::vec::Vec<u64>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SourcesResponse {
+    /// False: the node must register again before anything else.
+    #[prost(bool, tag = "1")]
+    pub known: bool,
+    /// Blocks of which nothing is known are left out.
+    #[prost(message, repeated, tag = "2")]
+    pub blocks: ::prost::alloc::vec::Vec<BlockSources>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BlockSources {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    /// Those that are up and have it.
+    #[prost(message, repeated, tag = "2")]
+    pub sources: ::prost::alloc::vec::Vec<Source>,
+}
 /// A replica to delete, unless its generation is higher: a younger one is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Deletion {

@@ -1,7 +1,9 @@
-//! Asks a file for its layout, as far as its blocks are here.
+//! Asks a file for its layout: bytes of blocks that are here, and of others those that the nodes have which the metadata
+//! server names.
 
 use super::entry::{Entry, Outcome, Touched};
 use crate::data_service::DataService;
+use crate::fetch::{CopyError, Fetcher};
 use crate::read::{once_it_serves, stored};
 use bytes::Bytes;
 use container::{Reader, ReplicaError};
@@ -9,12 +11,14 @@ use layout::{Answer as Next, Inquiry, LayoutError, Limits, Want};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
-use types::FileId;
+use types::{FileId, InodeId};
 use wire::Status;
 use wire::layouts::{Answer, LayoutBlock, RECORD_LEN_MAX, ReadLayout};
+use wire::node::{BlockToken, CopyOrder};
 use wire::ranges::Asked;
 use xfer::answer::Refusal;
 use xfer::ranges::has_all;
+use xfer::read::Range;
 
 /// A quarter of the usual limits: a datanode has other work. What is asked for at once is taken from the node's
 /// `memory`; what is made of it is at most some four times as much.
@@ -137,7 +141,11 @@ impl Asking<'_> {
                 Err(refused) if refused.status == Status::ERROR_ACCESS_TOKEN => return Err(Ended::Refused(refused)),
                 Err(refused) => {
                     tracing::debug!(why = rpc::log_text(&refused.message), "a block for a layout cannot be read here");
-                    return Err(not_here(at));
+                    let Some((mut part, file)) = self.read_elsewhere(place, asked).await else {
+                        return Err(not_here(at));
+                    };
+                    self.touch(&block, file);
+                    bytes.append(&mut part);
                 }
             }
             at = part_end;
@@ -170,6 +178,53 @@ impl Asking<'_> {
             }
         });
         opened?.map_err(|unserved| Refusal::error(format!("{}: {unserved}", named.block())))
+    }
+}
+
+/// Nodes that are asked for a block.
+const SOURCE_COUNT_MAX: usize = 3;
+
+/// Of whose file a block is, that was read without a token on another node.
+pub(super) const NOT_SAID: FileId = InodeId(0);
+
+impl Asking<'_> {
+    /// As [`Self::read`], of other nodes: those that the metadata server names, by the asker's token, which they check.
+    async fn read_elsewhere(&self, place: usize, asked: Asked) -> Option<(Vec<u8>, FileId)> {
+        let named = self.service.admission.layout(self.request, place).ok()?;
+        let of = self.request.blocks.get(place)?;
+        let addrs = match self.service.leader.get()?.sources(of.block).await {
+            Ok(addrs) => addrs,
+            Err(error) => {
+                tracing::debug!(error = rpc::log_text(&error), "nobody says who has a block for a layout");
+                return None;
+            }
+        };
+        let token = self.request.tokens.get(of.token as usize)?;
+        let order = CopyOrder {
+            block: of.block,
+            generation: of.generation,
+            len: of.len,
+            token: Some(BlockToken { identifier: token.identifier.clone(), password: token.password.clone() }),
+            ..CopyOrder::default()
+        };
+        let range = Range { from: asked.from, end: asked.end() };
+        for addr in addrs.into_iter().take(SOURCE_COUNT_MAX) {
+            // As many connections lead to other nodes as may.
+            let onward = self.service.admission.onward().ok()?;
+            let fetcher = Fetcher::new(&self.service.limits, Some(Arc::clone(&self.service.outward)));
+            let (order, pool) = (order.clone(), self.request.pool.clone());
+            let read = self.apart(move || {
+                let _onward = onward;
+                fetcher.bytes(&addr, &pool, &order, range)
+            });
+            match read.await? {
+                Ok(bytes) => return Some((bytes, named.file().unwrap_or(NOT_SAID))),
+                Err(CopyError::Source { reason, .. } | CopyError::Own(reason)) => {
+                    tracing::debug!(reason, "another node does not bring a block for a layout");
+                }
+            }
+        }
+        None
     }
 }
 

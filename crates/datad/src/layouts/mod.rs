@@ -17,7 +17,7 @@ mod shelf;
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::operations::Operation;
-use asking::{Asking, Ended};
+use asking::{Asking, Ended, NOT_SAID};
 use disks::Disks;
 use entry::{Entry, Key};
 use metrics::{Counter, Registry};
@@ -184,8 +184,15 @@ impl Layouts {
             if !touched.is(&request.blocks[place]) {
                 return None;
             }
-            let admitted = service.admission.layout(request, place);
-            if let Err(refused) = admitted.and_then(|named| service.admission.must_cover(&named, touched.file)) {
+            let named = match service.admission.layout(request, place) {
+                Ok(named) => named,
+                Err(refused) => return Some(Err(refused)),
+            };
+            // Made when nobody was asked for tokens: by now the file has to be asked again.
+            if touched.file == NOT_SAID && named.file().is_some() {
+                return None;
+            }
+            if let Err(refused) = service.admission.must_cover(&named, touched.file) {
                 return Some(Err(refused));
             }
         }
