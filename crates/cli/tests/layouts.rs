@@ -2,7 +2,7 @@
 
 mod store;
 
-use client::{Client, Create, LayoutReport, LayoutWanted, Options, layout};
+use client::{Client, Create, LayoutReport, LayoutWanted, LayoutWindow, Options, layout};
 use store::Store;
 
 fn golden(name: &str) -> Vec<u8> {
@@ -26,7 +26,7 @@ async fn write(client: &Client, path: &str, replication: u16, data: &[u8], piece
 
 async fn found(client: &Client, path: &str, wanted: &LayoutWanted) -> layout::Layout {
     let reader = client.open(path).await.unwrap();
-    match reader.layout_report(wanted).await.unwrap() {
+    match reader.layout_report(wanted, LayoutWindow::default()).await.unwrap() {
         LayoutReport::Found { layout, .. } => layout,
         LayoutReport::None { reason } => panic!("{path}: {reason}"),
     }
@@ -51,6 +51,25 @@ async fn a_reader_gets_the_layout_and_moves_no_header() {
             assert_eq!(found(&client, &path, &wanted).await, whole.clone().with_pieces_of(&wanted), "{name}");
         }
     }
+    // The first bytes of a column come along.
+    let reader = client.open("/pyarrow-pages.parquet").await.unwrap();
+    let (column, window) = (LayoutWanted::Columns(vec![(0, 1)]), LayoutWindow { first: 0, len_max: 1 << 20 });
+    let report = reader.layout_report(&column, window).await.unwrap();
+    let LayoutReport::Found { layout, window, .. } = report else { panic!("{report:?}") };
+    let (data, pieces) = (golden("pyarrow-pages.parquet"), &layout.tables[0].columns[1].pieces);
+    let mut file = vec![None; data.len()];
+    for (offset, bytes) in &window {
+        let places = file[*offset as usize..].iter_mut().zip(bytes);
+        places.for_each(|(place, byte)| *place = Some(*byte));
+    }
+    for piece in pieces {
+        let range = piece.offset as usize..piece.offset as usize + piece.len as usize;
+        assert!(file[range.clone()].iter().copied().eq(data[range].iter().copied().map(Some)), "{piece:?}");
+    }
+    assert_eq!(
+        window.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>(),
+        pieces.iter().map(|piece| u64::from(piece.len)).sum::<u64>()
+    );
     // A file that is replaced has another one.
     let (first, second) = (golden("polars.parquet"), golden("pyarrow-chunks.parquet"));
     for data in [&first, &second] {
@@ -74,7 +93,11 @@ async fn a_reader_gets_the_layout_and_moves_no_header() {
         }
         let reader = client.open(path).await.unwrap();
         assert_eq!(reader.layout(&LayoutWanted::All).await.unwrap(), None);
-        let LayoutReport::None { reason } = reader.layout_report(&LayoutWanted::All).await.unwrap() else { panic!() };
+        let LayoutReport::None { reason } =
+            reader.layout_report(&LayoutWanted::All, LayoutWindow::default()).await.unwrap()
+        else {
+            panic!()
+        };
         assert!(reason.contains(if data.is_empty() { "empty" } else { "no known format" }), "{reason}");
     }
 }

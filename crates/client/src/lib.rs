@@ -78,7 +78,7 @@ pub use layout::{self, Wanted as LayoutWanted};
 pub use listing::Listing;
 pub use meter::{Meter, Role};
 pub use options::{Options, Routing};
-pub use read::{LayoutReport, RangeRead, Reader};
+pub use read::{LayoutReport, LayoutWindow, RangeRead, Reader};
 pub use staged::{Staged, is_unfinished};
 pub use status::{BlockLocation, FileVersion, FsStats, Kind, ServerDefaults, Status, Summary};
 pub use store::Store;

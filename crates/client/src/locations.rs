@@ -213,6 +213,15 @@ mod tests {
     }
 
     #[test]
+    fn both_ends_of_a_long_file_are_named() {
+        let mut blocks = FileBlocks::new(100);
+        assert!(blocks.add(None, (0..10).map(|block| located(block, 10 * block, 10)).collect()));
+        let offsets = |count_max| blocks.ends(count_max).into_keys().collect::<Vec<_>>();
+        assert_eq!(offsets(4), [0, 10, 80, 90]);
+        assert_eq!(offsets(40).len(), 10);
+    }
+
+    #[test]
     fn a_block_is_replaced_by_itself_alone() {
         let mut blocks = FileBlocks::new(10);
         assert!(blocks.add(None, vec![located(1, 0, 20)]));

@@ -13,6 +13,7 @@ mod record;
 mod root;
 mod want;
 mod wanted;
+mod window;
 
 pub use error::LayoutError;
 pub use inquiry::{Answer, Format, Inquiry, begin, begin_within, of_bytes, of_bytes_within};

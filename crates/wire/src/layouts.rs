@@ -9,9 +9,13 @@
 //! another one, or of one that it cannot read, says which (`NotHere`). The answer has the names of all tables and
 //! columns, so that numbers mean the same to everybody, and the pieces of those columns alone that were wanted.
 //!
+//! With a window, an answer that was found is followed by bytes of the wanted columns, in the form of an answer to a
+//! request for ranges ([`crate::ranges`]): both ends find the same ranges in the record, so no list of them has to travel.
+//!
 //! The connection can carry another operation behind the answer, unless the operation was refused.
 
 pub use crate::proto::{LayoutAnswer, LayoutBlock, LayoutOutcome, LayoutWish, RangesToken, ReadLayout};
+use crate::ranges::{Asked, RANGE_COUNT_MAX};
 use crate::{Op, OpHeader, WireError, delimited};
 use bytes::Bytes;
 use types::ChecksumKind;
@@ -27,6 +31,10 @@ pub const RECORD_LEN_MAX: usize = 16 << 20;
 pub const TEXT_LEN_MAX: usize = 4 << 10;
 /// Longest answer.
 pub const ANSWER_LEN_MAX: usize = RECORD_LEN_MAX + TEXT_LEN_MAX + 64;
+
+/// Most bytes of a window, and most pieces.
+pub const WINDOW_LEN_MAX: u64 = 64 << 20;
+pub const WINDOW_COUNT_MAX: usize = RANGE_COUNT_MAX - BLOCK_COUNT_MAX;
 
 const REQUEST: &str = "request for a layout";
 const ANSWER: &str = "layout";
@@ -114,7 +122,32 @@ impl ReadLayout {
         if end == 0 || end != self.file_len {
             return Err(wrong(REQUEST, "its last block does not end with the file"));
         }
+        if self.window_len > WINDOW_LEN_MAX {
+            return Err(WireError::TooLong { what: "window", len: self.window_len, max: WINDOW_LEN_MAX });
+        }
         self.wished()
+    }
+
+    /// Bytes of the file, as they lie in it, as ranges of its blocks, by their places: cut where blocks end, and without
+    /// what is in blocks that are not named, or behind as many as a request may have.
+    pub fn in_blocks(&self, pieces: impl IntoIterator<Item = (u64, u32)>) -> Vec<(usize, Asked)> {
+        let mut ranges = Vec::new();
+        let mut place = 0;
+        for (offset, len) in pieces {
+            while self.blocks.get(place).is_some_and(|block| block.end() <= offset) {
+                place += 1;
+            }
+            let end = offset.saturating_add(len.into());
+            for (place, block) in self.blocks.iter().enumerate().skip(place).take_while(|(_, block)| block.offset < end)
+            {
+                let (from, end) = (block.offset.max(offset), block.end().min(end));
+                if ranges.len() == RANGE_COUNT_MAX {
+                    return ranges;
+                }
+                ranges.push((place, Asked { from: from - block.offset, len: (end - from) as u32 }));
+            }
+        }
+        ranges
     }
 
     fn wished(&self) -> Result<Wish, WireError> {
@@ -252,6 +285,25 @@ mod tests {
             refused(&|request| request.blocks = vec![LayoutBlock::default(); BLOCK_COUNT_MAX + 1])
                 .contains("of blocks")
         );
+    }
+
+    #[test]
+    fn a_window_is_cut_where_blocks_end() {
+        let mut request = request(&[100, 50, 50, 50]);
+        request.blocks.remove(2);
+        let ranges = request.in_blocks([(10, 5), (90, 20), (140, 80), (249, 1)]);
+        let asked = |from, len| Asked { from, len };
+        let expected = [
+            (0, asked(10, 5)),
+            (0, asked(90, 10)),
+            (1, asked(0, 10)),
+            (1, asked(40, 10)),
+            (2, asked(0, 20)),
+            (2, asked(49, 1)),
+        ];
+        assert_eq!(ranges, expected);
+        request.window_len = WINDOW_LEN_MAX + 1;
+        assert!(request.checked().unwrap_err().to_string().contains("window"));
     }
 
     /// Not each block has to be known to who asks.

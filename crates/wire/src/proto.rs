@@ -1361,6 +1361,12 @@ pub struct ReadLayout {
     /// Bytes of the file.
     #[prost(uint64, repeated, tag = "8")]
     pub offsets: ::prost::alloc::vec::Vec<u64>,
+    /// Of what is found, bytes of the wanted columns are to follow the answer: pieces from the one that holds this entry
+    /// on, so many bytes at most. 0: none.
+    #[prost(uint64, tag = "9")]
+    pub window_len: u64,
+    #[prost(uint64, tag = "10")]
+    pub window_first: u64,
 }
 /// A block of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

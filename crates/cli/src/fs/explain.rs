@@ -2,7 +2,7 @@
 
 use crate::shell::{Common, Failure, Session, Stop, size};
 use client::layout::{Format, Layout, Table};
-use client::{LayoutReport, LayoutWanted};
+use client::{LayoutReport, LayoutWanted, LayoutWindow};
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
@@ -72,13 +72,13 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
                 let reader = found.target.client.open(&found.target.path).await?;
                 let mut head = [0; 6];
                 let head_len = reader.read_at(0, &mut head).await?;
-                let report = reader.layout_report(&LayoutWanted::All).await?;
+                let report = reader.layout_report(&LayoutWanted::All, LayoutWindow::default()).await?;
                 Ok((reader.len(), head[..head_len].to_vec(), report))
             };
             let asked = asked.await.map_err(|error| Stop::Failed(found.target.failure(&error)));
             let Some((len, head, report)) = session.settle(asked)? else { continue };
             let (layout, reason) = match report {
-                LayoutReport::Found { layout, node, record_len } => {
+                LayoutReport::Found { layout, node, record_len, .. } => {
                     (Some(Shown::of(&layout, &head, len, node.to_string(), record_len)), None)
                 }
                 LayoutReport::None { reason } => (None, Some(reason)),

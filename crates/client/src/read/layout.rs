@@ -18,9 +18,12 @@ use ::layout::{Layout, Wanted};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::layouts::{ANSWER_LEN_MAX, Answer, LayoutAnswer, LayoutBlock, RangesToken, ReadLayout, Wish};
+use wire::layouts::{ANSWER_LEN_MAX, Answer, LayoutAnswer, LayoutBlock, RangesToken, ReadLayout, WINDOW_COUNT_MAX};
+use wire::layouts::{WINDOW_LEN_MAX, Wish};
+use wire::ranges::Asked;
 use wire::{Abilities, Status};
 use xfer::fault::Fault;
+use xfer::ranges::{Dests, Event};
 
 /// Blocks that are named at first: those at both ends of the file hold what its layout is made of.
 const NAMED_COUNT_MAX: usize = 16;
@@ -38,16 +41,51 @@ pub enum LayoutReport {
         node: Arc<str>,
         /// Bytes that it sent.
         record_len: u64,
+        /// Bytes of the file that came with it, each with its offset. They were verified.
+        window: Vec<(u64, Vec<u8>)>,
     },
     /// For people: the format is not known, the file is damaged, the store has no such operation, …
     None { reason: String },
+}
+
+/// The first bytes of the wanted columns that are to come with a layout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LayoutWindow {
+    /// The first entry that is wanted.
+    pub first: u64,
+    /// So many bytes at most, up to [`LayoutWindow::LEN_MAX`]; 0: none.
+    pub len_max: u64,
+}
+
+impl LayoutWindow {
+    pub const LEN_MAX: u64 = WINDOW_LEN_MAX;
+}
+
+/// What a node said.
+enum Said {
+    Found {
+        layout: Layout,
+        record_len: u64,
+        window: Vec<(u64, Vec<u8>)>,
+    },
+    /// Anything else.
+    Answer(Answer),
+}
+
+/// Bytes of each range.
+struct Places(Vec<Vec<u8>>);
+
+impl Dests for Places {
+    fn dest(&mut self, range: u32) -> &mut [u8] {
+        self.0.get_mut(range as usize).map(Vec::as_mut_slice).unwrap_or_default()
+    }
 }
 
 /// By offset in the file.
 type Blocks = BTreeMap<u64, Arc<Located>>;
 
 impl Source {
-    pub(super) async fn layout(&self, wanted: &Wanted) -> Result<LayoutReport> {
+    pub(super) async fn layout(&self, wanted: &Wanted, window: LayoutWindow) -> Result<LayoutReport> {
         let none = |reason: &str| Ok(LayoutReport::None { reason: reason.to_owned() });
         let Some(last_byte) = self.file.len.checked_sub(1) else { return none("the file is empty") };
         if !self.file.client.defaults().await?.abilities.has(Abilities::LAYOUTS) {
@@ -63,24 +101,22 @@ impl Source {
             let mut nodes = block.nodes.to_vec();
             nodes.sort_by_key(|node| !first.nodes.iter().any(|other| other.addr == node.addr));
             let Some(Choice { node, .. }) = self.choose_of(&nodes, attempt.tried()) else { break };
-            let why_not = match self.ask_layout(node, &block, &blocks, wanted).await {
-                Ok(Answer::Found(record)) => match ::layout::decode(&record) {
-                    Ok(layout) => {
-                        let (node, record_len) = (Arc::clone(&node.addr), record.len() as u64);
-                        return Ok(LayoutReport::Found { layout, node, record_len });
-                    }
-                    Err(error) => error.to_string(),
-                },
-                Ok(Answer::Unknown(reason) | Answer::Damaged(reason) | Answer::TooLarge(reason)) => {
+            let request = self.layout_request(&blocks, wanted, window);
+            let why_not = match self.ask_layout(node, &block, &request).await {
+                Ok(Said::Found { layout, record_len, window }) => {
+                    return Ok(LayoutReport::Found { layout, node: Arc::clone(&node.addr), record_len, window });
+                }
+                Ok(Said::Answer(Answer::Unknown(reason) | Answer::Damaged(reason) | Answer::TooLarge(reason))) => {
                     return Ok(LayoutReport::None { reason });
                 }
-                Ok(Answer::NotHere { offset, len }) => {
+                Ok(Said::Answer(Answer::NotHere { offset, len })) => {
                     if self.add_blocks(&mut blocks, offset, len).await? {
                         continue;
                     }
                     format!("it does not have the bytes at {offset}")
                 }
-                Ok(Answer::Busy(reason)) => reason,
+                Ok(Said::Answer(Answer::Busy(reason))) => reason,
+                Ok(Said::Answer(Answer::Found(_))) => "it sent a layout that is none".to_owned(),
                 Err(fault) => {
                     // As a read: a new token for this block, the next node, and those that failed last from now on.
                     let wants_tokens = fault.is_token_refusal();
@@ -124,45 +160,57 @@ impl Source {
         Ok(())
     }
 
-    async fn ask_layout(
-        &self,
-        node: &Node,
-        last: &Located,
-        blocks: &Blocks,
-        wanted: &Wanted,
-    ) -> std::result::Result<Answer, Fault> {
-        let (client, request) = (&self.file.client, self.layout_request(blocks, wanted));
+    async fn ask_layout(&self, node: &Node, last: &Located, request: &ReadLayout) -> std::result::Result<Said, Fault> {
+        let client = &self.file.client;
         let stall = STALL.min(client.options().timeout);
         // An idle connection may have been closed by the other side just now; that is no fault of the node.
         if let Some(connection) = client.store().take_idle(node) {
-            match self.exchange(connection, stall, &request).await {
+            match self.exchange(connection, stall, request).await {
                 Err(Fault::Broken(_)) => {}
                 done => return done,
             }
         }
         let connection = connect(client, last, node, client.options().timeout).await?;
-        self.exchange(connection, stall, &request).await
+        self.exchange(connection, stall, request).await
     }
 
     async fn exchange(
         &self,
         mut connection: Connection,
         stall: Duration,
-        request: &[u8],
-    ) -> std::result::Result<Answer, Fault> {
+        request: &ReadLayout,
+    ) -> std::result::Result<Said, Fault> {
         let client = &self.file.client;
         connection.allow(stall);
-        connection.send(request).await?;
+        connection.send(&request.encode_op()).await?;
         connection.receive_answer().await?;
         let answer: LayoutAnswer = connection.receive_message("layout", ANSWER_LEN_MAX).await?;
         connection.allow(client.options().timeout);
+        let said = match Answer::of(answer)? {
+            Answer::Found(record) => {
+                let layout = ::layout::decode(&record).map_err(|error| Fault::Protocol(error.to_string()))?;
+                let (record_len, mut window) = (record.len() as u64, Vec::new());
+                if request.window_len > 0 {
+                    let pieces = layout.window(request.window_first, request.window_len, WINDOW_COUNT_MAX);
+                    let ranges = request.in_blocks(pieces.iter().map(|piece| (piece.offset, piece.len)));
+                    if let Err(fault) = receive_window(&mut connection, request, &ranges, &mut window).await {
+                        // What is missing is read when it is asked for.
+                        tracing::debug!(path = %self.file.path, %fault, "the window of a layout did not come");
+                        return Ok(Said::Found { layout, record_len, window });
+                    }
+                }
+                Said::Found { layout, record_len, window }
+            }
+            answer => Said::Answer(answer),
+        };
         client.store().put_idle(connection);
-        Ok(Answer::of(answer)?)
+        Ok(said)
     }
 
-    fn layout_request(&self, blocks: &Blocks, wanted: &Wanted) -> Vec<u8> {
+    fn layout_request(&self, blocks: &Blocks, wanted: &Wanted, window: LayoutWindow) -> ReadLayout {
         let (client, file_len) = (self.file.client.session.holder.clone(), self.file.len);
-        let mut request = ReadLayout { client, file_len, ..ReadLayout::default() };
+        let (window_first, window_len) = (window.first, window.len_max.min(WINDOW_LEN_MAX));
+        let mut request = ReadLayout { client, file_len, window_first, window_len, ..ReadLayout::default() };
         for (offset, block) in blocks {
             let Located { identity, token, len, .. } = &**block;
             request.pool.clone_from(&identity.pool);
@@ -183,6 +231,40 @@ impl Source {
             Wanted::Columns(columns) => Wish::Columns(columns.clone()),
             Wanted::At(offsets) => Wish::At(offsets.clone()),
         };
-        request.with_wish(&wish).encode_op()
+        request.with_wish(&wish)
     }
+}
+
+/// Takes the answer for these ranges off a connection; those that are whole go into `window`, also before a fault.
+async fn receive_window(
+    connection: &mut Connection,
+    request: &ReadLayout,
+    ranges: &[(usize, Asked)],
+    window: &mut Vec<(u64, Vec<u8>)>,
+) -> std::result::Result<(), Fault> {
+    let lens = || ranges.iter().map(|(_, asked)| asked.len);
+    let mut places = Places(lens().map(|len| vec![0; len as usize]).collect());
+    let mut receiver = connection.ranges_receiver(lens());
+    let mut take = |places: &mut Places, range: u32| {
+        let whole = ranges.get(range as usize).zip(places.0.get_mut(range as usize));
+        if let Some(((place, asked), bytes)) = whole
+            && let Some(block) = request.blocks.get(*place)
+        {
+            window.push((block.offset + asked.from, std::mem::take(bytes)));
+        }
+    };
+    while !receiver.is_answered()? {
+        connection.bring(&mut receiver, &mut places).await?;
+    }
+    loop {
+        match receiver.poll(&mut places)? {
+            Event::Nothing => connection.bring(&mut receiver, &mut places).await?,
+            Event::Whole(range) => take(&mut places, range),
+            // Who reads there asks another replica, and tells of a damaged one.
+            Event::Corrupt { .. } | Event::Refused { .. } => {}
+            Event::End => break,
+        }
+    }
+    connection.put_back(receiver.into_front());
+    Ok(())
 }

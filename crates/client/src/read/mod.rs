@@ -26,7 +26,7 @@ use ::layout::{Layout, Wanted};
 use block::BlockReader;
 use file::File;
 use futures_util::{Stream, StreamExt, stream};
-pub use layout::LayoutReport;
+pub use layout::{LayoutReport, LayoutWindow};
 pub use ranges::RangeRead;
 use source::Source;
 
@@ -137,15 +137,16 @@ impl Reader {
     /// Where the columns of the file lie, if the store says so: pieces of those that are wanted, names of all. `None`:
     /// the file is of no format that the store knows, or the store has no layouts.
     pub async fn layout(&self, wanted: &Wanted) -> Result<Option<Layout>> {
-        match self.layout_report(wanted).await? {
+        match self.layout_report(wanted, LayoutWindow::default()).await? {
             LayoutReport::Found { layout, .. } => Ok(Some(layout)),
             LayoutReport::None { .. } => Ok(None),
         }
     }
 
-    /// As [`Self::layout`], with who says so, or why there is none.
-    pub async fn layout_report(&self, wanted: &Wanted) -> Result<LayoutReport> {
-        self.client().run(self.source.layout(wanted)).await
+    /// As [`Self::layout`], with who says so, or why there is none. First bytes of the wanted columns can come along, in
+    /// the same flight.
+    pub async fn layout_report(&self, wanted: &Wanted, window: LayoutWindow) -> Result<LayoutReport> {
+        self.client().run(self.source.layout(wanted, window)).await
     }
 
     fn client(&self) -> &Client {

@@ -13,6 +13,7 @@ mod asking;
 mod entry;
 mod recent;
 mod shelf;
+mod window;
 
 use crate::connection::Connection;
 use crate::data_service::DataService;
@@ -28,7 +29,7 @@ use std::io::Result;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore};
-use wire::layouts::{Answer, LayoutBlock, ReadLayout, Wish};
+use wire::layouts::{Answer, LayoutBlock, LayoutOutcome, ReadLayout, Wish};
 use wire::{Status, delimited};
 use xfer::answer::{self, Refusal, success};
 
@@ -113,9 +114,10 @@ impl Layouts {
         wish: Wish,
     ) -> std::result::Result<Answer, Refusal> {
         let Some(key) = Key::of(request) else { return Err(Refusal::error("it names no block")) };
-        let entry = match self.known(service, request, key).await? {
+        let entry = match self.known(service, request, key).await {
             Ok(entry) => entry,
-            Err(answer) => {
+            Err(Ended::Refused(refused)) => return Err(refused),
+            Err(Ended::Answer(answer)) => {
                 match answer {
                     Answer::NotHere { .. } => self.counts.not_here.inc(),
                     _ => self.counts.busy.inc(),
@@ -135,34 +137,29 @@ impl Layouts {
         service: &DataService,
         request: &ReadLayout,
         key: Key,
-    ) -> std::result::Result<std::result::Result<Arc<Entry>, Answer>, Refusal> {
+    ) -> std::result::Result<Arc<Entry>, Ended> {
         if let Some(known) = self.kept(service, request, key).await {
             return known;
         }
-        let Ok(_waits) = self.waiting.try_acquire() else { return Ok(Err(busy())) };
+        let Ok(_waits) = self.waiting.try_acquire() else { return Err(Ended::Answer(busy())) };
         let turn = async {
             let place = BuildHasherDefault::<DefaultHasher>::default().hash_one(key) as usize % FILE_COUNT;
             let alone = self.alone[place].lock().await;
             (alone, Arc::clone(&self.asking).acquire_owned().await)
         };
-        let Ok((_alone, Ok(place))) = tokio::time::timeout(WAIT_MAX, turn).await else { return Ok(Err(busy())) };
+        let Ok((_alone, Ok(place))) = tokio::time::timeout(WAIT_MAX, turn).await else {
+            return Err(Ended::Answer(busy()));
+        };
         // Another may have asked meanwhile.
         if let Some(known) = self.kept(service, request, key).await {
             return known;
         }
         let asking = Asking { service, request, place: Arc::new(place), touched: Vec::new() };
         let asked = tokio::time::timeout(ASKING_MAX, asking.run()).await;
-        match asked {
-            Ok(Ok(entry)) => {
-                self.counts.asked.inc();
-                let entry = Arc::new(entry);
-                self.keep(service, key, &entry).await;
-                Ok(Ok(entry))
-            }
-            Ok(Err(Ended::Answer(answer))) => Ok(Err(answer)),
-            Ok(Err(Ended::Refused(refused))) => Err(refused),
-            Err(_elapsed) => Ok(Err(busy())),
-        }
+        let entry = Arc::new(asked.unwrap_or_else(|_elapsed| Err(Ended::Answer(busy())))?);
+        self.counts.asked.inc();
+        self.keep(service, key, &entry).await;
+        Ok(entry)
     }
 
     /// What is kept of the file, if it is the file that is asked for.
@@ -171,7 +168,7 @@ impl Layouts {
         service: &DataService,
         request: &ReadLayout,
         key: Key,
-    ) -> Option<std::result::Result<std::result::Result<Arc<Entry>, Answer>, Refusal>> {
+    ) -> Option<std::result::Result<Arc<Entry>, Ended>> {
         let (entry, found) = match self.recent.get(key) {
             Some(entry) => (entry, Found::Memory),
             None => (self.on_disk(service, key).await?, Found::Disk),
@@ -179,21 +176,22 @@ impl Layouts {
         for touched in &entry.touched {
             let overlaps = |block: &LayoutBlock| touched.offset < block.end() && block.offset < touched.end();
             let Some(place) = request.blocks.iter().position(overlaps) else {
-                return Some(Ok(Err(Answer::NotHere { offset: touched.offset, len: touched.len })));
+                let not_here = Answer::NotHere { offset: touched.offset, len: touched.len };
+                return Some(Err(Ended::Answer(not_here)));
             };
             if !touched.is(&request.blocks[place]) {
                 return None;
             }
             let named = match service.admission.layout(request, place) {
                 Ok(named) => named,
-                Err(refused) => return Some(Err(refused)),
+                Err(refused) => return Some(Err(Ended::Refused(refused))),
             };
             // Made when nobody was asked for tokens: by now the file has to be asked again.
             if touched.file == NOT_SAID && named.file().is_some() {
                 return None;
             }
             if let Err(refused) = service.admission.must_cover(&named, touched.file) {
-                return Some(Err(refused));
+                return Some(Err(Ended::Refused(refused)));
             }
         }
         match found {
@@ -203,7 +201,7 @@ impl Layouts {
                 self.counts.on_disk.inc()
             }
         };
-        Some(Ok(Ok(entry)))
+        Some(Ok(entry))
     }
 
     async fn on_disk(&self, service: &DataService, key: Key) -> Option<Arc<Entry>> {
@@ -283,5 +281,11 @@ pub(crate) async fn serve(
     delimited::put(&answer, &mut bytes);
     connection.send_within(&bytes, Duration::from_millis(service.limits.reader_stalled_ms)).await?;
     counted.done();
+    if request.window_len > 0 && answer.outcome() == LayoutOutcome::Found {
+        let record = answer.record;
+        // All of it is a request for ranges, as if the reader had listed them.
+        let ranges = io::task::blocking(move || window::ranges(request, &record)).await;
+        return crate::ranges::serve(service, connection, ranges).await;
+    }
     Ok(Ok(true))
 }
