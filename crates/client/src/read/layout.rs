@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::layouts::{ANSWER_LEN_MAX, Answer, LayoutAnswer, LayoutBlock, RangesToken, ReadLayout, WINDOW_COUNT_MAX};
-use wire::layouts::{WINDOW_LEN_MAX, Wish};
+use wire::layouts::{WINDOW_LEN_MAX, WISH_COUNT_MAX, Wish};
 use wire::ranges::Asked;
 use wire::{Abilities, Status};
 use xfer::fault::Fault;
@@ -30,7 +30,7 @@ const NAMED_COUNT_MAX: usize = 16;
 /// Requests for one layout, of all nodes: each may bring to light another block that is wanted.
 const ASK_COUNT_MAX: u32 = 16;
 /// How long a node may take: it waits for its turn, and then asks the file. It gives up before.
-const STALL: Duration = Duration::from_secs(30);
+const STALL: Duration = Duration::from_secs(40);
 
 /// What a store says of the layout of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,6 +189,11 @@ impl Source {
         let said = match Answer::of(answer)? {
             Answer::Found(record) => {
                 let layout = ::layout::decode(&record).map_err(|error| Fault::Protocol(error.to_string()))?;
+                let mut pieces =
+                    layout.tables.iter().flat_map(|table| &table.columns).flat_map(|column| &column.pieces);
+                if pieces.any(|piece| piece.offset + u64::from(piece.len) > self.file.len) {
+                    return Err(Fault::Protocol("a piece of its layout lies behind the file".to_owned()));
+                }
                 let (record_len, mut window) = (record.len() as u64, Vec::new());
                 if request.window_len > 0 {
                     let pieces = layout.window(request.window_first, request.window_len, WINDOW_COUNT_MAX);
@@ -228,8 +233,10 @@ impl Source {
         }
         let wish = match wanted {
             Wanted::All => Wish::All,
-            Wanted::Columns(columns) => Wish::Columns(columns.clone()),
-            Wanted::At(offsets) => Wish::At(offsets.clone()),
+            Wanted::Columns(columns) if columns.len() <= WISH_COUNT_MAX => Wish::Columns(columns.clone()),
+            Wanted::At(offsets) if offsets.len() <= WISH_COUNT_MAX => Wish::At(offsets.clone()),
+            // More than a request may name: all of them have some more.
+            Wanted::Columns(_) | Wanted::At(_) => Wish::All,
         };
         request.with_wish(&wish)
     }

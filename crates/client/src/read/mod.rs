@@ -134,7 +134,8 @@ impl Reader {
         self.client().run(self.source.read_ranges(reads)).await
     }
 
-    /// Where the columns of the file lie, if the store says so: pieces of those that are wanted, names of all. `None`:
+    /// Where the columns of the file lie, if the store says so: names of all columns, pieces of
+    /// those that are wanted (of all, if more are than a request can name). `None`:
     /// the file is of no format that the store knows, or the store has no layouts.
     pub async fn layout(&self, wanted: &Wanted) -> Result<Option<Layout>> {
         match self.layout_report(wanted, LayoutWindow::default()).await? {
