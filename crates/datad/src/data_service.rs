@@ -3,9 +3,7 @@
 use crate::admission::Admission;
 use crate::budget::Budget;
 use crate::config::{Config, Limits};
-use crate::layouts::Layouts;
 use crate::log_limits::LogLimits;
-use crate::metad::Leader;
 use crate::operations::Operations;
 use crate::outward::Outward;
 use crate::replicas::Replicas;
@@ -26,14 +24,11 @@ pub(crate) struct DataService {
     pub(crate) budget: Budget,
     pub(crate) outward: Arc<Outward>,
     pub(crate) operations: Arc<Operations>,
-    pub(crate) layouts: Layouts,
     pub(crate) limits: Limits,
     /// Of connections, those that come and those to other nodes.
     pub(crate) sockets: SocketOptions,
     pub(crate) stop: Arc<Stop>,
     pub(crate) log_limits: LogLimits,
-    /// Who says which other nodes have a block.
-    pub(crate) leader: OnceLock<Arc<Leader>>,
     /// Where readers on this machine get descriptors, if they do.
     pub(crate) socket_path: OnceLock<String>,
 }
@@ -44,7 +39,6 @@ impl DataService {
         admission: Arc<Admission>,
         operations: Arc<Operations>,
         stop: Arc<Stop>,
-        layouts: Layouts,
         config: &Config,
     ) -> Self {
         let budget = Budget::new(config.memory);
@@ -54,12 +48,10 @@ impl DataService {
             admission,
             budget,
             operations,
-            layouts,
             limits: config.limits.clone(),
             sockets: SocketOptions { congestion: config.congestion.clone(), ..SocketOptions::default() },
             stop,
             log_limits: LogLimits::default(),
-            leader: OnceLock::new(),
             socket_path: OnceLock::new(),
         }
     }

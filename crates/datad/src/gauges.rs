@@ -40,7 +40,7 @@ fn read(node: &Node, readings: &mut Readings<'_>) {
     put("levada_transfers_max", node.admission.transfer_count_max() as f64);
     put("levada_buffer_bytes", node.service.budget.used_len() as f64);
     put("levada_buffer_max_bytes", node.service.budget.len() as f64);
-    put("levada_layout_kept_bytes", node.service.layouts.kept_len() as f64);
+    put("levada_layout_kept_bytes", node.port.layouts.kept_len() as f64);
     put("levada_repairs_waiting", node.replicas.node.with(|node| node.copies.known_count()) as f64);
     for disk in node.replicas.disks.reports() {
         let mut put = |name, value: f64| readings.put(name, &[&disk.dir], value);

@@ -129,7 +129,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let (metads, certificates) = (config.metads(), config.node_certificates.clone());
     let servers = metads.clone();
     let leader = Arc::new(metad::Leader::new(Arc::clone(&node.replicas.node)));
-    let _first = node.service.leader.set(Arc::clone(&leader));
+    node.port.layouts.ask_by(Arc::clone(&leader));
     let Node { replicas, admission, maintenance, port, .. } = &*node;
     let service = Arc::new(ipc::Ipc::new(
         Arc::clone(replicas),

@@ -45,7 +45,6 @@ impl Node {
             Arc::clone(&admission),
             Arc::clone(&operations),
             Arc::clone(&stop),
-            layouts,
             config,
         );
         let service = Arc::new(service);
@@ -57,6 +56,7 @@ impl Node {
             service: Arc::clone(&service),
             writes,
             small,
+            layouts,
             connection_limit: ConnectionLimit::new(config.limits.connection_count_max),
         });
         Ok(Self { replicas, admission, service, port, maintenance, stop })

@@ -1,6 +1,6 @@
 //! What somebody wants to know of a layout: names and counts are small, pieces are not.
 
-use crate::Layout;
+use crate::{Column, Layout};
 
 /// Which columns are wanted with their pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,27 +16,10 @@ pub enum Wanted {
 impl Layout {
     /// The same, with the pieces of wanted columns alone. All columns stay, with their numbers.
     pub fn with_pieces_of(mut self, wanted: &Wanted) -> Self {
-        let is_wanted: Box<dyn Fn(u32, u32, &crate::Column) -> bool> = match wanted {
-            Wanted::All => return self,
-            Wanted::Columns(columns) => {
-                let mut sorted = columns.clone();
-                sorted.sort_unstable();
-                Box::new(move |table, column, _| sorted.binary_search(&(table, column)).is_ok())
-            }
-            Wanted::At(offsets) => {
-                let mut sorted = offsets.clone();
-                sorted.sort_unstable();
-                Box::new(move |_, _, column| {
-                    column.pieces.iter().any(|piece| {
-                        let next = sorted.partition_point(|offset| *offset < piece.offset);
-                        sorted.get(next).is_some_and(|offset| offset - piece.offset < piece.len.into())
-                    })
-                })
-            }
-        };
+        let wanted = wanted.sorted();
         for (table, number) in self.tables.iter_mut().zip(0..) {
             for (column, at) in table.columns.iter_mut().zip(0..) {
-                if !is_wanted(number, at, column) {
+                if !wanted.has((number, at), column) {
                     column.pieces = Vec::new();
                 }
             }
@@ -45,10 +28,35 @@ impl Layout {
     }
 }
 
+impl Wanted {
+    /// As [`Self::has`] needs it.
+    fn sorted(&self) -> Self {
+        let mut sorted = self.clone();
+        match &mut sorted {
+            Self::All => {}
+            Self::Columns(columns) => columns.sort_unstable(),
+            Self::At(offsets) => offsets.sort_unstable(),
+        }
+        sorted
+    }
+
+    /// Whether the column of this number is among them.
+    fn has(&self, number: (u32, u32), column: &Column) -> bool {
+        match self {
+            Self::All => true,
+            Self::Columns(columns) => columns.binary_search(&number).is_ok(),
+            Self::At(offsets) => column.pieces.iter().any(|piece| {
+                let next = offsets.partition_point(|offset| *offset < piece.offset);
+                offsets.get(next).is_some_and(|offset| offset - piece.offset < piece.len.into())
+            }),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Column, Piece, Table};
+    use crate::{Piece, Table};
 
     /// Two tables of two columns; each column has pieces of ten bytes at its number and each hundred bytes behind.
     fn layout() -> Layout {

@@ -4,6 +4,7 @@
 use super::entry::{Entry, Outcome, Touched};
 use crate::data_service::DataService;
 use crate::fetch::{CopyError, Fetcher};
+use crate::metad::Leader;
 use crate::read::{once_it_serves, stored};
 use bytes::Bytes;
 use container::{Reader, ReplicaError};
@@ -21,7 +22,8 @@ use xfer::ranges::has_all;
 use xfer::read::Range;
 
 /// A quarter of the usual limits: a datanode has other work. What is asked for at once is taken from the node's
-/// `memory`; what is made of it is at most some four times as much.
+/// `memory`; what is made of it has no other bound than
+/// these: a guess is four times as much.
 const LIMITS: Limits = Limits {
     asked_len_max: 32 << 20,
     question_count_max: 10_000,
@@ -43,6 +45,7 @@ pub(super) enum Ended {
 /// A file that is being asked.
 pub(super) struct Asking<'a> {
     pub(super) service: &'a DataService,
+    pub(super) leader: Option<&'a Arc<Leader>>,
     pub(super) request: &'a ReadLayout,
     /// One of the places for those. It is held until a thread has ended, also if nobody waits for it any more.
     pub(super) place: Arc<OwnedSemaphorePermit>,
@@ -192,7 +195,7 @@ impl Asking<'_> {
     async fn read_elsewhere(&self, place: usize, asked: Asked) -> Option<(Vec<u8>, FileId)> {
         let named = self.service.admission.layout(self.request, place).ok()?;
         let of = self.request.blocks.get(place)?;
-        let addrs = match self.service.leader.get()?.sources(of.block).await {
+        let addrs = match self.leader?.sources(of.block).await {
             Ok(addrs) => addrs,
             Err(error) => {
                 tracing::debug!(error = rpc::log_text(&error), "nobody says who has a block for a layout");

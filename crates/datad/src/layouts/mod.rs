@@ -17,6 +17,7 @@ mod window;
 
 use crate::connection::Connection;
 use crate::data_service::DataService;
+use crate::metad::Leader;
 use crate::operations::Operation;
 use asking::{Asking, Ended, NOT_SAID};
 use disks::Disks;
@@ -26,7 +27,7 @@ use recent::Recent;
 use shelf::Shelf;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io::Result;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore};
 use wire::layouts::{Answer, LayoutBlock, LayoutOutcome, ReadLayout, Wish};
@@ -56,6 +57,8 @@ pub(crate) struct Layouts {
     answering: Arc<Semaphore>,
     alone: [Mutex<()>; FILE_COUNT],
     counts: Counts,
+    /// Who says which other nodes have a block.
+    leader: OnceLock<Arc<Leader>>,
 }
 
 #[derive(Debug)]
@@ -99,7 +102,13 @@ impl Layouts {
             answering: Arc::new(Semaphore::new(ANSWERING_COUNT_MAX)),
             alone: Default::default(),
             counts,
+            leader: OnceLock::new(),
         }
+    }
+
+    /// Before, nobody is asked which other nodes have a block.
+    pub(crate) fn ask_by(&self, leader: Arc<Leader>) {
+        let _there_is_one = self.leader.set(leader);
     }
 
     /// Bytes on the disk.
@@ -154,7 +163,8 @@ impl Layouts {
         if let Some(known) = self.kept(service, request, key).await {
             return known;
         }
-        let asking = Asking { service, request, place: Arc::new(place), touched: Vec::new() };
+        let leader = self.leader.get();
+        let asking = Asking { service, leader, request, place: Arc::new(place), touched: Vec::new() };
         let asked = tokio::time::timeout(ASKING_MAX, asking.run()).await;
         let entry = Arc::new(asked.unwrap_or_else(|_elapsed| Err(Ended::Answer(busy())))?);
         self.counts.asked.inc();
@@ -256,13 +266,14 @@ fn busy() -> Answer {
 
 /// Serves one request. `Ok(true)`: the connection may carry another operation.
 pub(crate) async fn serve(
+    layouts: &Layouts,
     service: &DataService,
     connection: &mut Connection,
     request: ReadLayout,
 ) -> Result<std::result::Result<bool, Refusal>> {
     let counted = service.operations.begin(Operation::Layout, || service.now());
     let answered = match request.checked() {
-        Ok(wish) => service.layouts.answer(service, &request, wish).await,
+        Ok(wish) => layouts.answer(service, &request, wish).await,
         Err(error) => Err(Refusal { status: Status::ERROR_INVALID, ..Refusal::error(error.to_string()) }),
     };
     let answer = match answered {
@@ -276,7 +287,7 @@ pub(crate) async fn serve(
         counted.refused();
         return Ok(Err(Refusal::error("no memory left for another read; try another node")));
     };
-    service.layouts.counts.bytes.inc_by(answer.record.len() as u64);
+    layouts.counts.bytes.inc_by(answer.record.len() as u64);
     let mut bytes = answer::encode(success());
     delimited::put(&answer, &mut bytes);
     connection.send_within(&bytes, Duration::from_millis(service.limits.reader_stalled_ms)).await?;
