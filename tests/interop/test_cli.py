@@ -116,6 +116,20 @@ class TestStories:
             root.write(f"{home}/{name}", content.make(length))
         assert run("checksum", f"{home}/*").stdout == hdfs_dfs(store.fs, "-checksum", f"{home}/*").stdout
 
+    def test_explain_says_where_columns_lie(self, run, root, home):
+        golden = paths.ROOT / "crates" / "layout" / "tests" / "golden" / "pyarrow-pages.parquet"
+        root.write(f"{home}/table", golden.read_bytes())
+        root.write(f"{home}/garbage.parquet", content.make(1000))
+        table, garbage = objects(run("explain", "read", "--json", f"{home}/table", f"{home}/garbage.parquet"))
+        assert garbage["layout"] is None and garbage["reason"]
+        if table["layout"] is None:
+            assert "does not read layouts" in table["reason"]  # HDFS
+            return
+        assert table["layout"]["format"] == "Parquet"
+        columns = table["layout"]["tables"][0]["columns"]
+        assert columns and sum(column["len"] for column in columns) == table["layout"]["data_len"]
+        assert f"{len(columns)} columns" in run("explain", "read", f"{home}/table").stdout
+
     def test_modes_owners_times_replication(self, run, root, home):
         root.write(f"{home}/d/f", b"one")
         run("chmod", "-R", "u=rwx,g=rx,o=", f"{home}/d")

@@ -5,9 +5,11 @@ use crate::options::Options;
 use crate::protection::not_connected;
 use crate::socket::Socket;
 use io::Clock;
+use prost::Message;
 use std::io::{self as std_io, ErrorKind, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
+use wire::delimited;
 use xfer::answer::{Answered, Awaiting};
 use xfer::fault::Fault;
 use xfer::front::Front;
@@ -16,6 +18,8 @@ use xfer::read::{Extent, Range, Receiver, Room};
 
 /// Bytes asked of the kernel with an answer.
 const FRONT_LEN: usize = 8 << 10;
+/// The same, of a message that is long.
+const LONG_LEN: usize = 1 << 20;
 /// Reads in a row that found something: then whoever polls this task is to see to others, and to its time limits. A
 /// peer that floods could have the task for itself, as tokio counts no reads of this kind. A guess: some MiB.
 const READ_COUNT_MAX: u32 = 64;
@@ -87,6 +91,35 @@ impl Connection {
                     self.let_others().await;
                 }
                 None => self.socket.readable().await.map_err(broken)?,
+            }
+        }
+    }
+
+    /// A message behind its length, which may be long.
+    pub(crate) async fn receive_message<M: Message + Default>(
+        &mut self,
+        what: &'static str,
+        len_max: usize,
+    ) -> Result<M, Fault> {
+        loop {
+            if let Some((message, len)) = delimited::split(self.front.bytes(), what, len_max)? {
+                let message = delimited::decode(message, what)?;
+                self.front.consume(len);
+                self.front.give_back();
+                return Ok(message);
+            }
+            // As much as has come: who only says that much will come gets no memory for it.
+            let room = self.front.bytes().len().clamp(FRONT_LEN, LONG_LEN);
+            match try_read(&self.socket, &mut [], self.front.room(room))? {
+                Some(0) => return Err(Fault::closed()),
+                Some(len) => {
+                    self.front.received(len);
+                    self.let_others().await;
+                }
+                None => tokio::time::timeout(self.timeout, self.socket.readable())
+                    .await
+                    .map_err(|_| Fault::Silent)?
+                    .map_err(broken)?,
             }
         }
     }
@@ -208,7 +241,7 @@ mod tests {
     use super::*;
     use ::io::dial::Dialer;
     use std::io::Write;
-    use wire::{Status, delimited};
+    use wire::Status;
 
     /// It says again and again that it is still at it, for longer than anybody waits here.
     #[tokio::test]

@@ -46,6 +46,13 @@ impl FileBlocks {
         self.known.first_key_value().map(|(_, block)| Arc::clone(block))
     }
 
+    /// Blocks that are known, so many at most: half of them from the beginning, the others from the end.
+    pub(crate) fn ends(&self, count_max: usize) -> BTreeMap<u64, Arc<Located>> {
+        let some = |(offset, block): (&u64, &Arc<Located>)| (*offset, Arc::clone(block));
+        let (first, last) = (self.known.iter().take(count_max / 2), self.known.iter().rev().take(count_max / 2));
+        first.map(some).chain(last.map(some)).collect()
+    }
+
     /// Whether an answer is about this file, and not about another one that has its name now. `None`: it does not say.
     pub(crate) fn is_same_file(&self, part: &FilePart) -> Option<bool> {
         Some(self.file? == part.file?)
@@ -203,6 +210,15 @@ mod tests {
         let at: Vec<_> = (0..30).map(|offset| blocks.at(offset).unwrap().identity.block.0).collect();
         assert_eq!(at, [[1; 10], [2; 10], [3; 10]].concat());
         assert!(blocks.add(Some(7), vec![located(4, 35, 5)]) && !blocks.add(Some(7), vec![located(5, 30, 6)]));
+    }
+
+    #[test]
+    fn both_ends_of_a_long_file_are_named() {
+        let mut blocks = FileBlocks::new(100);
+        assert!(blocks.add(None, (0..10).map(|block| located(block, 10 * block, 10)).collect()));
+        let offsets = |count_max| blocks.ends(count_max).into_keys().collect::<Vec<_>>();
+        assert_eq!(offsets(4), [0, 10, 80, 90]);
+        assert_eq!(offsets(40).len(), 10);
     }
 
     #[test]

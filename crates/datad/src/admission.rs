@@ -17,7 +17,8 @@ use security::block_token::Mode;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{BlockId, FileId, Generation, excerpt};
-use wire::ranges::ReadRanges;
+use wire::layouts::ReadLayout;
+use wire::ranges::{RangesToken, ReadRanges};
 use wire::{BlockScope, Status, node};
 use xfer::answer::Refusal;
 use xfer::memory::Held;
@@ -49,6 +50,11 @@ impl Named {
 
     pub(crate) fn generation(&self) -> Generation {
         self.generation
+    }
+
+    /// The file that a signed token is for.
+    pub(crate) fn file(&self) -> Option<FileId> {
+        self.grant.file()
     }
 
     /// Whose block it is, if its token tells.
@@ -162,16 +168,26 @@ impl Admission {
     /// The block at `place` of a request for ranges, if it may be read.
     pub(crate) fn ranges(&self, request: &ReadRanges, place: usize) -> Result<Named, Refusal> {
         let of = &request.blocks[place];
+        self.to_read(&request.pool, of.block, of.generation, &request.tokens[of.token as usize])
+    }
+
+    /// The block at `place` of a request for a layout, if it may be read.
+    pub(crate) fn layout(&self, request: &ReadLayout, place: usize) -> Result<Named, Refusal> {
+        let of = &request.blocks[place];
+        self.to_read(&request.pool, of.block, of.generation, &request.tokens[of.token as usize])
+    }
+
+    fn to_read(&self, pool: &str, block: u64, generation: u64, token: &RangesToken) -> Result<Named, Refusal> {
         let id = proto::ExtendedBlockProto {
-            pool_id: request.pool.clone(),
-            block_id: of.block,
-            generation_stamp: of.generation,
+            pool_id: pool.to_owned(),
+            block_id: block,
+            generation_stamp: generation,
             num_bytes: None,
         };
         self.replica(&id)?;
-        let (block, token) = (BlockId(of.block), &request.tokens[of.token as usize]);
+        let (block, generation) = (BlockId(block), Generation(generation));
         let grant = self.token(Ask { block, mode: Mode::Read, makes: false }, &token.identifier, &token.password)?;
-        Ok(Named { block, generation: Generation(of.generation), grant })
+        Ok(Named { block, generation, grant })
     }
 
     /// What a small write asks for, if it may be done.

@@ -70,6 +70,9 @@ pub struct Config {
     /// TCP congestion control by its name in the kernel; absent leaves the machine's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
+    /// Bytes on the first disk for what is known of where columns of files lie; 0 for none.
+    #[serde(default = "default_layout_cache_len")]
+    pub layout_cache_len: u64,
     #[serde(default)]
     pub limits: Limits,
 }
@@ -185,6 +188,11 @@ fn default_memory() -> u64 {
     256 << 20
 }
 
+/// A thousand tables like that of the measurements. A guess.
+fn default_layout_cache_len() -> u64 {
+    256 << 20
+}
+
 fn default_rack() -> String {
     "/default-rack".to_owned()
 }
@@ -251,6 +259,7 @@ impl Config {
             memory: default_memory(),
             free_reserve_len: None,
             congestion: None,
+            layout_cache_len: default_layout_cache_len(),
             limits: Limits::default(),
         }
     }

@@ -7,12 +7,13 @@ use crate::checksum;
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::handshake::Admitted;
+use crate::layouts::Layouts;
 use crate::local_socket::{Listener, Peer};
 use crate::read_buffer::ReadError;
 use crate::small::SmallWrites;
 use crate::socket::Socket;
 use crate::write::Writes;
-use crate::{descriptors, handshake, ranges, read, small, transfer, write};
+use crate::{descriptors, handshake, layouts, ranges, read, small, transfer, write};
 use hdfs::proto;
 use io::{ConnectionLimit, ConnectionPermit, RequestGuard};
 use std::io::Result;
@@ -30,6 +31,7 @@ pub(crate) struct DataPort {
     pub(crate) service: Arc<DataService>,
     pub(crate) writes: Arc<Writes>,
     pub(crate) small: Arc<SmallWrites>,
+    pub(crate) layouts: Layouts,
     /// Of the connections of both listeners.
     pub(crate) connection_limit: Arc<ConnectionLimit>,
 }
@@ -111,6 +113,11 @@ async fn run(
                 let (op, _memory) = op(service, &mut connection, limit).await?;
                 let Some(_under_way) = begin(service, permit) else { return busy(service, &mut connection).await };
                 ranges::serve(service, &mut connection, op).await?
+            }
+            Op::ReadLayout => {
+                let (op, _memory) = op(service, &mut connection, limit).await?;
+                let Some(_under_way) = begin(service, permit) else { return busy(service, &mut connection).await };
+                layouts::serve(&port.layouts, service, &mut connection, op).await?
             }
             Op::WriteBlock => {
                 let (op, memory) = op(service, &mut connection, limit).await?;

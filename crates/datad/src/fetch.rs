@@ -96,15 +96,16 @@ impl Fetcher {
 
     /// Asks the node at `addr` for the replica.
     pub(crate) fn open(&mut self, addr: &str, pool: String, order: &CopyOrder) -> Result<Reply<'_>, CopyError> {
+        let whole = (Range { from: 0, end: order.len }, Extent::WholeChunks);
         // One that was kept may have been closed by the other side: then a fresh one.
         if let Some((socket, front)) = self.kept.remove(addr)
-            && let Ok((reading, spec)) = self.begin(socket, front, &pool, order)
+            && let Ok((reading, spec)) = self.begin(socket, front, &pool, order, whole)
         {
             return Ok(self.reply(addr, reading, spec, order.len));
         }
         let to: SocketAddr = addr.parse().map_err(|_| source(format!("{addr:?} is no address")))?;
         let socket = self.connect(to, order).map_err(|error| failed(&error))?;
-        let (reading, spec) = self.begin(socket, Front::default(), &pool, order)?;
+        let (reading, spec) = self.begin(socket, Front::default(), &pool, order, whole)?;
         Ok(self.reply(addr, reading, spec, order.len))
     }
 
@@ -122,6 +123,22 @@ impl Fetcher {
         Ok(socket)
     }
 
+    /// Bytes of a replica, verified, over a connection of their own.
+    pub(crate) fn bytes(&self, addr: &str, pool: &str, order: &CopyOrder, range: Range) -> Result<Vec<u8>, CopyError> {
+        let to: SocketAddr = addr.parse().map_err(|_| source(format!("{addr:?} is no address")))?;
+        let socket = self.connect(to, order).map_err(|error| failed(&error))?;
+        let (mut reading, _) = self.begin(socket, Front::default(), pool, order, (range, Extent::Exact))?;
+        let (mut bytes, mut done) = (vec![0; (range.end - range.from) as usize], 0);
+        while done < bytes.len() {
+            match reading.receiver.poll(&mut bytes[done..])? {
+                Given::Nothing => reading.bring(&mut bytes[done..])?,
+                Given::Bytes(len) => done += len,
+                Given::All => return Err(source("it has fewer bytes than were asked for")),
+            }
+        }
+        Ok(bytes)
+    }
+
     /// Sends the request and awaits the answer.
     fn begin(
         &self,
@@ -129,10 +146,10 @@ impl Fetcher {
         front: Front,
         pool: &str,
         order: &CopyOrder,
+        (range, extent): (Range, Extent),
     ) -> Result<(Reading, ChecksumSpec), CopyError> {
-        let range = Range { from: 0, end: order.len };
         socket.send_all(&request(pool, order, range)?).map_err(|error| failed(&error))?;
-        let receiver = Receiver::new(range, Extent::WholeChunks, self.silent, front);
+        let receiver = Receiver::new(range, extent, self.silent, front);
         let mut reading = Reading { socket, receiver, clock: self.clock };
         loop {
             match reading.receiver.poll_answer()? {

@@ -9,6 +9,7 @@ const FAMILIES: &[Described] = &[
     gauge("levada_transfers_max", "As many may be under way at a time", &[]),
     gauge("levada_buffer_bytes", "Memory that streams and requests hold", &[]),
     gauge("levada_buffer_max_bytes", "As much may be held at a time", &[]),
+    gauge("levada_layout_kept_bytes", "Layouts of files that are kept on the disk, once one was asked for", &[]),
     gauge("levada_repairs_waiting", "Ordered copies that wait for their turn or are under way", &[]),
     gauge("levada_disk_ok", "1 if the disk takes writes, 0 if it failed, is full or missing", DIR),
     gauge("levada_disk_capacity_bytes", "Capacity of the disk, without what is reserved", DIR),
@@ -39,6 +40,7 @@ fn read(node: &Node, readings: &mut Readings<'_>) {
     put("levada_transfers_max", node.admission.transfer_count_max() as f64);
     put("levada_buffer_bytes", node.service.budget.used_len() as f64);
     put("levada_buffer_max_bytes", node.service.budget.len() as f64);
+    put("levada_layout_kept_bytes", node.port.layouts.kept_len() as f64);
     put("levada_repairs_waiting", node.replicas.node.with(|node| node.copies.known_count()) as f64);
     for disk in node.replicas.disks.reports() {
         let mut put = |name, value: f64| readings.put(name, &[&disk.dir], value);

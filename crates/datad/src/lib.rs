@@ -41,6 +41,7 @@ mod handshake;
 mod heartbeat_progress;
 mod ipc;
 mod job;
+mod layouts;
 mod local_socket;
 mod log_limits;
 mod maintenance;
@@ -75,7 +76,6 @@ use io::{Clock, SystemClock};
 use local_socket::{Listener, LocalSocket};
 use metrics::{Registry, RpcCalls};
 use node::Node;
-use operations::Operations;
 use security::node_name::Expected;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -120,7 +120,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let options = container::Options { durability, meters, node: id, reserved_len, ..container::Options::default() };
     let disks = io::task::blocking(move || disks::open(&dirs, &options)).await?;
     let (xfer, ipc) = (config.xfer_addr, config.ipc_addr);
-    let node = Arc::new(Node::new(&config, disks, Operations::new(&mut metrics))?);
+    let node = Arc::new(Node::new(&config, disks, &mut metrics)?);
     gauges::register(&mut metrics, &node);
     let listener = TcpListener::bind(xfer).await.map_err(|source| StartError::Bind { addr: xfer, source })?;
     let xfer_addr = listener.local_addr()?;
@@ -129,6 +129,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let (metads, certificates) = (config.metads(), config.node_certificates.clone());
     let servers = metads.clone();
     let leader = Arc::new(metad::Leader::new(Arc::clone(&node.replicas.node)));
+    node.port.layouts.ask_by(Arc::clone(&leader));
     let Node { replicas, admission, maintenance, port, .. } = &*node;
     let service = Arc::new(ipc::Ipc::new(
         Arc::clone(replicas),

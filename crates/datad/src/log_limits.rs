@@ -19,6 +19,7 @@ pub(crate) struct LogLimits {
     pub(crate) packet_refused: LogLimit,
     /// What a reader says of bytes.
     pub(crate) found_unsound: LogLimit,
+    pub(crate) layout_not_kept: LogLimit,
     /// Small blocks that others have not put.
     pub(crate) not_on_all: LogLimit,
 }

@@ -10,6 +10,7 @@ use crate::admission::Admission;
 use crate::config::Config;
 use crate::data_port::DataPort;
 use crate::data_service::DataService;
+use crate::layouts::Layouts;
 use crate::maintenance::Maintenance;
 use crate::operations::Operations;
 use crate::replicas::Replicas;
@@ -18,6 +19,7 @@ use crate::stop::Stop;
 use crate::write::Writes;
 use disks::Disks;
 use io::{ConnectionLimit, SystemClock};
+use metrics::Registry;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -31,9 +33,10 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(config: &Config, disks: Disks, operations: Operations) -> std::io::Result<Self> {
-        let (stop, operations) = (Arc::new(Stop::new()?), Arc::new(operations));
+    pub(crate) fn new(config: &Config, disks: Disks, registry: &mut Registry) -> std::io::Result<Self> {
+        let (stop, operations) = (Arc::new(Stop::new()?), Arc::new(Operations::new(registry)));
         let (transfers, onward) = (config.limits.transfer_count_max, config.limits.connection_count_max);
+        let layouts = Layouts::new(registry, &disks, config.layout_cache_len);
         let replicas = Arc::new(Replicas::new(disks, config.metads().len(), SystemClock::new()));
         let admission = Admission::new(Arc::clone(&replicas), Arc::clone(&operations), transfers, onward);
         let admission = Arc::new(admission);
@@ -53,6 +56,7 @@ impl Node {
             service: Arc::clone(&service),
             writes,
             small,
+            layouts,
             connection_limit: ConnectionLimit::new(config.limits.connection_count_max),
         });
         Ok(Self { replicas, admission, service, port, maintenance, stop })

@@ -11,6 +11,8 @@ pub(crate) enum Operation {
     Read,
     /// A client reads many ranges of many blocks (op 201).
     ReadRanges,
+    /// A client asks where the columns of a file lie (op 202).
+    Layout,
     /// This node is one of a chain (op 80).
     Write,
     /// A client has this node take a copy (op 80, from a node that transfers).
@@ -27,9 +29,10 @@ pub(crate) enum Operation {
     Repair,
 }
 
-const ALL: [(Operation, &str); 9] = [
+const ALL: [(Operation, &str); 10] = [
     (Operation::Read, "read"),
     (Operation::ReadRanges, "read_ranges"),
+    (Operation::Layout, "layout"),
     (Operation::Write, "write"),
     (Operation::CopyIn, "copy_in"),
     (Operation::Transfer, "transfer"),

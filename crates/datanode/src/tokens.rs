@@ -226,6 +226,11 @@ impl Grant {
         self.scope
     }
 
+    /// Whose replicas it is for. Where nobody is asked for tokens, none says.
+    pub fn file(&self) -> Option<FileId> {
+        self.file
+    }
+
     /// Whether it is for a replica of `file`, as its record says. To be asked before anything is done with the replica.
     pub fn covers(&self, file: FileId) -> Result<(), Refusal> {
         match self.file {

@@ -130,6 +130,11 @@ impl Disks {
         self.inner.disks.first().map(|disk| disk.dir().join("trees")).unwrap_or_default()
     }
 
+    /// Where layouts of files are kept, for the same reason.
+    pub fn layouts(&self) -> PathBuf {
+        self.inner.disks.first().map(|disk| disk.dir().join("layouts")).unwrap_or_default()
+    }
+
     /// Whether that one was not given up.
     pub fn has_trees(&self) -> bool {
         self.inner.disks.first().is_some_and(|disk| !disk.hangs())

@@ -1,8 +1,11 @@
 //! Files whose layout is asked for, and the records that layouts are kept as.
 
 use layout::{Layout, LayoutError, Limits, decode, encode};
+use prost::Message;
 use std::fs;
 use std::path::Path;
+use wire::delimited;
+use wire::layouts::{LayoutAnswer, LayoutBlock, RangesToken, ReadLayout, TEXT_LEN_MAX, Wish};
 
 /// What is asked of any layout: it can be kept, and is read again as the same. Its pieces lie within the file.
 fn check(layout: &Layout, file_len: Option<usize>) {
@@ -68,6 +71,23 @@ pub(crate) fn record(bytes: &[u8]) {
     }
 }
 
+/// The first byte says whether the rest is a request or an answer: the message alone, as its length was seen to before.
+pub(crate) fn asked(bytes: &[u8]) {
+    let Some((kind, rest)) = bytes.split_first() else { return };
+    if kind % 2 == 0 {
+        let Ok(request) = delimited::decode::<ReadLayout>(rest, "request") else { return };
+        let Ok(wish) = request.checked() else { return };
+        assert!(request.blocks.is_sorted_by(|one, next| one.end() <= next.offset), "blocks overlap");
+        assert_eq!(request.blocks.last().map(LayoutBlock::end), Some(request.file_len));
+        assert_eq!(request.clone().with_wish(&wish).checked(), Ok(wish));
+    } else if let Ok(message) = delimited::decode::<LayoutAnswer>(rest, "answer")
+        && let Ok(answer) = wire::layouts::Answer::of(message)
+    {
+        let is_long = rest.len() > TEXT_LEN_MAX;
+        assert!(is_long || wire::layouts::Answer::of(answer.clone().into_message()) == Ok(answer));
+    }
+}
+
 fn golden(name: &str) -> Vec<u8> {
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../layout/tests/golden").join(name);
     fs::read(&place).unwrap_or_else(|error| panic!("{}: {error}", place.display()))
@@ -99,6 +119,19 @@ pub(crate) fn seeds(name: &str) -> Vec<Vec<u8>> {
             let kept = records.iter().map(|record| [&[0], &record[..]].concat());
             let bodies = records.iter().filter_map(|record| layout::fuzz::body_of(record));
             kept.chain(bodies.map(|body| [&[1], &body[..]].concat())).collect()
+        }
+        "layouts_asked" => {
+            let block = |offset, len| LayoutBlock { offset, block: 7, generation: 1001, len, token: 0 };
+            let tokens = vec![RangesToken { identifier: vec![1; 30].into(), password: vec![2; 32].into() }];
+            let blocks = vec![block(0, 100), block(100, 50), block(1000, 1)];
+            let request = ReadLayout { tokens, blocks, file_len: 1001, ..ReadLayout::default() };
+            let wishes = [Wish::All, Wish::Columns(vec![(0, 5), (1, 300)]), Wish::At(vec![4, 1 << 40])];
+            let requests = wishes.map(|wish| request.clone().with_wish(&wish).encode_to_vec());
+            let found = wire::layouts::Answer::Found(vec![3; 20].into());
+            let answers = [found, wire::layouts::Answer::NotHere { offset: 5, len: 9 }];
+            let answers = answers.map(|answer| answer.into_message().encode_to_vec());
+            let kinded = |kind: u8| move |message: Vec<u8>| [&[kind], &message[..]].concat();
+            requests.into_iter().map(kinded(0)).chain(answers.into_iter().map(kinded(1))).collect()
         }
         _ => Vec::new(),
     }

@@ -89,6 +89,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "root_objects", run: layouts::root_object, golden: &[] },
     Target { name: "root_trees", run: layouts::root_tree, golden: &[] },
     Target { name: "layout_records", run: layouts::record, golden: &[] },
+    Target { name: "layouts_asked", run: layouts::asked, golden: &[] },
     Target { name: "commands", run: store::commands, golden: &[] },
 ];
 

@@ -136,6 +136,8 @@ const OWN: &[(&str, Reader)] = readers![
     wire::node::FinishRecoveryResponse,
     wire::node::CompareRequest,
     wire::node::CompareResponse,
+    wire::node::SourcesRequest,
+    wire::node::SourcesResponse,
     wire::node::VerifyRequest,
     wire::node::VerifyResponse,
     wire::tree::TreeRequest,
@@ -184,6 +186,8 @@ const OWN: &[(&str, Reader)] = readers![
     wire::small::SmallWrite,
     wire::small::SmallAnswer,
     wire::ranges::ReadRanges,
+    wire::layouts::ReadLayout,
+    wire::layouts::LayoutAnswer,
     wire::meter::MeterRequest,
     wire::meter::MeterResponse,
 ];

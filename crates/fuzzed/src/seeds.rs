@@ -153,7 +153,7 @@ fn written(name: &str) -> Vec<Vec<u8>> {
         "layouts_of_parquet" | "layouts_of_root" | "layouts_of_ntuples" | "layouts_of_arrow" => {
             crate::layouts::seeds(name)
         }
-        "root_objects" | "root_trees" | "layout_records" => crate::layouts::seeds(name),
+        "root_objects" | "root_trees" | "layout_records" | "layouts_asked" => crate::layouts::seeds(name),
         "ranges_asked" | "ranges_received" => crate::ranges::seeds(name),
         name => crate::auth::seeds(name),
     }

@@ -1,7 +1,8 @@
 //! Prints the layout of files, as text that a test or a script can compare: `cargo run --example layout_of -- FILE...`
-//! With `--count` only how much there is and what it costs to keep; with `--asked` only how much had to be read.
+//! With `--count` only how much there is and what it costs to keep; with `--asked` only how much had to be read; with
+//! `--columns=a,b` what it costs to send with the pieces of these alone.
 
-use layout::{Answer, Layout, LayoutError, Want, begin, encode};
+use layout::{Answer, Layout, LayoutError, Want, Wanted, begin, encode};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -29,11 +30,21 @@ fn main() -> io::Result<()> {
     let (options, files): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|word| word.starts_with("--"));
     let has = |word: &str| options.iter().any(|option| option == word);
+    let columns = options.iter().find_map(|option| option.strip_prefix("--columns="));
     let mut out = io::BufWriter::new(io::stdout().lock());
     for name in files {
         let (layout, asked_len, question_count) = ask(&File::open(&name)?)?;
         match layout {
             Ok(_) if has("--asked") => writeln!(out, "{name}: asked {asked_len} B in {question_count}")?,
+            Ok(layout) if columns.is_some() => {
+                let is_named = |name: &str| columns.is_some_and(|names| names.split(',').any(|wanted| wanted == name));
+                let tables = layout.tables.iter().zip(0..);
+                let all = tables.flat_map(|(table, number)| table.columns.iter().zip(0..).map(move |at| (number, at)));
+                let named = all.filter(|(_, (column, _))| is_named(&column.name));
+                let wanted = Wanted::Columns(named.map(|(table, (_, column))| (table, column)).collect());
+                let record_len = encode(&layout.with_pieces_of(&wanted)).map_or(0, |record| record.len());
+                writeln!(out, "{name}: record {record_len} B")?;
+            }
             Ok(layout) if has("--count") => {
                 let columns = layout.tables.iter().flat_map(|table| &table.columns);
                 let piece_count: usize = columns.clone().map(|column| column.pieces.len()).sum();

@@ -33,6 +33,28 @@ enum State {
     Arrow(arrow::Reading),
 }
 
+/// What a file is by its first bytes, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Parquet,
+    Root,
+    Arrow,
+    /// Known, and not read.
+    Orc,
+}
+
+impl Format {
+    pub fn of(head: &[u8]) -> Option<Self> {
+        match head {
+            [b'P', b'A', b'R', b'1', ..] => Some(Self::Parquet),
+            [b'r', b'o', b'o', b't', ..] => Some(Self::Root),
+            [b'A', b'R', b'R', b'O', b'W', b'1', ..] => Some(Self::Arrow),
+            [b'O', b'R', b'C', ..] => Some(Self::Orc),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub enum Answer {
     Ask(Inquiry),
@@ -67,12 +89,12 @@ impl Inquiry {
             return Err(LayoutError::Damaged("it has fewer bytes than it had"));
         }
         let next = match *self.state {
-            State::Head => match bytes {
-                [b'P', b'A', b'R', b'1', ..] => parquet::begin(self.file_len)?.map(State::Parquet),
-                [b'r', b'o', b'o', b't', ..] => root::begin(bytes, self.file_len)?.map(State::Root),
-                [b'A', b'R', b'R', b'O', b'W', b'1', ..] => arrow::begin(self.file_len)?.map(State::Arrow),
-                [b'O', b'R', b'C', ..] => return Err(LayoutError::Unknown("ORC files are not read yet")),
-                _ => return Err(LayoutError::Unknown("its first bytes are those of no known format")),
+            State::Head => match Format::of(bytes) {
+                Some(Format::Parquet) => parquet::begin(self.file_len)?.map(State::Parquet),
+                Some(Format::Root) => root::begin(bytes, self.file_len)?.map(State::Root),
+                Some(Format::Arrow) => arrow::begin(self.file_len)?.map(State::Arrow),
+                Some(Format::Orc) => return Err(LayoutError::Unknown("ORC files are not read yet")),
+                None => return Err(LayoutError::Unknown("its first bytes are those of no known format")),
             },
             State::Parquet(reading) => reading.give(bytes, &mut self.budget)?.map(State::Parquet),
             State::Root(reading) => reading.give(bytes, &mut self.budget)?.map(State::Root),

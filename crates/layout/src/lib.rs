@@ -12,15 +12,22 @@ mod parquet;
 mod record;
 mod root;
 mod want;
+mod wanted;
+mod window;
 
 pub use error::LayoutError;
-pub use inquiry::{Answer, Inquiry, begin, begin_within, of_bytes, of_bytes_within};
+pub use inquiry::{Answer, Format, Inquiry, begin, begin_within, of_bytes, of_bytes_within};
 pub use limits::{Limits, What};
 pub use record::{RecordError, decode, encode};
 pub use want::Want;
+pub use wanted::Wanted;
 
 use limits::Budget;
 use std::ops::Range;
+
+/// Which formats are read, and how far: raised with every parser that reads more or otherwise, so that what was said of a
+/// file before does not count any more.
+pub const READS: u8 = 1;
 
 /// What a file holds, as far as its reader cares where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -29,6 +29,8 @@ impl Abilities {
 
     /// `rename2` that replaces one version of a file, and no other.
     pub const REPLACE: Self = Self(1 << 5);
+    /// Datanodes say where the columns of a file lie (operation 202).
+    pub const LAYOUTS: Self = Self(1 << 7);
 
     /// What a metadata server of this program states.
     pub const OF_METADATA_SERVER: Self = Self(
@@ -37,7 +39,8 @@ impl Abilities {
             | Self::LEASED_BLOCKS.0
             | Self::RANGES.0
             | Self::REPLACE.0
-            | Self::LOCAL_READS.0,
+            | Self::LOCAL_READS.0
+            | Self::LAYOUTS.0,
     );
     /// What either end of a stream states.
     pub const OF_STREAM: Self = Self::KEEPALIVES;
@@ -73,6 +76,7 @@ mod tests {
             ("RANGES", Abilities::RANGES, 16),
             ("REPLACE", Abilities::REPLACE, 32),
             ("LOCAL_READS", Abilities::LOCAL_READS, 64),
+            ("LAYOUTS", Abilities::LAYOUTS, 128),
         ];
         for (bit, (name, ability, number)) in named.into_iter().enumerate() {
             assert_eq!(ability.bits(), number, "{name}");

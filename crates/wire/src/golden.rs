@@ -248,6 +248,15 @@ fn recovery(examples: &mut Examples) {
     examples.add(&FinishRecoveryResponse {});
 }
 
+fn sources(examples: &mut Examples) {
+    let (node, sender, blocks) = ("n".to_owned(), Some(sender()), vec![7 << 20 | 3, 9]);
+    examples.add(&SourcesRequest { node, sender, blocks });
+    let source = Source { node: "n".into(), addr: "10.0.0.1:9866".into() };
+    let of_block = BlockSources { block: 7 << 20 | 3, sources: vec![source] };
+    examples.add(&of_block);
+    examples.add(&SourcesResponse { known: true, blocks: vec![of_block] });
+}
+
 fn comparison(examples: &mut Examples) {
     let fitness = [Fitness::Fit, Fitness::Absent, Fitness::Unfit, Fitness::Busy, Fitness::Readable].map(i32::from);
     let replicas = vec![replica(ReplicaState::Finalized)];
@@ -275,11 +284,11 @@ fn messages_between_nodes() {
     for (protocol, version) in protocols.into_iter().chain([(RAFT_PROTOCOL, RAFT_VERSION)]) {
         examples.golden.add(protocol, &version.to_be_bytes());
     }
-    let methods = [REGISTER, HEARTBEAT, CATALOGUE, BEGIN_RECOVERY, FINISH_RECOVERY, COMPARE, VERIFY, TREE];
+    let methods = [REGISTER, HEARTBEAT, CATALOGUE, SOURCES, BEGIN_RECOVERY, FINISH_RECOVERY, COMPARE, VERIFY, TREE];
     for method in methods.into_iter().chain([TELL, CANNOT_SAY, NODE_IN_USE, NODE_SUPERSEDED]) {
         examples.golden.add(method, &[]);
     }
-    for group in [registration, heartbeat, orders, recovery, comparison, tree] {
+    for group in [registration, heartbeat, orders, recovery, sources, comparison, tree] {
         group(&mut examples);
     }
     examples.add(&MemberMessage { bytes: bytes::Bytes::from_static(&[1, 2, 3]) });

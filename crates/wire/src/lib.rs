@@ -11,6 +11,7 @@
 //!   [`token`]     what of ours rides in a block token
 //!   [`small`]     a whole small block in one request, and its answer
 //!   [`ranges`]    many ranges of blocks in one request, and the parts that answer it
+//!   [`layouts`]   where the columns of a file lie, as a datanode says
 //!   [`client`]    our client → metad: blocks on lease, a small file put in one call
 //!   [`node`]      datanode ↔ metad: registration, heartbeats, catalogue, recovery
 //!   [`admin`]     what people ask of a store
@@ -30,6 +31,7 @@ mod error;
 #[cfg(test)]
 mod golden;
 pub mod joining;
+pub mod layouts;
 pub mod meter;
 pub mod node;
 pub mod op;

@@ -4,6 +4,7 @@
 //! datanode ── register ─────▶ metad     once, and again whenever metad does not know the node
 //!          ── catalogue ────▶           all replicas, page by page: after registration, then every ten minutes
 //!          ── heartbeat ────▶           about each second, at once when a replica was put
+//!          ── sources ──────▶           who has these blocks: for a layout whose bytes lie elsewhere
 //! metad    ── beginRecovery ▶ datanode  fences the writer of a block, asks what is there
 //!          ── finishRecovery ▶          cuts it to the length agreed on, under the new generation
 //!          ── compare ──────▶           has it these replicas? by a digest, and by the list where that differs
@@ -14,10 +15,11 @@
 //! The messages are in `proto/node.proto`.
 
 pub use crate::proto::{
-    BeginRecoveryRequest, BeginRecoveryResponse, BlockToken, CatalogueRequest, CompareRequest, CompareResponse,
-    CopyFailure, CopyOrder, Deletion, Digest, Disk, DiskBalanceOrder, DiskBalanceReport, FinishRecoveryRequest,
-    FinishRecoveryResponse, HeartbeatRequest, Incarnation, Member, Orders, Owner, RegisterRequest, RegisterResponse,
-    Replica, ScrubOrder, ScrubReport, Sender, Source, TokenKey, TokenRules, Usage, VerifyRequest, VerifyResponse,
+    BeginRecoveryRequest, BeginRecoveryResponse, BlockSources, BlockToken, CatalogueRequest, CompareRequest,
+    CompareResponse, CopyFailure, CopyOrder, Deletion, Digest, Disk, DiskBalanceOrder, DiskBalanceReport,
+    FinishRecoveryRequest, FinishRecoveryResponse, HeartbeatRequest, Incarnation, Member, Orders, Owner,
+    RegisterRequest, RegisterResponse, Replica, ScrubOrder, ScrubReport, Sender, Source, SourcesRequest,
+    SourcesResponse, TokenKey, TokenRules, Usage, VerifyRequest, VerifyResponse,
 };
 use std::fmt;
 use types::{BlockId, ContainerId, Generation, InodeId, StorageUsage};
@@ -43,10 +45,14 @@ pub const NODE_SUPERSEDED: &str = "org.levada.DatanodeSupersededException";
 pub const REGISTER: &str = "register";
 pub const HEARTBEAT: &str = "heartbeat";
 pub const CATALOGUE: &str = "catalogue";
+pub const SOURCES: &str = "sources";
 pub const BEGIN_RECOVERY: &str = "beginRecovery";
 pub const FINISH_RECOVERY: &str = "finishRecovery";
 pub const COMPARE: &str = "compare";
 pub const VERIFY: &str = "verify";
+
+/// Blocks of a [`SourcesRequest`].
+pub const SOURCE_BLOCK_COUNT_MAX: usize = 16;
 
 /// Replicas in one page of the catalogue; changes in one heartbeat.
 pub const PAGE_COUNT_MAX: usize = 10_000;

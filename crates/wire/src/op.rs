@@ -30,6 +30,8 @@ pub enum Op {
     WriteSmall,
     /// Ours: many ranges of many blocks, see [`crate::ranges`].
     ReadRanges,
+    /// Ours: where the columns of a file lie, see [`crate::layouts`].
+    ReadLayout,
     Other(u8),
 }
 
@@ -64,6 +66,7 @@ impl Op {
             Self::RequestShortCircuitShm => 89,
             Self::WriteSmall => 200,
             Self::ReadRanges => 201,
+            Self::ReadLayout => 202,
             Self::Other(number) => number,
         }
     }
@@ -79,6 +82,7 @@ impl Op {
             89 => Self::RequestShortCircuitShm,
             200 => Self::WriteSmall,
             201 => Self::ReadRanges,
+            202 => Self::ReadLayout,
             other => Self::Other(other),
         }
     }

@@ -335,6 +335,34 @@ pub struct Source {
     #[prost(string, tag = "2")]
     pub addr: ::prost::alloc::string::String,
 }
+/// Who has these blocks.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SourcesRequest {
+    /// Who asks, as in a heartbeat.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub sender: ::core::option::Option<Sender>,
+    #[prost(uint64, repeated, tag = "3")]
+    pub blocks: ::prost::alloc::vec::Vec<u64>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SourcesResponse {
+    /// False: the node must register again before anything else.
+    #[prost(bool, tag = "1")]
+    pub known: bool,
+    /// Blocks of which nothing is known are left out.
+    #[prost(message, repeated, tag = "2")]
+    pub blocks: ::prost::alloc::vec::Vec<BlockSources>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct BlockSources {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    /// Those that are up and have it.
+    #[prost(message, repeated, tag = "2")]
+    pub sources: ::prost::alloc::vec::Vec<Source>,
+}
 /// A replica to delete, unless its generation is higher: a younger one is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Deletion {
@@ -1282,6 +1310,183 @@ pub struct RevokeResponse {
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
 }
+/// Asks for them.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadRanges {
+    /// The block pool, as in every operation.
+    #[prost(string, tag = "1")]
+    pub pool: ::prost::alloc::string::String,
+    /// Who asks, for logs.
+    #[prost(string, tag = "2")]
+    pub client: ::prost::alloc::string::String,
+    /// Each once, however many blocks it is for.
+    #[prost(message, repeated, tag = "3")]
+    pub tokens: ::prost::alloc::vec::Vec<RangesToken>,
+    #[prost(message, repeated, tag = "4")]
+    pub blocks: ::prost::alloc::vec::Vec<RangesBlock>,
+    /// Those of all blocks, one block behind the other.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub ranges: ::prost::bytes::Bytes,
+}
+/// A block token: what it says, and what proves it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct RangesToken {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub identifier: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub password: ::prost::bytes::Bytes,
+}
+/// A block of which something is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RangesBlock {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+    /// Its place among the tokens.
+    #[prost(uint32, tag = "3")]
+    pub token: u32,
+    /// How many of the ranges are this block's.
+    #[prost(uint32, tag = "4")]
+    pub range_count: u32,
+}
+/// Asks for it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadLayout {
+    /// The block pool, as in every operation.
+    #[prost(string, tag = "1")]
+    pub pool: ::prost::alloc::string::String,
+    /// Who asks, for logs.
+    #[prost(string, tag = "2")]
+    pub client: ::prost::alloc::string::String,
+    /// Each once, however many blocks it is for.
+    #[prost(message, repeated, tag = "3")]
+    pub tokens: ::prost::alloc::vec::Vec<RangesToken>,
+    /// Of the file, in its order: the last one and, of the others, those that the asker knows.
+    #[prost(message, repeated, tag = "4")]
+    pub blocks: ::prost::alloc::vec::Vec<LayoutBlock>,
+    #[prost(uint64, tag = "5")]
+    pub file_len: u64,
+    #[prost(enumeration = "LayoutWish", tag = "6")]
+    pub wish: i32,
+    /// Table and column, by their numbers, one behind the other.
+    #[prost(uint32, repeated, tag = "7")]
+    pub columns: ::prost::alloc::vec::Vec<u32>,
+    /// Bytes of the file.
+    #[prost(uint64, repeated, tag = "8")]
+    pub offsets: ::prost::alloc::vec::Vec<u64>,
+    /// Of what is found, bytes of the wanted columns are to follow the answer: pieces from the one that holds this entry
+    /// on, so many bytes at most. 0: none.
+    #[prost(uint64, tag = "9")]
+    pub window_len: u64,
+    #[prost(uint64, tag = "10")]
+    pub window_first: u64,
+}
+/// A block of the file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LayoutBlock {
+    /// Where it begins in the file.
+    #[prost(uint64, tag = "1")]
+    pub offset: u64,
+    #[prost(uint64, tag = "2")]
+    pub block: u64,
+    #[prost(uint64, tag = "3")]
+    pub generation: u64,
+    /// Bytes of it that are the file's.
+    #[prost(uint64, tag = "4")]
+    pub len: u64,
+    /// Its place among the tokens.
+    #[prost(uint32, tag = "5")]
+    pub token: u32,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LayoutAnswer {
+    #[prost(enumeration = "LayoutOutcome", tag = "1")]
+    pub outcome: i32,
+    /// Found: the record (layout::encode), and its CRC-32C.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub record: ::prost::bytes::Bytes,
+    #[prost(fixed32, tag = "3")]
+    pub sum: u32,
+    /// Else: why, for people.
+    #[prost(string, tag = "4")]
+    pub text: ::prost::alloc::string::String,
+    /// Not here: the bytes of the file that are wanted.
+    #[prost(uint64, tag = "5")]
+    pub offset: u64,
+    #[prost(uint64, tag = "6")]
+    pub len: u64,
+}
+/// Which columns are to have their pieces in the answer: wire::layouts::Wish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LayoutWish {
+    All = 0,
+    Columns = 1,
+    AtOffsets = 2,
+}
+impl LayoutWish {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::All => "LAYOUT_WISH_ALL",
+            Self::Columns => "LAYOUT_WISH_COLUMNS",
+            Self::AtOffsets => "LAYOUT_WISH_AT_OFFSETS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LAYOUT_WISH_ALL" => Some(Self::All),
+            "LAYOUT_WISH_COLUMNS" => Some(Self::Columns),
+            "LAYOUT_WISH_AT_OFFSETS" => Some(Self::AtOffsets),
+            _ => None,
+        }
+    }
+}
+/// What comes of it: wire::layouts::Answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LayoutOutcome {
+    Found = 0,
+    Unknown = 1,
+    TooLarge = 2,
+    Damaged = 3,
+    Busy = 4,
+    NotHere = 5,
+}
+impl LayoutOutcome {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Found => "LAYOUT_OUTCOME_FOUND",
+            Self::Unknown => "LAYOUT_OUTCOME_UNKNOWN",
+            Self::TooLarge => "LAYOUT_OUTCOME_TOO_LARGE",
+            Self::Damaged => "LAYOUT_OUTCOME_DAMAGED",
+            Self::Busy => "LAYOUT_OUTCOME_BUSY",
+            Self::NotHere => "LAYOUT_OUTCOME_NOT_HERE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LAYOUT_OUTCOME_FOUND" => Some(Self::Found),
+            "LAYOUT_OUTCOME_UNKNOWN" => Some(Self::Unknown),
+            "LAYOUT_OUTCOME_TOO_LARGE" => Some(Self::TooLarge),
+            "LAYOUT_OUTCOME_DAMAGED" => Some(Self::Damaged),
+            "LAYOUT_OUTCOME_BUSY" => Some(Self::Busy),
+            "LAYOUT_OUTCOME_NOT_HERE" => Some(Self::NotHere),
+            _ => None,
+        }
+    }
+}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MeterRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1336,47 +1541,6 @@ impl Role {
 pub struct MemberMessage {
     #[prost(bytes = "bytes", tag = "1")]
     pub bytes: ::prost::bytes::Bytes,
-}
-/// Asks for them.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ReadRanges {
-    /// The block pool, as in every operation.
-    #[prost(string, tag = "1")]
-    pub pool: ::prost::alloc::string::String,
-    /// Who asks, for logs.
-    #[prost(string, tag = "2")]
-    pub client: ::prost::alloc::string::String,
-    /// Each once, however many blocks it is for.
-    #[prost(message, repeated, tag = "3")]
-    pub tokens: ::prost::alloc::vec::Vec<RangesToken>,
-    #[prost(message, repeated, tag = "4")]
-    pub blocks: ::prost::alloc::vec::Vec<RangesBlock>,
-    /// Those of all blocks, one block behind the other.
-    #[prost(bytes = "bytes", tag = "5")]
-    pub ranges: ::prost::bytes::Bytes,
-}
-/// A block token: what it says, and what proves it.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-#[prost(skip_debug)]
-pub struct RangesToken {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub identifier: ::prost::bytes::Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub password: ::prost::bytes::Bytes,
-}
-/// A block of which something is asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct RangesBlock {
-    #[prost(uint64, tag = "1")]
-    pub block: u64,
-    #[prost(uint64, tag = "2")]
-    pub generation: u64,
-    /// Its place among the tokens.
-    #[prost(uint32, tag = "3")]
-    pub token: u32,
-    /// How many of the ranges are this block's.
-    #[prost(uint32, tag = "4")]
-    pub range_count: u32,
 }
 /// The header of a small write.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -8,6 +8,7 @@ mod count;
 mod cp;
 mod df;
 mod du;
+mod explain;
 mod get;
 mod ls;
 mod mkdir;
@@ -88,6 +89,8 @@ commands! {
     "setrep" Setrep setrep,
     /// Print the checksums of files, as `hdfs dfs -checksum` does
     "checksum" Checksum checksum,
+    /// Say what is known of files that helps those who read columns of them
+    "explain" Explain explain,
     /// Ask about a path; the answer is the exit code
     "test" Test test,
     /// Measure a store: write files, verify every byte, tell what it took

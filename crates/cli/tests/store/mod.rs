@@ -40,6 +40,11 @@ impl Store {
         store
     }
 
+    /// Where a datanode has its disk.
+    pub(crate) fn dir(&self, number: usize) -> &Path {
+        &self.configs[number].dir
+    }
+
     /// Those that do not run.
     pub(crate) async fn start(&mut self) {
         for (node, config) in self.nodes.iter_mut().zip(&self.configs).filter(|(node, _)| node.is_none()) {

@@ -8,6 +8,7 @@ use crate::locations::{FileBlocks, Version};
 use crate::status::Status;
 use crate::store::SharedBlocks;
 use futures_util::future::join;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -56,7 +57,9 @@ impl File {
             return Err(Error::Unsupported("reading an erasure coded file"));
         }
         let mut blocks = FileBlocks::new(part.file_len);
-        if !blocks.add(part.file, part.blocks) {
+        // The last one comes with any answer; who wants the end of a long file need not ask again.
+        let last = part.last.iter().filter(|_| !part.is_open).cloned().collect();
+        if !blocks.add(part.file, part.blocks) || !blocks.add(part.file, last) {
             return Err(client.not_understood(format!("it names blocks of {path} that overlap")));
         }
         if let Some(last) = part.last.filter(|_| part.is_open) {
@@ -71,6 +74,11 @@ impl File {
     /// As the server names it, if it does.
     pub(super) async fn id(&self) -> Option<u64> {
         self.blocks.read().await.file()
+    }
+
+    /// Blocks that are known, of both ends of the file, by their offsets.
+    pub(super) async fn ends(&self, count_max: usize) -> BTreeMap<u64, Arc<Located>> {
+        self.blocks.read().await.ends(count_max)
     }
 
     pub(super) async fn block_at(&self, offset: u64) -> Result<Arc<Located>> {

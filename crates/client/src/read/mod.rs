@@ -13,6 +13,7 @@
 
 mod block;
 mod file;
+mod layout;
 mod local;
 mod local_replicas;
 mod ranges;
@@ -21,9 +22,11 @@ mod source;
 use crate::client::Client;
 use crate::error::Result;
 use crate::status::Status;
+use ::layout::{Layout, Wanted};
 use block::BlockReader;
 use file::File;
 use futures_util::{Stream, StreamExt, stream};
+pub use layout::{LayoutReport, LayoutWindow};
 pub use ranges::RangeRead;
 use source::Source;
 
@@ -132,10 +135,26 @@ impl Reader {
     }
 
     /// As [`Reader::read_ranges`], for who begins with what is there: each read comes back as soon as it is filled, in
-    /// any order, and a long one in parts, each with its own offset and part of `dest`; an empty one does not. After an error nothing comes
-    /// any more.
+    /// any order, and a long one in parts, each with its own offset and part of `dest`; an empty one does not.
+    /// After an error nothing comes any more.
     pub fn stream_ranges<'a>(&'a self, reads: Vec<RangeRead<'a>>) -> impl Stream<Item = Result<RangeRead<'a>>> + 'a {
         self.source.stream_ranges(reads)
+    }
+
+    /// Where the columns of the file lie, if the store says so: names of all columns, pieces of
+    /// those that are wanted (of all, if more are than a request can name). `None`:
+    /// the file is of no format that the store knows, or the store has no layouts.
+    pub async fn layout(&self, wanted: &Wanted) -> Result<Option<Layout>> {
+        match self.layout_report(wanted, LayoutWindow::default()).await? {
+            LayoutReport::Found { layout, .. } => Ok(Some(layout)),
+            LayoutReport::None { .. } => Ok(None),
+        }
+    }
+
+    /// As [`Self::layout`], with who says so, or why there is none. First bytes of the wanted columns can come along, in
+    /// the same flight.
+    pub async fn layout_report(&self, wanted: &Wanted, window: LayoutWindow) -> Result<LayoutReport> {
+        self.client().run(self.source.layout(wanted, window)).await
     }
 
     fn client(&self) -> &Client {

@@ -1,8 +1,9 @@
 //! Which of the metadata servers leads ([`datanode::Servers`]), and those who wait for news of that.
 
+use super::asking::Asker;
 use crate::node_lock::NodeLock;
 use datanode::Known;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use wire::node::Orders;
 
@@ -15,13 +16,15 @@ pub(crate) struct Leader {
     known: watch::Sender<Known>,
     /// Why this node can belong to no server it knows.
     failed: watch::Sender<Option<String>>,
+    /// How the one that leads is asked.
+    pub(super) asker: Mutex<Option<Asker>>,
 }
 
 impl Leader {
     pub(crate) fn new(node: Arc<NodeLock>) -> Self {
         let (registered, known, failed) =
             (watch::Sender::default(), watch::Sender::default(), watch::Sender::default());
-        Self { node, registered, known, failed }
+        Self { node, registered, known, failed, asker: Mutex::default() }
     }
 
     /// Becomes true when a server that leads knows this node.
@@ -71,6 +74,7 @@ impl Leader {
 
     /// The server of session `number` cannot be reached, or does not know this node. True if it led before.
     pub(super) fn lost(&self, number: usize) -> bool {
+        self.forget_asker(number);
         let before = self.node.with(|node| node.servers.note(number, false));
         self.note_registered();
         before

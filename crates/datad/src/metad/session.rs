@@ -4,6 +4,7 @@
 //! The node serves reads and writes all the while, whether the metadata server is there or not, once one that leads has
 //! said whether tokens are asked for: before, nobody has been sent here either.
 
+use super::asking::Asker;
 use super::broken::Broken;
 use super::leader::Leader;
 use super::registration::Registration;
@@ -48,6 +49,12 @@ pub(crate) fn call_options(server_count: usize, answers: rpc::AnswerRoom) -> rpc
 impl Session {
     fn in_use_wait(&self) -> Duration {
         Duration::from_millis(self.registration.config.limits.in_use_ms)
+    }
+
+    fn note_asker(&self) {
+        let (number, metad, sender) = (self.number, self.metad.clone(), self.sender());
+        let node = self.replicas.disks.node_id().to_string();
+        self.leader.note_asker(Asker { number, metad, node, sender });
     }
 
     pub(super) fn sender(&self) -> Option<Sender> {
@@ -143,7 +150,10 @@ impl Session {
     async fn tell_all_due(&self, session: &mut datanode::Session) -> Result<bool, Broken> {
         loop {
             match self.replicas.node.with(|node| node.next(session, self.replicas.now())) {
-                Step::Greet { .. } => self.leader.note_registered(),
+                Step::Greet { .. } => {
+                    self.note_asker();
+                    self.leader.note_registered();
+                }
                 Step::Catalogue => {
                     if self.catalogue(session).await? {
                         session.told_all(self.replicas.now());

@@ -5,6 +5,7 @@ mod chains;
 mod close_recovery;
 mod contents;
 mod disks;
+mod layouts;
 mod local;
 mod metad;
 mod protection;

@@ -16,6 +16,7 @@ use std::io::{Read, Write};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use types::{BlockId, ContainerId, FileId, InodeId, Millis};
+use wire::layouts::{LayoutBlock, ReadLayout};
 use wire::node::{BEGIN_RECOVERY, BeginRecoveryRequest, BeginRecoveryResponse, BlockToken, FINISH_RECOVERY};
 use wire::node::{FinishRecoveryRequest, FinishRecoveryResponse, REPLICA_PROTOCOL, TokenKey, TokenRules};
 use wire::ranges::{Asked, PartHead, RangesBlock, RangesToken, ReadRanges, put_ranges};
@@ -80,6 +81,7 @@ pub(crate) fn token(ring: &KeyRing, file: FileId, modes: &[Mode], block: Option<
 enum Operation {
     Read,
     ReadRanges,
+    Layout,
     Checksum,
     Descriptors,
     Create,
@@ -90,9 +92,10 @@ enum Operation {
     Recover,
 }
 
-const ALL: [Operation; 10] = [
+const ALL: [Operation; 11] = [
     Operation::Read,
     Operation::ReadRanges,
+    Operation::Layout,
     Operation::Checksum,
     Operation::Descriptors,
     Operation::Create,
@@ -106,7 +109,7 @@ const ALL: [Operation; 10] = [
 impl Operation {
     fn mode(self) -> Mode {
         match self {
-            Self::Read | Self::ReadRanges | Self::Checksum | Self::Descriptors => Mode::Read,
+            Self::Read | Self::ReadRanges | Self::Layout | Self::Checksum | Self::Descriptors => Mode::Read,
             Self::Transfer => Mode::Copy,
             Self::Create | Self::Append | Self::CopyIn | Self::Recover => Mode::Write,
             Self::Small => Mode::Put,
@@ -191,6 +194,18 @@ impl World {
                         0
                     }
                 };
+            }
+            Operation::Layout => {
+                let TokenProto { identifier, password, .. } = token.clone();
+                let len = LEN as u64;
+                let op = ReadLayout {
+                    pool: POOL.into(),
+                    tokens: vec![RangesToken { identifier, password }],
+                    blocks: vec![LayoutBlock { block, generation: GENERATION, len, ..LayoutBlock::default() }],
+                    file_len: len,
+                    ..ReadLayout::default()
+                };
+                connection.send_op(Op::ReadLayout, &op);
             }
             Operation::Checksum => {
                 let op = proto::OpBlockChecksumProto { header: base, ..Default::default() };

@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 use wire::client::{ADD_LEASED, AddLeasedRequest, LEASE_BLOCKS, PUT_FILE, PutFileRequest};
 use wire::joining::{JOIN, JOIN_PROTOCOL, JOIN_VERSION, JoinRequest, RENEW_CERTIFICATE};
 use wire::meter::{METER, MeterRequest, Role};
-use wire::node::{CATALOGUE, HEARTBEAT, REGISTER, RegisterRequest};
+use wire::node::{CATALOGUE, HEARTBEAT, REGISTER, RegisterRequest, SOURCES};
 
 /// What is asked over HTTP.
 pub(crate) const HTTP: &str = "http";
@@ -96,6 +96,7 @@ const NODES: &[Method] = &[
         Never,
         handler!(visit => nodes::catalogue(visit, visit.request()?)),
     ),
+    row(SOURCES, Node, Leader, Never, handler!(visit => nodes::sources(visit, visit.request()?))),
     row(
         RENEW_CERTIFICATE,
         Node,

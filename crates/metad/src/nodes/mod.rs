@@ -9,6 +9,7 @@ pub(crate) mod messages;
 pub(crate) mod orders;
 mod registration;
 mod replicas;
+mod sources;
 pub(crate) mod standby;
 
 use crate::visit::Visit;
@@ -16,6 +17,7 @@ use binding::registered;
 use hdfs::Exception;
 use messages::{node_id, usage};
 use orders::command;
+pub(crate) use sources::sources;
 use wire::node::{CatalogueRequest, HeartbeatRequest, Orders, RegisterRequest, RegisterResponse};
 
 pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<RegisterResponse, Exception> {

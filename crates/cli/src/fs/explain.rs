@@ -1,0 +1,179 @@
+//! `levada explain`
+
+use crate::shell::{Common, Failure, Session, Stop, size};
+use client::layout::{Format, Layout, Table};
+use client::{LayoutReport, LayoutWanted, LayoutWindow};
+use serde::Serialize;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to explain
+    what: What,
+    /// Files; patterns in quotes
+    #[arg(required = true)]
+    paths: Vec<String>,
+    #[command(flatten)]
+    pub(super) common: Common,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum What {
+    /// What is known of a file that helps those who read columns of it
+    Read,
+}
+
+/// A line of `--json`.
+#[derive(Debug, Serialize)]
+struct Explained {
+    path: String,
+    len: u64,
+    layout: Option<Shown>,
+    /// Why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    format: &'static str,
+    /// The datanode that said so.
+    node: String,
+    /// Bytes that it sent for all of it.
+    record_len: u64,
+    /// Bytes of the file that are no column's: headers, footers, gaps.
+    header_len: u64,
+    data_len: u64,
+    tables: Vec<ShownTable>,
+}
+
+#[derive(Debug, Serialize)]
+struct ShownTable {
+    name: String,
+    entries: u64,
+    columns: Vec<ShownColumn>,
+}
+
+#[derive(Debug, Serialize)]
+struct ShownColumn {
+    name: String,
+    piece_count: usize,
+    len: u64,
+}
+
+pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
+    let What::Read = args.what;
+    for path in &args.paths {
+        for found in session.found(path).await? {
+            if found.status.is_dir() {
+                session.report(&Failure::new(&found.target, "is a directory"));
+                continue;
+            }
+            let asked = async {
+                let reader = found.target.client.open(&found.target.path).await?;
+                let mut head = [0; 6];
+                let head_len = reader.read_at(0, &mut head).await?;
+                let report = reader.layout_report(&LayoutWanted::All, LayoutWindow::default()).await?;
+                Ok((reader.len(), head[..head_len].to_vec(), report))
+            };
+            let asked = asked.await.map_err(|error| Stop::Failed(found.target.failure(&error)));
+            let Some((len, head, report)) = session.settle(asked)? else { continue };
+            let (layout, reason) = match report {
+                LayoutReport::Found { layout, node, record_len, .. } => {
+                    (Some(Shown::of(&layout, &head, len, node.to_string(), record_len)), None)
+                }
+                LayoutReport::None { reason } => (None, Some(reason)),
+            };
+            let explained = Explained { path: found.target.shown(), len, layout, reason };
+            if session.output.is_json() {
+                session.output.json(&explained)?;
+            } else {
+                session.output.line(&explained.described())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// By the first bytes, as the store does.
+fn format(head: &[u8]) -> &'static str {
+    match Format::of(head) {
+        Some(Format::Parquet) => "Parquet",
+        Some(Format::Root) => "ROOT",
+        Some(Format::Arrow) => "Arrow",
+        Some(Format::Orc) => "ORC",
+        None => "other",
+    }
+}
+
+impl Shown {
+    fn of(layout: &Layout, head: &[u8], file_len: u64, node: String, record_len: u64) -> Self {
+        let tables: Vec<_> = layout.tables.iter().map(ShownTable::of).collect();
+        let columns = tables.iter().flat_map(|table| &table.columns);
+        // A damaged file may count bytes twice.
+        let data_len = columns.fold(0_u64, |sum, column| sum.saturating_add(column.len));
+        let header_len = file_len.saturating_sub(data_len);
+        Self { format: format(head), node, record_len, header_len, data_len, tables }
+    }
+}
+
+impl ShownTable {
+    fn of(table: &Table) -> Self {
+        let columns = table.columns.iter().map(|column| ShownColumn {
+            name: column.name.clone(),
+            piece_count: column.pieces.len(),
+            len: column.pieces.iter().map(|piece| u64::from(piece.len)).sum(),
+        });
+        Self { name: table.name.clone(), entries: table.entries, columns: columns.collect() }
+    }
+}
+
+impl Explained {
+    fn described(&self) -> String {
+        let line = |name: &str, text: &str| format!("{name:>12}  {text}");
+        let length = |len: u64| format!("{len} ({})", size::human(len));
+        let mut lines = vec![line("path", &self.path), line("length", &length(self.len))];
+        lines.extend(self.reason.iter().map(|reason| line("layout", &format!("none: {reason}"))));
+        if let Some(layout) = &self.layout {
+            lines.push(line("format", layout.format));
+            lines.push(line("layout", &format!("{} bytes, from {}", layout.record_len, layout.node)));
+            lines.push(line("columns", &length(layout.data_len)));
+            lines.push(line("headers", &length(layout.header_len)));
+            for table in &layout.tables {
+                let (name, entries) = (if table.name.is_empty() { "-" } else { &table.name }, table.entries);
+                lines.push(line("table", &format!("{name}: {entries} entries, {} columns", table.columns.len())));
+                for ShownColumn { name, piece_count, len } in &table.columns {
+                    lines.push(line("column", &format!("{name}: {piece_count} pieces, {}", length(*len))));
+                }
+            }
+        }
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use client::layout::{Column, Piece};
+
+    #[test]
+    fn a_layout_is_described() {
+        let pieces = [(0, 4), (50, 14)].map(|(first, offset)| Piece { first, offset, len: 10 });
+        let column = Column { name: "x".into(), pieces: pieces.into() };
+        let layout = Layout { tables: vec![Table { name: String::new(), entries: 100, columns: vec![column] }] };
+        let shown = Shown::of(&layout, b"PAR1", 1536, "10.0.0.1:9866".into(), 30);
+        let mut explained = Explained { path: "/f".into(), len: 1536, layout: Some(shown), reason: None };
+        let text = explained.described();
+        for part in [
+            "format  Parquet",
+            "layout  30 bytes, from 10.0.0.1:9866",
+            "columns  20 (20)",
+            "headers  1516 (1.5 K)",
+            "table  -: 100 entries, 1 columns",
+            "column  x: 2 pieces, 20 (20)",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        (explained.layout, explained.reason) = (None, Some("its first bytes …".into()));
+        assert!(explained.described().ends_with("layout  none: its first bytes …"));
+    }
+}

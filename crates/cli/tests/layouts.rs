@@ -1,0 +1,123 @@
+//! Layouts of files, which real datanodes read for our client.
+
+mod store;
+
+use client::{Client, Create, LayoutReport, LayoutWanted, LayoutWindow, Options, layout};
+use std::collections::BTreeSet;
+use store::Store;
+
+fn golden(name: &str) -> Vec<u8> {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../layout/tests/golden/");
+    std::fs::read(format!("{dir}{name}")).unwrap()
+}
+
+/// In blocks of this length: what is appended begins another one.
+async fn write(client: &Client, path: &str, replication: u16, data: &[u8], piece_len: usize) {
+    for (number, piece) in data.chunks(piece_len).enumerate() {
+        write_piece(client, path, replication, number == 0, piece).await;
+    }
+}
+
+async fn write_piece(client: &Client, path: &str, replication: u16, is_first: bool, piece: &[u8]) {
+    let create = Create { replication: Some(replication), ..Create::default() };
+    let mut writer =
+        if is_first { client.create(path, &create).await.unwrap() } else { client.append(path).await.unwrap() };
+    writer.write(piece).await.unwrap();
+    writer.close().await.unwrap();
+}
+
+async fn found(client: &Client, path: &str, wanted: &LayoutWanted) -> layout::Layout {
+    let reader = client.open(path).await.unwrap();
+    match reader.layout_report(wanted, LayoutWindow::default()).await.unwrap() {
+        LayoutReport::Found { layout, .. } => layout,
+        LayoutReport::None { reason } => panic!("{path}: {reason}"),
+    }
+}
+
+fn kept_count(store: &Store, node_count: usize) -> usize {
+    let of_node = |number: usize| std::fs::read_dir(store.dir(number).join("layouts")).map_or(0, Iterator::count);
+    (0..node_count).map(of_node).sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_gets_the_layout_and_moves_no_header() {
+    let mut store = Store::new(3, |_| {}, |_, _| {}).await;
+    let client = store.client(Options::default());
+    for name in ["pyarrow-pages.parquet", "uproot-nested.root", "pyarrow.arrow"] {
+        let (data, path) = (golden(name), format!("/{name}"));
+        write(&client, &path, 3, &data, data.len().div_ceil(3)).await;
+        let whole = layout::of_bytes(&data).unwrap();
+        assert_eq!(found(&client, &path, &LayoutWanted::All).await, whole, "{name}");
+        let at = whole.tables[0].columns[0].pieces[0].offset;
+        for wanted in [LayoutWanted::Columns(vec![(0, 1)]), LayoutWanted::At(vec![at])] {
+            assert_eq!(found(&client, &path, &wanted).await, whole.clone().with_pieces_of(&wanted), "{name}");
+        }
+    }
+    // The first bytes of a column come along.
+    let reader = client.open("/pyarrow-pages.parquet").await.unwrap();
+    let (column, window) = (LayoutWanted::Columns(vec![(0, 1)]), LayoutWindow { first: 0, len_max: 1 << 20 });
+    let report = reader.layout_report(&column, window).await.unwrap();
+    let LayoutReport::Found { layout, window, .. } = report else { panic!("{report:?}") };
+    let (data, pieces) = (golden("pyarrow-pages.parquet"), &layout.tables[0].columns[1].pieces);
+    let mut file = vec![None; data.len()];
+    for (offset, bytes) in &window {
+        let places = file[*offset as usize..].iter_mut().zip(bytes);
+        places.for_each(|(place, byte)| *place = Some(*byte));
+    }
+    for piece in pieces {
+        let range = piece.offset as usize..piece.offset as usize + piece.len as usize;
+        assert!(file[range.clone()].iter().copied().eq(data[range].iter().copied().map(Some)), "{piece:?}");
+    }
+    assert_eq!(
+        window.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>(),
+        pieces.iter().map(|piece| u64::from(piece.len)).sum::<u64>()
+    );
+    // A file that is replaced has another one.
+    let (first, second) = (golden("polars.parquet"), golden("pyarrow-chunks.parquet"));
+    for data in [&first, &second] {
+        let create = Create { overwrite: true, ..Create::default() };
+        let mut writer = client.create("/f", &create).await.unwrap();
+        writer.write(data).await.unwrap();
+        writer.close().await.unwrap();
+        assert_eq!(found(&client, "/f", &LayoutWanted::All).await, layout::of_bytes(data).unwrap());
+    }
+    // Any node that is left says so.
+    for left in 0..3 {
+        store.stop_all_but(left).await;
+        assert_eq!(found(&client, "/f", &LayoutWanted::All).await, layout::of_bytes(&second).unwrap(), "node {left}");
+        store.start().await;
+    }
+    // And what has none says why.
+    for (path, data) in [("/none", &b""[..]), ("/garbage.parquet", &[7; 5000])] {
+        write(&client, path, 3, data, 2000).await;
+        if data.is_empty() {
+            client.create(path, &Create { overwrite: true, ..Create::default() }).await.unwrap().close().await.unwrap();
+        }
+        let reader = client.open(path).await.unwrap();
+        assert_eq!(reader.layout(&LayoutWanted::All).await.unwrap(), None);
+        let LayoutReport::None { reason } =
+            reader.layout_report(&LayoutWanted::All, LayoutWindow::default()).await.unwrap()
+        else {
+            panic!()
+        };
+        assert!(reason.contains(if data.is_empty() { "empty" } else { "no known format" }), "{reason}");
+    }
+}
+
+/// Each block is on one of three nodes: the one that has the end reads the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_reads_what_it_needs_from_the_others() {
+    let mut store = Store::new(3, |_| {}, |_, _| {}).await;
+    let data = golden("uproot-nested.root");
+    for (number, piece) in data.chunks(data.len().div_ceil(3)).enumerate() {
+        store.stop_all_but(number).await;
+        write_piece(&store.client(Options::default()), "/scattered", 1, number == 0, piece).await;
+        store.start().await;
+    }
+    let client = store.client(Options::default());
+    let places = client.locations("/scattered").await.unwrap();
+    let nodes: BTreeSet<_> = places.iter().map(|place| place.addrs.clone()).collect();
+    assert_eq!((places.len(), nodes.len()), (3, 3), "{places:?}");
+    assert_eq!(found(&client, "/scattered", &LayoutWanted::All).await, layout::of_bytes(&data).unwrap());
+    assert_eq!(kept_count(&store, 3), 1);
+}

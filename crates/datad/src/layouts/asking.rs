@@ -1,0 +1,254 @@
+//! Asks a file for its layout: bytes of blocks that are here, and of others those that the nodes have which the metadata
+//! server names.
+
+use super::entry::{Entry, Outcome, Touched};
+use crate::data_service::DataService;
+use crate::fetch::{CopyError, Fetcher};
+use crate::metad::Leader;
+use crate::read::{once_it_serves, stored};
+use bytes::Bytes;
+use container::{Reader, ReplicaError};
+use layout::{Answer as Next, Inquiry, LayoutError, Limits, Want};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
+use types::{FileId, InodeId};
+use wire::Status;
+use wire::layouts::{Answer, LayoutBlock, RECORD_LEN_MAX, ReadLayout};
+use wire::node::{BlockToken, CopyOrder};
+use wire::ranges::Asked;
+use xfer::answer::Refusal;
+use xfer::ranges::has_all;
+use xfer::read::Range;
+
+/// A quarter of the usual limits: a datanode has other work. What is asked for at once is taken from the node's
+/// `memory`; what is made of it has no other bound than
+/// these: a guess is four times as much.
+const LIMITS: Limits = Limits {
+    asked_len_max: 32 << 20,
+    question_count_max: 10_000,
+    object_len_max: 24 << 20,
+    objects_len_max: 64 << 20,
+    piece_count_max: 1 << 20,
+    column_count_max: 64 << 10,
+    names_len_max: 8 << 20,
+};
+
+/// Why nothing is known of the file after all.
+pub(super) enum Ended {
+    /// By this node's means, at this moment.
+    Answer(Answer),
+    /// Who asks may not read it.
+    Refused(Refusal),
+}
+
+/// A file that is being asked.
+pub(super) struct Asking<'a> {
+    pub(super) service: &'a DataService,
+    pub(super) leader: Option<&'a Arc<Leader>>,
+    pub(super) request: &'a ReadLayout,
+    /// One of the places for those. It is held until a thread has ended, also if nobody waits for it any more.
+    pub(super) place: Arc<OwnedSemaphorePermit>,
+    pub(super) touched: Vec<Touched>,
+}
+
+impl Asking<'_> {
+    pub(super) async fn run(mut self) -> Result<Entry, Ended> {
+        let mut asked = layout::begin_within(self.request.file_len, LIMITS).map(Next::Ask);
+        loop {
+            let failed = match asked {
+                Ok(Next::Ask(inquiry)) => {
+                    asked = self.go_on(inquiry).await?;
+                    continue;
+                }
+                Ok(Next::Done(layout)) => {
+                    let encoded = self.apart(move || layout::encode(&layout)).await;
+                    match encoded {
+                        Some(Ok(record)) if record.len() <= RECORD_LEN_MAX => {
+                            return Ok(self.entry(Outcome::Found, record.into()));
+                        }
+                        Some(Ok(record)) => {
+                            let text = format!("its record has {} bytes, {RECORD_LEN_MAX} may be given", record.len());
+                            return Ok(self.entry(Outcome::TooLarge, text.into()));
+                        }
+                        Some(Err(error)) => error,
+                        None => PANICKED,
+                    }
+                }
+                Err(error) => error,
+            };
+            let outcome = match failed {
+                LayoutError::Unknown(_) => Outcome::Unknown,
+                LayoutError::Damaged(_) => Outcome::Damaged,
+                LayoutError::TooLarge { .. } => Outcome::TooLarge,
+            };
+            return Ok(self.entry(outcome, failed.to_string().into()));
+        }
+    }
+
+    fn entry(&mut self, outcome: Outcome, bytes: Bytes) -> Entry {
+        Entry { outcome, touched: std::mem::take(&mut self.touched), bytes }
+    }
+
+    /// Gives the parser what it wants.
+    async fn go_on(&mut self, inquiry: Inquiry) -> Result<Result<Next, LayoutError>, Ended> {
+        let want = inquiry.want();
+        // A part of it once more while it is put together.
+        let Some(memory) = self.service.budget.take_for_read(2 * want.len) else {
+            return Err(Ended::Answer(Answer::Busy("this node has no memory left for it".to_owned())));
+        };
+        let bytes = self.bytes(want).await?;
+        let given = self.apart(move || {
+            let _memory = memory;
+            inquiry.give(&bytes)
+        });
+        Ok(given.await.unwrap_or(Err(PANICKED)))
+    }
+
+    /// Runs what takes processor time beside the tasks. `None`: it panicked.
+    async fn apart<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let place = Arc::clone(&self.place);
+        let done = io::task::blocking(move || {
+            let _place = place;
+            catch_unwind(AssertUnwindSafe(work))
+        });
+        match done.await {
+            Ok(done) => Some(done),
+            Err(panic) => {
+                let (reason, last) = (io::task::panic_text(&*panic), self.request.blocks.last());
+                let block = last.map_or(0, |block| block.block);
+                tracing::error!(block, reason, "the layout of a file made its parser panic; the node goes on");
+                None
+            }
+        }
+    }
+
+    /// Bytes of the file, verified.
+    async fn bytes(&mut self, want: Want) -> Result<Vec<u8>, Ended> {
+        let (mut at, end) = (want.offset, want.offset.saturating_add(want.len));
+        let mut bytes = Vec::with_capacity(want.len as usize);
+        let not_here = |offset| Ended::Answer(Answer::NotHere { offset, len: end - offset });
+        while at < end {
+            let holds = |block: &&LayoutBlock| block.offset <= at && at < block.end();
+            let Some(place) = self.request.blocks.iter().position(|block| holds(&block)) else {
+                return Err(not_here(at));
+            };
+            let block = self.request.blocks[place];
+            let part_end = block.end().min(end);
+            let asked = Asked { from: at - block.offset, len: (part_end - at) as u32 };
+            match self.read(place, asked).await {
+                Ok((mut part, file)) => {
+                    self.touch(&block, file);
+                    bytes.append(&mut part);
+                }
+                Err(refused) if refused.status == Status::ERROR_ACCESS_TOKEN => return Err(Ended::Refused(refused)),
+                Err(refused) => {
+                    tracing::debug!(why = rpc::log_text(&refused.message), "a block for a layout cannot be read here");
+                    let Some((mut part, file)) = self.read_elsewhere(place, asked).await else {
+                        return Err(not_here(at));
+                    };
+                    self.touch(&block, file);
+                    bytes.append(&mut part);
+                }
+            }
+            at = part_end;
+        }
+        Ok(bytes)
+    }
+
+    fn touch(&mut self, block: &LayoutBlock, file: FileId) {
+        if !self.touched.iter().any(|touched| touched.is(block)) {
+            let LayoutBlock { offset, len, .. } = *block;
+            let (id, generation) = (types::BlockId(block.block), types::Generation(block.generation));
+            self.touched.push(Touched { offset, block: id, generation, len, file });
+        }
+    }
+
+    /// Bytes of one block, and whose it is.
+    async fn read(&self, place: usize, asked: Asked) -> Result<(Vec<u8>, FileId), Refusal> {
+        let named = self.service.admission.layout(self.request, place)?;
+        let opened = once_it_serves(self.service, named, move |reader| {
+            Ok(match has_all(stored(&reader), &[asked]) {
+                Ok(()) => Ok((verified(&reader, asked)?, reader.identity().file)),
+                Err(unserved) => Err(unserved),
+            })
+        });
+        let opened = opened.await.inspect_err(|refused| {
+            if refused.status == Status::ERROR_CHECKSUM
+                && let Some(passed_over) = self.service.log_limits.found_unsound.due()
+            {
+                tracing::warn!(block = %named.block(), passed_over, "stored bytes do not match their checksum");
+            }
+        });
+        opened?.map_err(|unserved| Refusal::error(format!("{}: {unserved}", named.block())))
+    }
+}
+
+/// Nodes that are asked for a block.
+const SOURCE_COUNT_MAX: usize = 3;
+
+/// Of whose file a block is, that was read without a token on another node.
+pub(super) const NOT_SAID: FileId = InodeId(0);
+
+impl Asking<'_> {
+    /// As [`Self::read`], of other nodes: those that the metadata server names, by the asker's token, which they check.
+    async fn read_elsewhere(&self, place: usize, asked: Asked) -> Option<(Vec<u8>, FileId)> {
+        let named = self.service.admission.layout(self.request, place).ok()?;
+        let of = self.request.blocks.get(place)?;
+        let addrs = match self.leader?.sources(of.block).await {
+            Ok(addrs) => addrs,
+            Err(error) => {
+                tracing::debug!(error = rpc::log_text(&error), "nobody says who has a block for a layout");
+                return None;
+            }
+        };
+        let token = self.request.tokens.get(of.token as usize)?;
+        let order = CopyOrder {
+            block: of.block,
+            generation: of.generation,
+            len: of.len,
+            token: Some(BlockToken { identifier: token.identifier.clone(), password: token.password.clone() }),
+            ..CopyOrder::default()
+        };
+        let range = Range { from: asked.from, end: asked.end() };
+        for addr in addrs.into_iter().take(SOURCE_COUNT_MAX) {
+            // As many connections lead to other nodes as may.
+            let onward = self.service.admission.onward().ok()?;
+            let fetcher = Fetcher::new(&self.service.limits, Some(Arc::clone(&self.service.outward)));
+            let (order, pool) = (order.clone(), self.request.pool.clone());
+            let read = self.apart(move || {
+                let _onward = onward;
+                fetcher.bytes(&addr, &pool, &order, range)
+            });
+            match read.await? {
+                Ok(bytes) => return Some((bytes, named.file().unwrap_or(NOT_SAID))),
+                Err(CopyError::Source { reason, .. } | CopyError::Own(reason)) => {
+                    tracing::debug!(reason, "another node does not bring a block for a layout");
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Keep it: it would panic again.
+const PANICKED: LayoutError = LayoutError::Unknown("its parser failed");
+
+/// Reads whole chunks, as checksums cover these, and holds them against what is stored. Waits for the disk.
+fn verified(reader: &Reader, asked: Asked) -> Result<Vec<u8>, Refusal> {
+    let spec = reader.checksum();
+    let chunk_len = u64::from(spec.chunk_len);
+    let start = asked.from - asked.from % chunk_len;
+    let end = asked.end().next_multiple_of(chunk_len).min(reader.len());
+    let (mut data, mut sums) = (vec![0; (end - start) as usize], Vec::new());
+    reader.read_at(start, &mut data)?;
+    reader.sums(start, end - start, &mut sums)?;
+    if let Err(bad) = spec.verify(&data, &sums) {
+        let corrupt = ReplicaError::Corrupt { block: reader.identity().block, offset: start + bad as u64 };
+        return Err(Refusal { status: Status::ERROR_CHECKSUM, ..Refusal::error(corrupt.to_string()) });
+    }
+    data.truncate((asked.end() - start) as usize);
+    data.drain(..(asked.from - start) as usize);
+    reader.count_sent(data.len() as u64);
+    Ok(data)
+}
