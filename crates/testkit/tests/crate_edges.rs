@@ -73,7 +73,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("client", &["types", "wire", "hdfs", "security", "xfer", "io", "rpc", "gss", "sasl"]),
     ("http", &["types", "io", "metrics", "tls"]),
     // ring 4: products
-    ("gateway", &["types", "xroot", "io", "metrics", "host", "client", "http"]),
+    ("gateway", &["xroot", "io", "metrics", "host", "client", "http"]),
     ("levada", &["types", "io", "metrics", "host", "security", "tls", "metad", "datad", "client", "http", "gateway"]),
     ("levada-object-store", &["types", "client"]),
     ("levada-py", &["types", "io", "client"]),
