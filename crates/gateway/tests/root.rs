@@ -313,10 +313,7 @@ async fn a_file_that_was_changed_is_read_no_more() {
     for file in [f, g] {
         assert_eq!(peer.read(file, 5, 100).await, Err(ErrorCode::IoError));
         assert_eq!(peer.ask(RequestCode::Readv, &[], &vector(&[(file, 0, 5)])).await, Err(ErrorCode::IoError));
-        assert_eq!(
-            peer.ask(RequestCode::Pgread, &read_parameters(file, 0, 5), b"").await,
-            Err(ErrorCode::IoError)
-        );
+        assert_eq!(peer.ask(RequestCode::Pgread, &read_parameters(file, 0, 5), b"").await, Err(ErrorCode::IoError));
     }
     let again = peer.open("/g").await.unwrap();
     assert_eq!(peer.read(again, 100_000, 100).await, Ok(b"more".to_vec()));

@@ -79,11 +79,11 @@ pub struct Space {
 }
 
 impl Space {
-    /// What a status for a file system is: servers that write, their free megabytes and how full they are in per cent;
-    /// the same of staging, which there is none of. Nobody writes here, but people look at it for the space.
+    /// What a status for a file system is: servers that write, of which there is none here, their free megabytes and how
+    /// full they are in per cent; the same of staging.
     pub fn line(&self) -> String {
         let full = self.used.saturating_mul(100).checked_div(self.capacity).unwrap_or(0).min(100);
-        format!("1 {} {full} 0 0 0", self.free >> 20)
+        format!("0 {} {full} 0 0 0", self.free >> 20)
     }
 
     /// The answer to a query for space, in the words of XRootD's `oss`.
@@ -122,8 +122,8 @@ mod tests {
     #[test]
     fn space_is_told_in_both_ways() {
         let space = Space { capacity: 4 << 30, free: 1 << 30, used: 3 << 30 };
-        assert_eq!(space.line(), "1 1024 75 0 0 0");
+        assert_eq!(space.line(), "0 1024 75 0 0 0");
         assert!(space.words().contains("oss.free=1073741824&"));
-        assert_eq!(Space::default().line(), "1 0 0 0 0 0");
+        assert_eq!(Space::default().line(), "0 0 0 0 0 0");
     }
 }
