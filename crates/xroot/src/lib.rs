@@ -41,4 +41,5 @@ pub use refusal::Refusal;
 pub use request::{Request, Target};
 pub use session::{Event, Session, SessionError};
 pub use stat::{Info, Space, TYPE_OF_NOTHING};
+pub use types::FsPath;
 pub use vector::{Element, ElementRead, VectorPart};

@@ -138,6 +138,8 @@ mod tests {
             left -= part.data_len() as u64;
         }
         assert_eq!((parts.len(), offset), (3, 3_005_000));
-        assert!(parts[..2].iter().all(|part| (part.offset as usize + part.len) % PAGE_LEN == 0 && !part.is_last()));
+        assert!(
+            parts[..2].iter().all(|part| (part.offset as usize + part.len).is_multiple_of(PAGE_LEN) && !part.is_last())
+        );
     }
 }

@@ -4,7 +4,7 @@ use super::file::{OpenFile, Opening, opened};
 use super::outbox::Gone;
 use super::reads;
 use super::refusals::{of_open, refusal};
-use super::session::{Common, opening};
+use super::session::Common;
 use crate::opened::Opened;
 use client::{Error, ErrorKind, Kind, Status};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 use xroot::{
-    Element, ErrorCode, Handle, Info, ListingText, Open, Refusal, Request, Session, Space, StreamId, TYPE_OF_NOTHING,
-    Target, answer,
+    Element, ErrorCode, FsPath, Handle, Info, ListingText, Open, Refusal, Request, Session, Space, StreamId,
+    TYPE_OF_NOTHING, Target, answer,
 };
 
 /// Paths whose types are asked for at a time. A guess.
@@ -48,29 +48,18 @@ impl From<Error> for NotDone {
 /// A request, and the files that it names.
 #[derive(Debug)]
 pub(super) enum Asked {
-    Open {
-        open: Open,
-        handle: Handle,
-        opener: watch::Sender<Option<Arc<OpenFile>>>,
-        opening: Opening,
-    },
+    Open { open: Open, handle: Handle, opener: watch::Sender<Option<Arc<OpenFile>>>, opening: Opening },
+    Read { file: Opening, offset: u64, len: u32 },
+    ReadPages { file: Opening, offset: u64, len: u32 },
+    ReadVector { files: HashMap<Handle, Opening>, elements: Vec<Element> },
     StatOpen(Opening),
-    Read {
-        file: Opening,
-        offset: u64,
-        len: u32,
-    },
-    ReadPages {
-        file: Opening,
-        offset: u64,
-        len: u32,
-    },
-    ReadVector {
-        files: HashMap<Handle, Opening>,
-        elements: Vec<Element>,
-    },
-    /// Of names.
-    Other(Request),
+    Stat(FsPath),
+    StatTypes(Vec<FsPath>),
+    StatSpace,
+    List { path: FsPath, with_status: bool },
+    Locate(Option<FsPath>),
+    QuerySpace,
+    QueryStatistics,
 }
 
 impl Asked {
@@ -78,11 +67,10 @@ impl Asked {
     pub(super) fn of(session: &mut Session<Opening>, request: Request) -> Result<Self, Refusal> {
         Ok(match request {
             Request::Open(open) => {
-                let (opener, opening) = opening();
+                let (opener, opening) = watch::channel(None);
                 let handle = session.add_file(opening.clone())?;
                 Self::Open { open, handle, opener, opening }
             }
-            Request::Stat(Target::Open(handle)) => Self::StatOpen(session.file(handle)?.clone()),
             Request::Read { handle, offset, len } => Self::Read { file: session.file(handle)?.clone(), offset, len },
             Request::ReadPages { handle, offset, len } => {
                 Self::ReadPages { file: session.file(handle)?.clone(), offset, len }
@@ -96,23 +84,43 @@ impl Asked {
                 }
                 Self::ReadVector { files, elements }
             }
-            other => Self::Other(other),
+            Request::Stat(Target::Open(handle)) => Self::StatOpen(session.file(handle)?.clone()),
+            Request::Stat(Target::Path(path)) => Self::Stat(path),
+            Request::StatTypes(paths) => Self::StatTypes(paths),
+            Request::StatSpace => Self::StatSpace,
+            Request::List { path, with_status } => Self::List { path, with_status },
+            Request::Locate(path) => Self::Locate(path),
+            Request::QuerySpace => Self::QuerySpace,
+            Request::QueryStatistics => Self::QueryStatistics,
         })
     }
 
-    /// Bytes that it takes until it is answered.
+    /// The handle that was reserved, which is free again if the file cannot be opened.
+    pub(super) fn reserved(&self) -> Option<(Handle, Opening)> {
+        match self {
+            Self::Open { handle, opening, .. } => Some((*handle, opening.clone())),
+            _ => None,
+        }
+    }
+
+    /// Bytes that it takes until it is answered, where those are many.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::ReadVector { elements, .. } => elements.len() * Element::LEN,
-            Self::Other(Request::StatTypes(paths)) => paths.iter().map(|path| path.as_str().len() + 32).sum(),
+            Self::StatTypes(paths) => paths.iter().map(|path| path.as_str().len() + size_of::<FsPath>()).sum(),
             _ => 0,
         }
     }
 }
 
-/// All but opening.
 pub(super) async fn carry_out(common: &Common, stream: StreamId, asked: Asked) -> Result<(), NotDone> {
     let answered = match asked {
+        Asked::Open { open, handle, opener, .. } => {
+            let file = Arc::new(opened_at(common, open.path.as_str()).await?);
+            let answered = open.answer(stream, handle, &file.info);
+            opener.send_replace(Some(file));
+            answered
+        }
         Asked::Read { file, offset, len } => {
             return reads::read(common, stream, &*opened(file).await?, offset, len).await;
         }
@@ -121,45 +129,35 @@ pub(super) async fn carry_out(common: &Common, stream: StreamId, asked: Asked) -
         }
         Asked::ReadVector { files, elements } => return reads::read_vector(common, stream, files, &elements).await,
         Asked::StatOpen(file) => answer::text(stream, &opened(file).await?.info.line()),
-        Asked::Other(Request::Stat(Target::Path(path))) => {
-            answer::text(stream, &info(&common.client().await?.existing(path.as_str()).await?).line())
+        Asked::Stat(path) => {
+            let status = common.client().await?.existing(path.as_str()).await?;
+            answer::text(stream, &info(&status).line())
         }
-        Asked::Other(Request::StatTypes(paths)) => {
+        Asked::StatTypes(paths) => {
             let client = common.client().await?;
             let asking = stream::iter(paths).map(async |path| client.status(path.as_str()).await);
             let statuses: Vec<Option<Status>> = asking.buffered(STATUS_COUNT_MAX).try_collect().await?;
             let byte = |status: &Option<Status>| status.as_ref().map_or(TYPE_OF_NOTHING, |it| info(it).type_byte());
             answer::ok(stream, &statuses.iter().map(byte).collect::<Vec<u8>>())
         }
-        Asked::Other(Request::StatSpace) => answer::text(stream, &space(common).await?.line()),
-        Asked::Other(Request::QuerySpace) => answer::text(stream, &space(common).await?.words()),
-        Asked::Other(Request::List { path, with_status }) => {
-            return list(common, stream, path.as_str(), with_status).await;
-        }
-        Asked::Other(Request::Locate(path)) => {
+        Asked::StatSpace => answer::text(stream, &space(common).await?.line()),
+        Asked::List { path, with_status } => return list(common, stream, path.as_str(), with_status).await,
+        Asked::Locate(path) => {
             if let Some(path) = path {
                 common.client().await?.existing(path.as_str()).await?;
             }
             answer::location(stream, common.addr)
         }
-        Asked::Other(Request::QueryStatistics) => answer::text(stream, &common.shared.counts.as_xml(common.addr)),
-        Asked::Open { .. } | Asked::Other(_) => {
-            unreachable!("it has a place of its own")
-        }
+        Asked::QuerySpace => answer::text(stream, &space(common).await?.words()),
+        Asked::QueryStatistics => answer::text(stream, &common.shared.counts.as_xml(common.addr)),
     };
     Ok(common.outbox.send(answered).await?)
 }
 
-pub(super) async fn open(
-    common: &Common,
-    stream: StreamId,
-    open: &Open,
-    handle: Handle,
-    opener: watch::Sender<Option<Arc<OpenFile>>>,
-) -> Result<(), NotDone> {
+async fn opened_at(common: &Common, path: &str) -> Result<OpenFile, NotDone> {
     let too_many = |_| Refusal::new(ErrorCode::Overloaded, "as many files are open as there may be; try again later");
     let permit = Arc::clone(&common.shared.files).try_acquire_owned().map_err(too_many)?;
-    let (client, path) = (common.client().await?, open.path.as_str());
+    let client = common.client().await?;
     let status = client.existing(path).await?;
     match status.kind {
         Kind::File => {}
@@ -170,10 +168,7 @@ pub(super) async fn open(
         return Err(Refusal::new(ErrorCode::Unsupported, format!("{what} cannot be read")).into());
     }
     let opened = Opened::of(client.clone(), path, status).await.map_err(|error| of_open(&error))?;
-    let file = Arc::new(OpenFile::new(opened, permit));
-    let answered = open.answer(stream, handle, &file.info);
-    opener.send_replace(Some(file));
-    Ok(common.outbox.send(answered).await?)
+    Ok(OpenFile::new(opened, permit))
 }
 
 /// Names, as they come.

@@ -1,6 +1,6 @@
 //! One connection: requests come in, some are under way at a time, answers go out as they are ready.
 
-use super::file::{OpenFile, Opening};
+use super::file::Opening;
 use super::outbox::{self, Gone, Outbox};
 use super::requests::{self, Asked};
 use crate::counts::RootCounts;
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::{OnceCell, Semaphore, watch};
+use tokio::sync::{OnceCell, Semaphore};
 use xroot::{Config, Event, Handle, Request, RequestCode, Session, StreamId, answer};
 
 /// Requests under way in one session; while there are so many, no further one is read. XRootD's client has a handful.
@@ -46,6 +46,7 @@ pub(super) struct Shared {
 pub(super) struct Common {
     pub(super) shared: Arc<Shared>,
     pub(super) outbox: Outbox,
+    permit: Arc<ConnectionPermit>,
     /// Of this machine, as the client reached it.
     pub(super) addr: SocketAddr,
     /// Who he says he is; empty: he does not.
@@ -124,6 +125,7 @@ async fn serve(
                         Arc::new(Common {
                             shared: Arc::clone(&shared),
                             outbox: outbox.clone(),
+                            permit: Arc::clone(permit),
                             addr,
                             user: session.user().unwrap_or_default().to_owned(),
                             client: OnceCell::new(),
@@ -173,16 +175,10 @@ fn begin(
 ) -> (usize, impl Future<Output = Result<Answered, Error>> + use<>) {
     let asked = Asked::of(session, request);
     let asked_len = asked.as_ref().map_or(0, Asked::len);
+    let reserved = asked.as_ref().ok().and_then(Asked::reserved);
+    let request = common.permit.begin_request();
     let answering = async move {
-        let mut not_opened = None;
         let done = match asked {
-            Ok(Asked::Open { open, handle, opener, opening }) => {
-                let done = requests::open(&common, stream, &open, handle, opener).await;
-                if done.is_err() {
-                    not_opened = Some((handle, opening));
-                }
-                done
-            }
             Ok(asked) => requests::carry_out(&common, stream, asked).await,
             Err(refusal) => Err(refusal.into()),
         };
@@ -191,17 +187,14 @@ fn begin(
             Err(requests::NotDone::Refused(refusal)) => Some(refusal),
             Err(requests::NotDone::Gone) => return Err(ErrorKind::BrokenPipe.into()),
         };
+        let not_opened = reserved.filter(|_| refusal.is_some());
         common.shared.counts.count(Some(code), refusal.as_ref().map(|refusal| refusal.code));
         if let Some(refusal) = refusal {
             let bytes = answer::refusal(stream, &refusal);
             common.outbox.send(bytes).await.map_err(|Gone| ErrorKind::BrokenPipe)?;
         }
+        drop(request);
         Ok(Answered { asked_len, not_opened })
     };
     (asked_len, answering)
-}
-
-/// For a file that is being opened.
-pub(super) fn opening() -> (watch::Sender<Option<Arc<OpenFile>>>, Opening) {
-    watch::channel(None)
 }
