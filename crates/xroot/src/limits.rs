@@ -32,6 +32,4 @@ pub const LISTING_PART_LEN_MAX: usize = 64 << 10;
 /// Letters of a user's name in a login, which has no more room.
 pub const USER_LEN_MAX: usize = 8;
 
-pub(crate) const VECTOR_BODY_LEN_MAX: usize = VECTOR_COUNT_MAX * crate::vector::Element::LEN;
-
 const _: () = assert!(PATH_BODY_LEN_MAX <= BODY_LEN_MAX);

@@ -10,9 +10,10 @@ use crate::codes::{ErrorCode, RequestCode};
 use crate::config::Config;
 use crate::frame::{GREETING, RequestHeader, StreamId, bytes_at};
 use crate::handles::{Handle, Handles};
-use crate::limits::{BODY_LEN_MAX, SKIPPED_LEN_MAX, USER_LEN_MAX, VECTOR_BODY_LEN_MAX};
+use crate::limits::{BODY_LEN_MAX, SKIPPED_LEN_MAX, USER_LEN_MAX};
 use crate::refusal::Refusal;
 use crate::request::{self, Own, Parsed, Request};
+use crate::vector;
 
 /// The version of the protocol: 5.2.
 const VERSION: u32 = 0x520;
@@ -21,7 +22,7 @@ const VERSION: u32 = 0x520;
 const DATA_SERVER: u32 = 1;
 const WITH_PAGES: u32 = 0x0020_0000;
 /// Bytes that wait to be looked at: the longest request, and a read of the socket.
-const BUFFER_LEN_MAX: usize = RequestHeader::LEN + VECTOR_BODY_LEN_MAX + (64 << 10);
+const BUFFER_LEN_MAX: usize = RequestHeader::LEN + vector::BODY_LEN_MAX + (64 << 10);
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +115,7 @@ impl<F> Session<F> {
         let Some(head) = rest.first_chunk::<{ RequestHeader::LEN }>() else { return Ok(None) };
         let header = RequestHeader::decode(head).ok_or(SessionError::NegativeLength)?;
         let code = RequestCode::from_number(header.code);
-        let body_len_max = if code == Some(RequestCode::Readv) { VECTOR_BODY_LEN_MAX } else { BODY_LEN_MAX };
+        let body_len_max = if code == Some(RequestCode::Readv) { vector::BODY_LEN_MAX } else { BODY_LEN_MAX };
         if header.body_len as usize > body_len_max {
             return self.pass_over(&header, code, body_len_max).map(Some);
         }

@@ -51,6 +51,9 @@ impl Element {
     }
 }
 
+/// Bytes of the longest request.
+pub(crate) const BODY_LEN_MAX: usize = VECTOR_COUNT_MAX * Element::LEN;
+
 /// The elements of a request. None is no error here, as XRootD's server has it: fsspec-xrootd sends an empty vector
 /// behind a full one.
 pub(crate) fn parse(body: &[u8]) -> Result<Vec<Element>, Refusal> {
