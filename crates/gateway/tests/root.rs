@@ -5,6 +5,7 @@ mod support;
 use client::Create;
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 use support::Cluster;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -343,6 +344,30 @@ async fn a_client_that_takes_nothing_holds_up_nobody_else() {
     // The slow one gets its answers when it takes them, each as its parts come.
     let (header, _) = slow.response().await;
     assert_eq!(header.status, ResponseStatus::OkSoFar);
+    cluster.stop().await;
+}
+
+/// While long answers take all the room that there is for answers, short ones are not waited for by those.
+#[tokio::test]
+async fn a_ping_among_long_reads_is_answered() {
+    let (cluster, addr) = start().await;
+    let data = bytes(3_000_000);
+    put(&cluster, "/f", &data).await;
+    let mut peer = Peer::connect(addr, &host::user::current()).await;
+    let file = peer.open("/f").await.unwrap();
+    for _ in 0..20 {
+        let mut streams = [StreamId([0, 0]); 16];
+        for (number, stream) in streams.iter_mut().enumerate() {
+            *stream = match number % 2 {
+                0 => peer.send(RequestCode::Read, &read_parameters(file, 0, 3_000_000), b"").await,
+                _ => peer.send(RequestCode::Ping, &[], b"").await,
+            };
+        }
+        let answering = tokio::time::timeout(Duration::from_secs(60), peer.answers(streams));
+        for (number, answer) in answering.await.expect("all are answered").into_iter().enumerate() {
+            assert!(answer.unwrap() == if number % 2 == 0 { &data[..] } else { &[] });
+        }
+    }
     cluster.stop().await;
 }
 

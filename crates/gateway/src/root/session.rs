@@ -2,7 +2,7 @@
 
 use super::file::Opening;
 use super::outbox::{self, Gone, Outbox};
-use super::requests::{self, Asked};
+use super::requests::{self, Asked, NotDone};
 use crate::counts::RootCounts;
 use crate::users::Users;
 use client::{Client, Error as StoreError};
@@ -11,11 +11,11 @@ use futures_util::stream::FuturesUnordered;
 use io::{ConnectionPermit, LogLimit};
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{OnceCell, Semaphore};
-use xroot::{Config, Event, Handle, Request, RequestCode, Session, StreamId, answer};
+use xroot::{Config, Event, Handle, Refusal, RequestCode, Session, StreamId, answer};
 
 /// Requests under way in one session; while there are so many, no further one is read. XRootD's client has a handful.
 const REQUEST_COUNT_MAX: usize = 32;
@@ -49,8 +49,8 @@ pub(super) struct Common {
     permit: Arc<ConnectionPermit>,
     /// Of this machine, as the client reached it.
     pub(super) addr: SocketAddr,
-    /// Who he says he is; empty: he does not.
-    user: String,
+    /// Who he says he is, from the first request on that the store answers; empty: he does not.
+    user: OnceLock<String>,
     client: OnceCell<Client>,
 }
 
@@ -58,9 +58,9 @@ impl Common {
     /// The store, in the name of whoever asks. Where it believes no names, that is the one for whom the gateway reads.
     pub(super) async fn client(&self) -> Result<&Client, StoreError> {
         let users = &self.shared.users;
-        let client = async || match &*self.user {
-            "" => Ok(users.own().clone()),
-            user => Ok(users.named(user).await?.unwrap_or_else(|| users.own().clone())),
+        let client = async || match self.user.get().map(String::as_str) {
+            None | Some("") => Ok(users.own().clone()),
+            Some(user) => Ok(users.named(user).await?.unwrap_or_else(|| users.own().clone())),
         };
         self.client.get_or_try_init(client).await
     }
@@ -105,7 +105,8 @@ async fn serve(
     let mut session: Session<Opening> = Session::new(Config { version: VERSION, with_pages: true }, id);
     let login = tokio::time::sleep(LOGIN_TIME_MAX);
     tokio::pin!(login);
-    let mut common: Option<Arc<Common>> = None;
+    let (user, client) = (OnceLock::new(), OnceCell::new());
+    let common = Arc::new(Common { shared, outbox, permit: Arc::clone(permit), addr, user, client });
     let mut running = FuturesUnordered::new();
     let mut asked_len = 0;
     let mut bytes = vec![0; READ_LEN];
@@ -116,29 +117,28 @@ async fn serve(
             match event {
                 None => is_drained = true,
                 Some(Event::Answer { code, bytes }) => {
-                    shared.counts.count_answer(code, &bytes);
-                    outbox.send(bytes).await.map_err(|Gone| ErrorKind::BrokenPipe)?;
+                    common.shared.counts.count_answer(code, &bytes);
+                    let work = Work::Send(bytes);
+                    // Greeting and login are answered in their order. Later the room may be with requests that have to
+                    // go on before there is some.
+                    match running.is_empty() {
+                        true => drop(work.run(&common).await?),
+                        false => running.push(work.run_with(Arc::clone(&common))),
+                    }
                 }
                 Some(Event::Request { stream, code, request }) => {
-                    let common = common.get_or_insert_with(|| {
+                    common.user.get_or_init(|| {
                         permit.prove();
-                        Arc::new(Common {
-                            shared: Arc::clone(&shared),
-                            outbox: outbox.clone(),
-                            permit: Arc::clone(permit),
-                            addr,
-                            user: session.user().unwrap_or_default().to_owned(),
-                            client: OnceCell::new(),
-                        })
+                        session.user().unwrap_or_default().to_owned()
                     });
-                    let request = begin(&mut session, Arc::clone(common), stream, code, request);
-                    asked_len += request.0;
-                    running.push(request.1);
+                    let asked = Asked::of(&mut session, request);
+                    asked_len += asked.as_ref().map_or(0, Asked::len);
+                    running.push(Work::Answer { stream, code, asked }.run_with(Arc::clone(&common)));
                 }
             }
         }
         if running.is_empty() {
-            outbox.rest();
+            common.outbox.rest();
         }
         tokio::select! {
             Some(answered) = running.next(), if !running.is_empty() => {
@@ -165,36 +165,44 @@ async fn serve(
     }
 }
 
-/// Takes from the session what a request needs of it; the rest is done beside others. With the length of what is asked.
-fn begin(
-    session: &mut Session<Opening>,
-    common: Arc<Common>,
-    stream: StreamId,
-    code: RequestCode,
-    request: Request,
-) -> (usize, impl Future<Output = Result<Answered, Error>> + use<>) {
-    let asked = Asked::of(session, request);
-    let asked_len = asked.as_ref().map_or(0, Asked::len);
-    let reserved = asked.as_ref().ok().and_then(Asked::reserved);
-    let request = common.permit.begin_request();
-    let answering = async move {
-        let done = match asked {
-            Ok(asked) => requests::carry_out(&common, stream, asked).await,
-            Err(refusal) => Err(refusal.into()),
-        };
-        let refusal = match done {
-            Ok(()) => None,
-            Err(requests::NotDone::Refused(refusal)) => Some(refusal),
-            Err(requests::NotDone::Gone) => return Err(ErrorKind::BrokenPipe.into()),
-        };
-        let not_opened = reserved.filter(|_| refusal.is_some());
-        common.shared.counts.count(Some(code), refusal.as_ref().map(|refusal| refusal.code));
-        if let Some(refusal) = refusal {
-            let bytes = answer::refusal(stream, &refusal);
-            common.outbox.send(bytes).await.map_err(|Gone| ErrorKind::BrokenPipe)?;
+/// What is done beside other such.
+enum Work {
+    Send(Vec<u8>),
+    Answer { stream: StreamId, code: RequestCode, asked: Result<Asked, Refusal> },
+}
+
+impl Work {
+    async fn run_with(self, common: Arc<Common>) -> Result<Answered, Error> {
+        let _request = common.permit.begin_request();
+        self.run(&common).await
+    }
+
+    async fn run(self, common: &Common) -> Result<Answered, Error> {
+        let gone = |Gone| Error::from(ErrorKind::BrokenPipe);
+        match self {
+            Self::Send(bytes) => {
+                common.outbox.send(bytes).await.map_err(gone)?;
+                Ok(Answered { asked_len: 0, not_opened: None })
+            }
+            Self::Answer { stream, code, asked } => {
+                let asked_len = asked.as_ref().map_or(0, Asked::len);
+                let reserved = asked.as_ref().ok().and_then(Asked::reserved);
+                let done = match asked {
+                    Ok(asked) => requests::carry_out(common, stream, asked).await,
+                    Err(refusal) => Err(refusal.into()),
+                };
+                let refusal = match done {
+                    Ok(()) => None,
+                    Err(NotDone::Refused(refusal)) => Some(refusal),
+                    Err(NotDone::Gone) => return Err(gone(Gone)),
+                };
+                common.shared.counts.count(Some(code), refusal.as_ref().map(|refusal| refusal.code));
+                let not_opened = reserved.filter(|_| refusal.is_some());
+                if let Some(refusal) = refusal {
+                    common.outbox.send(answer::refusal(stream, &refusal)).await.map_err(gone)?;
+                }
+                Ok(Answered { asked_len, not_opened })
+            }
         }
-        drop(request);
-        Ok(Answered { asked_len, not_opened })
-    };
-    (asked_len, answering)
+    }
 }
