@@ -105,7 +105,7 @@ def test_xrdfs_looks_around(gateway):
     assert fs("ls", "-l", "/look/sub") == ""
     assert "Size:   5\n" in fs("stat", "/look/file")
     assert fs("cat", "/look/file") == "12345"
-    assert fs("query", "config", "readv_iov_max").split() == ["16384"]
+    assert fs("query", "config", "readv_iov_max").split() == ["512"]
     assert fs("locate", "/look/file").split()[1:] == ["Server", "Read"]
     assert int(fs("spaceinfo", "/").splitlines()[1].split()[1]) > 0
     for words, code in [(("stat", "/none"), 3011), (("rm", "/look/file"), 3025), (("ls", "look"), 3010)]:
@@ -203,5 +203,5 @@ def test_uproot_reads_columns(gateway, tmp_path, way):
     local = python(QUERY, tmp_path / "f.root", "local")
     before = gateway.count('levada_gateway_root_requests_total{request="readv"}')
     assert python(QUERY, f"{gateway.url}//{way}.root", way) == local
-    # 2,400 baskets: more than XRootD's own servers take at once. fsspec-xrootd sends an empty vector, too.
-    assert gateway.count('levada_gateway_root_requests_total{request="readv"}') - before <= 3
+    # 2,400 baskets.
+    assert 5 <= gateway.count('levada_gateway_root_requests_total{request="readv"}') - before <= 8

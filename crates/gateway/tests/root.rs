@@ -265,7 +265,7 @@ async fn names_are_looked_up_and_listed() {
     assert_eq!(peer.text(RequestCode::Locate, &[], b"/d/a").await, Ok(format!("Sr{addr}\0")));
     assert_eq!(peer.text(RequestCode::Locate, &[], b"*").await, Ok(format!("Sr{addr}\0")));
     let config = peer.text(RequestCode::Query, &[0, 7], b"readv_iov_max readv_ior_max").await;
-    assert_eq!(config, Ok("16384\n2097136\n".into()));
+    assert_eq!(config, Ok("512\n2097136\n".into()));
     assert!(peer.text(RequestCode::Query, &[0, 5], b"/").await.unwrap().contains("&oss.free="));
     assert!(peer.text(RequestCode::Query, &[0, 1], b"a").await.unwrap().starts_with("<statistics "));
     for (code, path, wanted) in [

@@ -1,7 +1,7 @@
 //! What a server says of itself when it is asked for its configuration.
 
 use crate::codes::ErrorCode;
-use crate::limits::{CONFIG_COUNT_MAX, ELEMENT_LEN_MAX, VECTOR_COUNT_MAX};
+use crate::limits::{CONFIG_COUNT_MAX, ELEMENT_LEN_MAX, VECTOR_COUNT_ANNOUNCED};
 use crate::refusal::Refusal;
 use std::fmt::Write;
 
@@ -34,7 +34,7 @@ impl Config {
         let mut lines = String::new();
         for word in words() {
             let _ = match word {
-                "readv_iov_max" => writeln!(lines, "{VECTOR_COUNT_MAX}"),
+                "readv_iov_max" => writeln!(lines, "{VECTOR_COUNT_ANNOUNCED}"),
                 "readv_ior_max" => writeln!(lines, "{ELEMENT_LEN_MAX}"),
                 "role" => writeln!(lines, "server"),
                 "version" => writeln!(lines, "{}", self.version),
@@ -54,7 +54,7 @@ mod tests {
     fn each_word_has_its_line() {
         let config = Config { version: "levada 1", with_pages: true };
         let answer = |body: &[u8]| config.answer(body).map_err(|refusal| refusal.code);
-        assert_eq!(answer(b"readv_iov_max readv_ior_max\0").unwrap(), "16384\n2097136\n");
+        assert_eq!(answer(b"readv_iov_max readv_ior_max\0").unwrap(), "512\n2097136\n");
         assert_eq!(answer(b"chksum version  tpc").unwrap(), "chksum\nlevada 1\ntpc\n");
         assert_eq!(answer(b" "), Err(ErrorCode::ArgMissing));
         assert_eq!(answer(&b"a ".repeat(65)), Err(ErrorCode::ArgTooLong));
