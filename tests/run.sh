@@ -107,6 +107,7 @@ prepare() {
   need "command -v mvn" maven
   need "command -v go" golang-go
   need "python3 -c 'import ensurepip'" python3-venv
+  need "command -v xrdcp" xrootd-client
   once "hadoop-$hadoop" "$(sha256sum tests/interop/java/pom.xml)" hadoop_jars
   bench/peers/hdfs/fetch.sh "$cache/hadoop-server-$commands" "$commands"
   once driver "$hadoop $(cat tests/interop/java/*.java | sha256sum)" java_driver

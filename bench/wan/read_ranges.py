@@ -13,21 +13,23 @@ import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
-from servers import META, NGINX, SENDER, XROOTD
+from servers import GATEWAY_ROOT, META, NGINX, SENDER, XROOTD
 
 # As many as an eager reader has under way that knows no better.
 PARALLEL = 16
-# XRootD's own limit for one `readv`.
-READV_COUNT_MAX = 1024
 
 
 class XRootD:
     """`readv` with as many ranges as it takes, all of them at once."""
 
+    port = XROOTD
+    # XRootD's own limit for one `readv`.
+    count_max = 1024
+
     def __init__(self, address: str, file: str, _length: int):
         from XRootD import client
 
-        self.client, self.url = client, f"root://{address}:{XROOTD}//{file}"
+        self.client, self.url = client, f"root://{address}:{self.port}//{file}"
 
     def open(self) -> None:
         self.file = self.client.File()
@@ -36,12 +38,19 @@ class XRootD:
 
     def read(self, ranges: list) -> list[bytes]:
         def ask(first: int) -> list[bytes]:
-            status, answer = self.file.vector_read(chunks=ranges[first : first + READV_COUNT_MAX])
+            status, answer = self.file.vector_read(chunks=ranges[first : first + self.count_max])
             assert status.ok, status.message
             return [chunk.buffer for chunk in answer.chunks]
 
         with ThreadPoolExecutor(PARALLEL) as pool:
-            return [piece for some in pool.map(ask, range(0, len(ranges), READV_COUNT_MAX)) for piece in some]
+            return [piece for some in pool.map(ask, range(0, len(ranges), self.count_max)) for piece in some]
+
+
+class LevadaRoot(XRootD):
+    """The same, by our gateway."""
+
+    port = GATEWAY_ROOT
+    count_max = 16384
 
 
 class Nginx:
@@ -120,7 +129,14 @@ class Plain:
         return []
 
 
-WAYS = {"xrootd": XRootD, "nginx": Nginx, "hdfs-native": HdfsNative, "levada-python": Levada, "tcp": Plain}
+WAYS = {
+    "levada-root": LevadaRoot,
+    "xrootd": XRootD,
+    "nginx": Nginx,
+    "hdfs-native": HdfsNative,
+    "levada-python": Levada,
+    "tcp": Plain,
+}
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ PIECE_LEN = 1_000_000
 FILE = "ranges.bin"
 COUNTS = (10, 100, 1000, 5000)
 LENS = (1436, 64 << 10)
-RANGE_WAYS = ("levada", "levada-gateway", "xrootd", "nginx", "hdfs-native", "tcp")
+RANGE_WAYS = ("levada", "levada-gateway", "levada-root", "xrootd", "nginx", "hdfs-native", "tcp")
 TOOLS = ("pyarrow", "pyarrow-file", "pandas", "polars", "duckdb", "duckdb-dataset")
 # A read by itself takes turns of its own: thousands of them would take this run's time.
 SLOW_WAYS = ("hdfs-native",)

@@ -13,7 +13,7 @@ import time
 
 from link import ADDRESS, SERVERS, command
 
-META, GATEWAY, GATEWAY_HTTP, NGINX, XROOTD, SENDER = 8020, 8030, 8031, 8080, 1094, 8099
+META, GATEWAY, GATEWAY_HTTP, GATEWAY_ROOT, NGINX, XROOTD, SENDER = 8020, 8030, 8031, 8094, 8080, 1094, 8099
 DATANODES = 3
 START_S_MAX = 30
 HERE = pathlib.Path(__file__).resolve().parent
@@ -75,7 +75,7 @@ class Servers:
             self._levada("data", "--config", self._write(f"data{number}.toml", data), "--json")
         self._levada(
             *("gateway", "--url", self.url, "--listen", f"{ADDRESS}:{GATEWAY}", "--beside-servers"),
-            *("--http", f"{ADDRESS}:{GATEWAY_HTTP}", "--json"),
+            *("--http", f"{ADDRESS}:{GATEWAY_HTTP}", "--root", f"{ADDRESS}:{GATEWAY_ROOT}", "--json"),
         )
         for file in self.files.iterdir():
             self._put(file)

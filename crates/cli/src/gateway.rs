@@ -20,6 +20,12 @@ pub(crate) struct Args {
     /// In whose name files are read over HTTP where a request names nobody (?user.name=NAME)
     #[arg(long, value_name = "NAME", default_value = "nobody")]
     http_user: String,
+    /// Serve files over XRootD, too, read-only: root://ADDR//PATH
+    #[arg(long, value_name = "ADDR")]
+    root: Option<SocketAddr>,
+    /// In whose name files are read over XRootD where a login names nobody, or where the store believes no names
+    #[arg(long, value_name = "NAME", default_value = "nobody")]
+    root_user: String,
     /// Serve /metrics and /health here
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
@@ -48,17 +54,20 @@ struct Ready {
     gateway: SocketAddr,
     /// `None`: it serves no files.
     http: Option<SocketAddr>,
+    /// `None`: it does not speak XRootD.
+    root: Option<SocketAddr>,
     /// `None`: it shows no metrics.
     metrics: Option<SocketAddr>,
     pid: u32,
 }
 
 /// Connections for which there are descriptors, beside those that all else here takes.
-fn affordable() -> usize {
+fn affordable(with_root: bool) -> usize {
     const OTHERS: u64 = 1000;
     const EACH: u64 = 6;
-    let all = host::limit::raise_open_files().unwrap_or(Some(OTHERS));
-    all.map_or(usize::MAX, |all| (all.saturating_sub(OTHERS.min(all / 2)) / EACH).max(1) as usize)
+    let others = if with_root { OTHERS + gateway::ROOT_CONNECTION_COUNT_MAX as u64 } else { OTHERS };
+    let all = host::limit::raise_open_files().unwrap_or(Some(others));
+    all.map_or(usize::MAX, |all| (all.saturating_sub(others.min(all / 2)) / EACH).max(1) as usize)
 }
 
 pub(crate) fn run(args: Args) -> ExitCode {
@@ -69,12 +78,13 @@ pub(crate) fn run(args: Args) -> ExitCode {
         let user = given.or_else(client::ticket_user).unwrap_or_else(host::user::current);
         let files = args.http.map(|addr| gateway::FilesConfig { addr, user: args.http_user });
         let (addr, beside_servers) = (args.listen, args.beside_servers);
-        let connection_count_max = args.connections.clamp(1, affordable());
+        let connection_count_max = args.connections.clamp(1, affordable(args.root.is_some()));
         let config = gateway::Config {
             addr,
             url,
             user,
             files,
+            root: args.root.map(|addr| gateway::FilesConfig { addr, user: args.root_user }),
             metrics_addr: args.metrics,
             connection_count_max,
             beside_servers,
@@ -85,6 +95,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
             ready: true,
             gateway: gateway.addr(),
             http: gateway.files_addr(),
+            root: gateway.root_addr(),
             metrics: gateway.metrics_addr(),
             pid: std::process::id(),
         };

@@ -67,6 +67,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sasl_transfer", run: auth::transfer, golden: &[] },
     Target { name: "negotiation", run: negotiation, golden: &[] },
     Target { name: "gateway", run: at_gateway, golden: &[] },
+    Target { name: "xrootd_sessions", run: xroot::fuzz::session, golden: &[] },
     Target { name: "names", run: auth::names, golden: &[] },
     Target { name: "replica_headers", run: replica_headers, golden: &[VOLUME] },
     Target { name: "packs", run: packs, golden: &[] },

@@ -127,6 +127,11 @@ fn written(name: &str) -> Vec<Vec<u8>> {
                 [[0, 0, 0x4e, 0x20, 0, 4, 2, 0], [0, 0, 0x0b, 0xb8, 1, 255, 255, 255], [0x4a, 0x20, 4, 0, 0, 9, 0, 9]];
             recorded.iter().flat_map(|bytes| fronts.map(|front| [&front[..], bytes].concat())).collect()
         }
+        // The length of the pieces in which a connection comes, then what real clients sent.
+        "xrootd_sessions" => {
+            let recorded = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../xroot/tests/golden/clients"));
+            recorded.iter().flat_map(|bytes| [with(0, bytes), with(255, bytes)]).collect()
+        }
         // A replica and what is asked of it, then a verdict, or keepalives and an answer.
         "reads_sent" => {
             let front = |flags: u8, offset: u64, len: u64| {

@@ -4,6 +4,7 @@
 //! client ── preface: which server ──▶ Gateway ── is it the store's? [`servers`] ──▶ that server
 //!        ◀─────────────────────── bytes, by the kernel [`tunnel`] ────────────▶
 //! any program ── GET /files/PATH ──▶ [`files`] ── as a client of the store ──▶ its servers
+//! ROOT, xrdcp, uproot ── root:// ──▶ [`root`] ─── as a client of the store ──▶ its servers
 //! ```
 //!
 //! Promise: nobody gets through to anything but the store's own metadata servers, and what they name as datanodes: that
@@ -15,14 +16,19 @@ mod counts;
 mod files;
 #[doc(hidden)]
 pub mod fuzz;
+mod opened;
+mod root;
 mod servers;
 mod tunnel;
+mod users;
 
 use client::{Options, Store, Url};
 use counts::Counts;
 use http::Limits;
 use io::task::Owned;
 use io::{ConnectionLimit, TaskGroup};
+pub use root::CONNECTION_COUNT_MAX as ROOT_CONNECTION_COUNT_MAX;
+use root::Root;
 use servers::Servers;
 use std::io::Error;
 use std::net::SocketAddr;
@@ -42,6 +48,8 @@ pub struct Config {
     pub user: String,
     /// Files over HTTP; `None`: not here.
     pub files: Option<FilesConfig>,
+    /// Files over XRootD; `None`: not here.
+    pub root: Option<FilesConfig>,
     /// `/metrics` and `/health`; `None`: nowhere.
     pub metrics_addr: Option<SocketAddr>,
     /// Connections through it. With more, one over which no server has said anything is closed, and of those the one
@@ -52,11 +60,12 @@ pub struct Config {
     pub beside_servers: bool,
 }
 
-/// Files over HTTP.
+/// Files over HTTP, or XRootD.
 #[derive(Clone, Debug)]
 pub struct FilesConfig {
     pub addr: SocketAddr,
-    /// In whose name they are read, where a request names nobody.
+    /// In whose name they are read, where a request or a login names nobody; over XRootD also where the store believes
+    /// no names.
     pub user: String,
 }
 
@@ -68,6 +77,7 @@ const HEAD_LEN_MAX: usize = 256 << 10;
 pub struct Gateway {
     addr: SocketAddr,
     files: Option<http::Server>,
+    root: Option<Root>,
     metrics: Option<http::Server>,
     limit: Arc<ConnectionLimit>,
     store: Store,
@@ -91,7 +101,8 @@ impl Gateway {
             )));
         }
         let limit = ConnectionLimit::new(config.connection_count_max);
-        let (counts, registry) = Counts::new(&limit);
+        let root_limit = ConnectionLimit::new(ROOT_CONNECTION_COUNT_MAX);
+        let (counts, registry) = Counts::new(&limit, &root_limit);
         let metrics = match config.metrics_addr {
             Some(addr) => Some(counts::serve(addr, registry, Arc::clone(&limit)).await?),
             None => None,
@@ -105,9 +116,16 @@ impl Gateway {
             None => None,
         };
         let tunnels = TaskGroup::default();
+        let root = match &config.root {
+            Some(FilesConfig { addr, user }) => {
+                let (counts, tasks) = (counts.root.clone(), tunnels.clone());
+                Some(Root::serve(*addr, store.clone(), user, root_limit, counts, tasks).await?)
+            }
+            None => None,
+        };
         let accept = accept(listener, servers, counts, Arc::clone(&limit), tunnels.clone());
         let accept = io::task::spawn_owned("gateway", accept);
-        Ok(Self { addr, files, metrics, limit, store, tunnels, accept })
+        Ok(Self { addr, files, root, metrics, limit, store, tunnels, accept })
     }
 
     pub fn addr(&self) -> SocketAddr {
@@ -117,6 +135,11 @@ impl Gateway {
     /// Where files are read over HTTP.
     pub fn files_addr(&self) -> Option<SocketAddr> {
         self.files.as_ref().map(http::Server::addr)
+    }
+
+    /// Where files are read over XRootD.
+    pub fn root_addr(&self) -> Option<SocketAddr> {
+        self.root.as_ref().map(Root::addr)
     }
 
     /// Where `/metrics` is.
@@ -132,7 +155,7 @@ impl Gateway {
     /// Ends all connections.
     pub async fn stop(self) {
         self.files.iter().chain(&self.metrics).for_each(http::Server::shutdown);
-        drop(self.accept);
+        drop((self.accept, self.root));
         self.tunnels.close().await;
         self.store.close().await;
     }

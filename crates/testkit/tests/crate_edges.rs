@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("security", &["types", "wire", "hdfs"]),
     ("layout", &[]),
     ("prefetch", &["types", "layout"]),
+    ("xroot", &["types"]),
     // ring 2: effects
     ("io", &["types"]),
     ("metrics", &[]),
@@ -73,7 +74,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("client", &["types", "wire", "hdfs", "layout", "security", "xfer", "io", "rpc", "gss", "sasl"]),
     ("http", &["types", "io", "metrics", "tls"]),
     // ring 4: products
-    ("gateway", &["io", "metrics", "host", "client", "http"]),
+    ("gateway", &["xroot", "io", "metrics", "host", "client", "http"]),
     ("levada", &["types", "io", "metrics", "host", "security", "tls", "metad", "datad", "client", "http", "gateway"]),
     ("levada-object-store", &["types", "client"]),
     ("levada-py", &["types", "io", "client"]),
@@ -95,6 +96,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "raft",
             "gateway",
             "layout",
+            "xroot",
         ],
     ),
     (
@@ -120,8 +122,20 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Rings 0 and 1 have no clock, socket, disk, thread, chance or `async`, so they may import only crates that have none.
-const PURE: &[&str] =
-    &["types", "wire", "hdfs", "namespace", "blocks", "lead", "xfer", "datanode", "security", "layout", "prefetch"];
+const PURE: &[&str] = &[
+    "types",
+    "wire",
+    "hdfs",
+    "namespace",
+    "blocks",
+    "lead",
+    "xfer",
+    "datanode",
+    "security",
+    "layout",
+    "prefetch",
+    "xroot",
+];
 const PURE_EXTERNALS: &[&str] = &[
     "bytes",
     "crc-fast",

@@ -25,6 +25,7 @@ const CRATES: &[&str] = &[
     "xfer",
     "security",
     "prefetch",
+    "xroot",
     "datanode",
     "io",
 ];

@@ -1,6 +1,6 @@
 //! The bytes of a file as the body of an answer, a piece at a time.
 
-use super::opened::Opened;
+use crate::opened::Opened;
 use axum::body::{Body, Bytes};
 use client::{Error, RangeRead};
 use futures_util::stream;

@@ -13,10 +13,11 @@ mod conditions;
 mod content;
 mod failure;
 mod listing;
-mod opened;
 pub(crate) mod ranges;
 
 use crate::counts::{Counts, count_response};
+use crate::opened::Opened;
+use crate::users::Users;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
@@ -31,57 +32,30 @@ use axum::routing::get;
 use client::{Client, Status, Store};
 use conditions::{Validators, Verdict};
 use failure::Failure;
-use opened::Opened;
 use ranges::Wanted;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
-/// Clients that are kept, one of each user who is named: each has a connection to the metadata server.
-const CLIENT_COUNT_MAX: usize = 64;
 const BYTES: &str = "application/octet-stream";
 
-#[derive(Clone, Debug)]
-struct Files {
-    store: Store,
-    /// Of the user in whose name files are read where the query names nobody (`user.name`, as WebHDFS has it).
-    own: Client,
-    named: Arc<Mutex<HashMap<String, Client>>>,
-}
-
-impl Files {
-    fn client(&self, user: String) -> Client {
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
-        if named.len() >= CLIENT_COUNT_MAX && !named.contains_key(&user) {
-            named.clear();
-        }
-        named.entry(user).or_insert_with_key(|user| self.store.client(user)).clone()
-    }
-
-    /// In whose name a request is answered.
-    async fn client_for(&self, named: Option<String>) -> Result<Client, Failure> {
-        let Some(named) = named.filter(|named| named != self.own.user()) else { return Ok(self.own.clone()) };
-        // The gateway may act for others; whoever comes here may not.
-        self.own.defaults().await?;
-        if self.own.is_proven() {
-            return Err(Failure::new(StatusCode::FORBIDDEN, "this store believes no names: ask without user.name"));
-        }
-        Ok(self.client(named))
-    }
+/// In whose name a request is answered: whom the query names (`user.name`, as WebHDFS has it), if it does.
+async fn client_for(users: &Users, named: Option<String>) -> Result<Client, Failure> {
+    let Some(named) = named else { return Ok(users.own().clone()) };
+    let refused = || Failure::new(StatusCode::FORBIDDEN, "this store believes no names: ask without user.name");
+    users.named(&named).await?.ok_or_else(refused)
 }
 
 /// The routes. Who asks proves nothing: whom the query names is who asks where the store believes names.
 pub(crate) fn routes(store: Store, user: &str, counts: Counts) -> Router {
-    let files = Files { own: store.client(user), store, named: Arc::default() };
-    let routes = Router::new().route("/files/", get(root)).route("/files/{*path}", get(path)).with_state(files);
+    let users = Users::new(store, user);
+    let routes = Router::new().route("/files/", get(root)).route("/files/{*path}", get(path)).with_state(users);
     routes.layer(from_fn_with_state(counts, count_response))
 }
 
-async fn root(files: State<Files>, method: Method, uri: Uri, query: RawQuery, headers: HeaderMap) -> Response {
-    path(files, method, uri, Path(String::new()), query, headers).await
+async fn root(users: State<Users>, method: Method, uri: Uri, query: RawQuery, headers: HeaderMap) -> Response {
+    path(users, method, uri, Path(String::new()), query, headers).await
 }
 
 async fn path(
-    State(files): State<Files>,
+    State(users): State<Users>,
     method: Method,
     uri: Uri,
     Path(path): Path<String>,
@@ -94,7 +68,7 @@ async fn path(
         pairs.find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.into_owned())
     };
     let answering = async {
-        let client = files.client_for(of_query("user.name")).await?;
+        let client = client_for(&users, of_query("user.name")).await?;
         let asked = Asked { client, path: format!("/{path}"), uri, is_head: method == Method::HEAD, headers };
         answer(asked, of_query("format").as_deref()).await
     };

@@ -1,0 +1,95 @@
+//! Files over XRootD (`root://`), for ROOT, xrdcp, xrdfs and uproot as they are. Read-only.
+//!
+//! ```text
+//! socket ──▶ [`session`] ──▶ xroot::Session ──▶ events ─┬─▶ an answer that the protocol knows ───┐
+//!                                                      └─▶ [`requests`], [`reads`]: the store ──▶│ [`outbox`] ──▶ socket
+//!                                                             in any order, some at a time       │
+//! ```
+//!
+//! Promise: all bytes of an answer that came to its end are of one version of a file, that which was opened; else the
+//! answer is an error. A connection holds at most as much as `outbox` and `session` name, and all together at most
+//! [`ANSWERS_LEN_MAX`] of answers: a client that does not read them holds up nobody but itself, and not for long.
+
+mod file;
+mod outbox;
+mod reads;
+mod refusals;
+mod requests;
+mod session;
+
+use crate::counts::RootCounts;
+use crate::users::Users;
+use client::Store;
+use io::socket::{SocketOptions, apply};
+use io::task::Owned;
+use io::{ConnectionLimit, TaskGroup};
+use session::Shared;
+use std::io::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+/// Connections at a time. With more, the one whose client was waited for longest is closed. A guess: clients keep one
+/// to a server, for minutes after its use.
+pub const CONNECTION_COUNT_MAX: usize = 1024;
+/// Bytes of answers of all connections that were begun and not taken by clients. A guess.
+const ANSWERS_LEN_MAX: usize = 1 << 30;
+/// Files that all sessions together have open. Each has the places of its blocks. A guess.
+const FILE_COUNT_MAX: usize = 16 << 10;
+/// After an error that is of no connection: too many open files.
+const REST: Duration = Duration::from_millis(100);
+
+/// A front that serves until it is dropped, or its tasks are ended.
+#[derive(Debug)]
+pub(crate) struct Root {
+    addr: SocketAddr,
+    _accept: Owned<()>,
+}
+
+impl Root {
+    /// Sessions are tasks of `tasks`.
+    pub(crate) async fn serve(
+        addr: SocketAddr,
+        store: Store,
+        user: &str,
+        limit: Arc<ConnectionLimit>,
+        counts: RootCounts,
+        tasks: TaskGroup,
+    ) -> Result<Self, Error> {
+        let listener = TcpListener::bind(addr).await?;
+        apply(&listener, &SocketOptions::default())?;
+        let addr = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            users: Users::new(store, user),
+            answers: Arc::new(Semaphore::new(ANSWERS_LEN_MAX)),
+            files: Arc::new(Semaphore::new(FILE_COUNT_MAX)),
+            counts,
+        });
+        let accept = io::task::spawn_owned("root", accept(listener, shared, limit, tasks));
+        Ok(Self { addr, _accept: accept })
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>, limit: Arc<ConnectionLimit>, tasks: TaskGroup) {
+    loop {
+        match listener.accept().await {
+            Ok((socket, peer)) => match limit.admit() {
+                Some(permit) => {
+                    shared.counts.accepted.inc();
+                    tasks.spawn_detached("root session", session::run(socket, peer, permit, Arc::clone(&shared)));
+                }
+                None => tracing::debug!(%peer, "a connection is refused: all others are being answered"),
+            },
+            Err(error) => {
+                tracing::warn!(%error, "no connection is accepted for a moment");
+                tokio::time::sleep(REST).await;
+            }
+        }
+    }
+}

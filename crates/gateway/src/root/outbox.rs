@@ -1,0 +1,179 @@
+//! Answers of a session on their way to its client: how many bytes may wait, and who cuts off a client that takes none.
+//!
+//! ```text
+//! a request ──▶ room for a frame: of the session, then of all ──▶ frame ──▶ queue ──▶ socket
+//!                  ▲                                                                    │
+//!                  └──────────────── given back once the socket took it ◀───────────────┘
+//! ```
+
+use io::{ConnectionPermit, RequestGuard};
+use metrics::Counter;
+use std::io::{Error, ErrorKind, IoSlice};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::timeout;
+
+/// Bytes of answers that wait for a client: two of the longest frames, one that is sent and one that is read. More brings
+/// nothing: behind it the kernel has as much.
+const SESSION_LEN_MAX: usize = (4 << 20) + (64 << 10);
+/// Frames in the queue: of short ones thousands would fit.
+const FRAME_COUNT_MAX: usize = 64;
+/// Frames of one write. A guess.
+const WRITE_COUNT_MAX: usize = 16;
+/// For a client to take anything.
+const STALL_TIME_MAX: Duration = Duration::from_secs(30);
+/// For a client to take all of one write: 4 MiB by a line of 300 kbit/s.
+const WRITE_TIME_MAX: Duration = Duration::from_secs(120);
+/// Buffers that are kept for the next frames, as long as there are requests. New ones cost a pass over their memory.
+const SPARE_COUNT_MAX: usize = 4;
+
+const _: () = assert!(xroot::limits::ELEMENT_LEN_MAX as usize + 24 <= SESSION_LEN_MAX / 2);
+const _: () = assert!(xroot::limits::PART_LEN_MAX + (8 << 10) <= SESSION_LEN_MAX / 2, "with the sums of its pages");
+
+/// Bytes that wait, or will.
+#[derive(Debug)]
+pub(super) struct Frame {
+    bytes: Vec<u8>,
+    spare: Option<Spare>,
+    _room: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+    /// A session whose answers were not taken yet is no idle one.
+    _request: RequestGuard,
+}
+
+impl Deref for Frame {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl DerefMut for Frame {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        if let Some(spare) = &self.spare {
+            spare.put(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+/// Buffers of one session, so that what is left in one is of nobody else's files.
+#[derive(Clone, Debug, Default)]
+struct Spare(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Spare {
+    fn take(&self, len: usize) -> Vec<u8> {
+        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        buffer.resize(len, 0);
+        buffer
+    }
+
+    fn put(&self, buffer: Vec<u8>) {
+        let mut buffers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if buffers.len() < SPARE_COUNT_MAX {
+            buffers.push(buffer);
+        }
+    }
+
+    fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// Where requests put their answers. Clones are the same.
+#[derive(Clone, Debug)]
+pub(super) struct Outbox {
+    queue: mpsc::Sender<Frame>,
+    /// Of the session, and of all.
+    rooms: [Arc<Semaphore>; 2],
+    spare: Spare,
+    permit: Arc<ConnectionPermit>,
+}
+
+/// The session is at its end.
+#[derive(Debug)]
+pub(super) struct Gone;
+
+impl Outbox {
+    /// The outbox, and the queue for [`send`].
+    pub(super) fn new(all: Arc<Semaphore>, permit: Arc<ConnectionPermit>) -> (Self, mpsc::Receiver<Frame>) {
+        let (queue, frames) = mpsc::channel(FRAME_COUNT_MAX);
+        let rooms = [Arc::new(Semaphore::new(SESSION_LEN_MAX)), all];
+        (Self { queue, rooms, spare: Spare::default(), permit }, frames)
+    }
+
+    /// A frame of this length, once there is room for it. What is in it is of no meaning: all of it is to be written to.
+    pub(super) async fn frame(&self, len: usize) -> Result<Frame, Gone> {
+        let room = self.room(len).await?;
+        let (spare, request) = (self.spare.clone(), self.permit.begin_request());
+        Ok(Frame { bytes: spare.take(len), spare: Some(spare), _room: Some(room), _request: request })
+    }
+
+    async fn room(&self, len: usize) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Gone> {
+        let count = len as u32;
+        let [own, all] = &self.rooms;
+        let own = Arc::clone(own).acquire_many_owned(count).await.map_err(|_closed| Gone)?;
+        let all = Arc::clone(all).acquire_many_owned(count).await.map_err(|_closed| Gone)?;
+        Ok((own, all))
+    }
+
+    pub(super) async fn put(&self, frame: Frame) -> Result<(), Gone> {
+        self.queue.send(frame).await.map_err(|_closed| Gone)
+    }
+
+    /// As [`Self::frame`] and [`Self::put`], of bytes that there are.
+    pub(super) async fn send(&self, bytes: Vec<u8>) -> Result<(), Gone> {
+        let room = self.room(bytes.len()).await?;
+        self.put(Frame { bytes, spare: None, _room: Some(room), _request: self.permit.begin_request() }).await
+    }
+
+    /// No request is under way: buffers are not kept for none.
+    pub(super) fn rest(&self) {
+        self.spare.clear();
+    }
+}
+
+/// Sends what is put into the queue, until the client goes or takes nothing any more.
+pub(super) async fn send(
+    socket: &TcpStream,
+    mut queue: mpsc::Receiver<Frame>,
+    permit: &Arc<ConnectionPermit>,
+    sent: &Counter,
+) -> Result<(), Error> {
+    let mut frames = Vec::with_capacity(WRITE_COUNT_MAX);
+    loop {
+        if queue.recv_many(&mut frames, WRITE_COUNT_MAX).await == 0 {
+            return Ok(());
+        }
+        let too_slow = |_elapsed| Error::new(ErrorKind::TimedOut, "the client takes too little");
+        timeout(WRITE_TIME_MAX, write(socket, &frames, permit)).await.map_err(too_slow)??;
+        sent.inc_by(frames.iter().map(|frame| frame.len() as u64).sum());
+        frames.clear();
+    }
+}
+
+async fn write(socket: &TcpStream, frames: &[Frame], permit: &Arc<ConnectionPermit>) -> Result<(), Error> {
+    let mut slices: Vec<IoSlice<'_>> = frames.iter().map(|frame| IoSlice::new(frame)).collect();
+    let mut left = &mut slices[..];
+    while !left.is_empty() {
+        match socket.try_write_vectored(left) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(len) => IoSlice::advance_slices(&mut left, len),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let _stalled = permit.response_stalled();
+                let stalled = |_elapsed| Error::new(ErrorKind::TimedOut, "the client takes nothing");
+                timeout(STALL_TIME_MAX, socket.writable()).await.map_err(stalled)??;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

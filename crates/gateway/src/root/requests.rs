@@ -1,0 +1,210 @@
+//! Requests that the store has to answer, one by one.
+
+use super::file::{OpenFile, Opening, opened};
+use super::outbox::Gone;
+use super::reads;
+use super::refusals::{of_open, refusal};
+use super::session::Common;
+use crate::opened::Opened;
+use client::{Error, ErrorKind, Kind, Status};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+use xroot::{
+    Element, ErrorCode, FsPath, Handle, Info, ListingText, Open, Refusal, Request, Session, Space, StreamId,
+    TYPE_OF_NOTHING, Target, answer,
+};
+
+/// Paths whose types are asked for at a time. A guess.
+const STATUS_COUNT_MAX: usize = 16;
+
+/// Why a request was not answered as asked.
+#[derive(Debug)]
+pub(super) enum NotDone {
+    Refused(Refusal),
+    /// Nobody is there to be told.
+    Gone,
+}
+
+impl From<Refusal> for NotDone {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<Gone> for NotDone {
+    fn from(Gone: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+impl From<Error> for NotDone {
+    fn from(error: Error) -> Self {
+        Self::Refused(refusal(&error))
+    }
+}
+
+/// A request, and the files that it names.
+#[derive(Debug)]
+pub(super) enum Asked {
+    Open { open: Open, handle: Handle, opener: watch::Sender<Option<Arc<OpenFile>>>, opening: Opening },
+    Read { file: Opening, offset: u64, len: u32 },
+    ReadPages { file: Opening, offset: u64, len: u32 },
+    ReadVector { files: HashMap<Handle, Opening>, elements: Vec<Element> },
+    StatOpen(Opening),
+    Stat(FsPath),
+    StatTypes(Vec<FsPath>),
+    StatSpace,
+    List { path: FsPath, with_status: bool },
+    Locate(Option<FsPath>),
+    QuerySpace,
+    QueryStatistics,
+}
+
+impl Asked {
+    /// Looks up what it names, and reserves a handle for what it opens, in the order in which requests came.
+    pub(super) fn of(session: &mut Session<Opening>, request: Request) -> Result<Self, Refusal> {
+        Ok(match request {
+            Request::Open(open) => {
+                let (opener, opening) = watch::channel(None);
+                let handle = session.add_file(opening.clone())?;
+                Self::Open { open, handle, opener, opening }
+            }
+            Request::Read { handle, offset, len } => Self::Read { file: session.file(handle)?.clone(), offset, len },
+            Request::ReadPages { handle, offset, len } => {
+                Self::ReadPages { file: session.file(handle)?.clone(), offset, len }
+            }
+            Request::ReadVector(elements) => {
+                let mut files = HashMap::new();
+                for Element { handle, .. } in &elements {
+                    if !files.contains_key(handle) {
+                        files.insert(*handle, session.file(*handle)?.clone());
+                    }
+                }
+                Self::ReadVector { files, elements }
+            }
+            Request::Stat(Target::Open(handle)) => Self::StatOpen(session.file(handle)?.clone()),
+            Request::Stat(Target::Path(path)) => Self::Stat(path),
+            Request::StatTypes(paths) => Self::StatTypes(paths),
+            Request::StatSpace => Self::StatSpace,
+            Request::List { path, with_status } => Self::List { path, with_status },
+            Request::Locate(path) => Self::Locate(path),
+            Request::QuerySpace => Self::QuerySpace,
+            Request::QueryStatistics => Self::QueryStatistics,
+        })
+    }
+
+    /// The handle that was reserved, which is free again if the file cannot be opened.
+    pub(super) fn reserved(&self) -> Option<(Handle, Opening)> {
+        match self {
+            Self::Open { handle, opening, .. } => Some((*handle, opening.clone())),
+            _ => None,
+        }
+    }
+
+    /// Bytes that it takes until it is answered, where those are many.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::ReadVector { elements, .. } => elements.len() * Element::LEN,
+            Self::StatTypes(paths) => paths.iter().map(|path| path.as_str().len() + size_of::<FsPath>()).sum(),
+            _ => 0,
+        }
+    }
+}
+
+pub(super) async fn carry_out(common: &Common, stream: StreamId, asked: Asked) -> Result<(), NotDone> {
+    let answered = match asked {
+        Asked::Open { open, handle, opener, .. } => {
+            let file = Arc::new(opened_at(common, open.path.as_str()).await?);
+            let answered = open.answer(stream, handle, &file.info);
+            opener.send_replace(Some(file));
+            answered
+        }
+        Asked::Read { file, offset, len } => {
+            return reads::read(common, stream, &*opened(file).await?, offset, len).await;
+        }
+        Asked::ReadPages { file, offset, len } => {
+            return reads::read_pages(common, stream, &*opened(file).await?, offset, len).await;
+        }
+        Asked::ReadVector { files, elements } => return reads::read_vector(common, stream, files, &elements).await,
+        Asked::StatOpen(file) => answer::text(stream, &opened(file).await?.info.line()),
+        Asked::Stat(path) => {
+            let status = common.client().await?.existing(path.as_str()).await?;
+            answer::text(stream, &info(&status).line())
+        }
+        Asked::StatTypes(paths) => {
+            let client = common.client().await?;
+            let asking = stream::iter(paths).map(async |path| client.status(path.as_str()).await);
+            let statuses: Vec<Option<Status>> = asking.buffered(STATUS_COUNT_MAX).try_collect().await?;
+            let byte = |status: &Option<Status>| status.as_ref().map_or(TYPE_OF_NOTHING, |it| info(it).type_byte());
+            answer::ok(stream, &statuses.iter().map(byte).collect::<Vec<u8>>())
+        }
+        Asked::StatSpace => answer::text(stream, &space(common).await?.line()),
+        Asked::List { path, with_status } => return list(common, stream, path.as_str(), with_status).await,
+        Asked::Locate(path) => {
+            if let Some(path) = path {
+                common.client().await?.existing(path.as_str()).await?;
+            }
+            answer::location(stream, common.addr)
+        }
+        Asked::QuerySpace => answer::text(stream, &space(common).await?.words()),
+        Asked::QueryStatistics => answer::text(stream, &common.shared.counts.as_xml(common.addr)),
+    };
+    Ok(common.outbox.send(answered).await?)
+}
+
+async fn opened_at(common: &Common, path: &str) -> Result<OpenFile, NotDone> {
+    let too_many = |_| Refusal::new(ErrorCode::Overloaded, "as many files are open as there may be; try again later");
+    let permit = Arc::clone(&common.shared.files).try_acquire_owned().map_err(too_many)?;
+    let client = common.client().await?;
+    let status = client.existing(path).await?;
+    match status.kind {
+        Kind::File => {}
+        Kind::Directory => return Err(Refusal::new(ErrorCode::IsDirectory, "it is a directory").into()),
+        Kind::Symlink => return Err(Refusal::new(ErrorCode::Unsupported, "links are not followed").into()),
+    }
+    if let Some(what) = status.unusable {
+        return Err(Refusal::new(ErrorCode::Unsupported, format!("{what} cannot be read")).into());
+    }
+    let opened = Opened::of(client.clone(), path, status).await.map_err(|error| of_open(&error))?;
+    Ok(OpenFile::new(opened, permit))
+}
+
+/// Names, as they come.
+async fn list(common: &Common, stream: StreamId, path: &str, with_status: bool) -> Result<(), NotDone> {
+    let mut listing = common.client().await?.list(path).await?;
+    let mut text = ListingText::new(stream, with_status);
+    while let Some(status) = listing.next().await? {
+        if status.name.is_empty() {
+            return Err(Refusal::new(ErrorCode::FsError, "it is not a directory").into());
+        }
+        if let Some(part) = text.push(&status.name, &info(&status)) {
+            common.outbox.send(part).await?;
+        }
+    }
+    Ok(common.outbox.send(text.finish()).await?)
+}
+
+async fn space(common: &Common) -> Result<Space, Error> {
+    match common.client().await?.stats().await {
+        Ok(stats) => Ok(Space { capacity: stats.capacity, free: stats.remaining, used: stats.used }),
+        Err(error) if error.kind() == ErrorKind::Denied => Ok(Space::default()),
+        Err(error) => Err(error),
+    }
+}
+
+/// A status in the words of the protocol.
+pub(super) fn info(status: &Status) -> Info {
+    Info {
+        id: status.id,
+        len: status.len,
+        is_dir: status.is_dir(),
+        is_other: status.kind == Kind::Symlink,
+        mode: status.mode,
+        modified_s: status.modified.0 / 1000,
+        accessed_s: status.accessed.0 / 1000,
+        owner: status.owner.clone(),
+        group: status.group.clone(),
+    }
+}

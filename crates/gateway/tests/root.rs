@@ -1,0 +1,423 @@
+//! Files over XRootD, as its clients ask for them: the bytes on the socket.
+
+mod support;
+
+use client::Create;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+use support::Cluster;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use types::ChecksumKind;
+use xroot::{Element, ErrorCode, Handle, RequestCode, ResponseHeader, ResponseStatus, StreamId};
+
+const RETSTAT: u16 = 0x0400;
+
+/// A client.
+struct Peer {
+    socket: TcpStream,
+    next: u16,
+}
+
+/// What came for a request: all parts of it, or the error.
+type Answer = Result<Vec<u8>, ErrorCode>;
+
+fn frame(stream: u16, code: RequestCode, parameters: &[u8], body: &[u8]) -> Vec<u8> {
+    let mut bytes = [stream.to_be_bytes(), code.number().to_be_bytes()].concat();
+    bytes.extend_from_slice(parameters);
+    bytes.resize(20, 0);
+    bytes.extend_from_slice(&(body.len() as u32).to_be_bytes());
+    [&bytes, body].concat()
+}
+
+fn greeting(user: &str) -> Vec<u8> {
+    let mut login = 7u32.to_be_bytes().to_vec();
+    login.extend_from_slice(user.as_bytes());
+    let greeting = [0u32, 0, 0, 4, 2012].map(u32::to_be_bytes).concat();
+    [greeting, frame(0, RequestCode::Login, &login, b"")].concat()
+}
+
+impl Peer {
+    async fn connect(addr: SocketAddr, user: &str) -> Self {
+        let mut socket = TcpStream::connect(addr).await.unwrap();
+        socket.write_all(&greeting(user)).await.unwrap();
+        let mut peer = Self { socket, next: 1 };
+        let (header, body) = peer.response().await;
+        assert_eq!((header.status, body.len()), (ResponseStatus::Ok, 8));
+        let (header, body) = peer.response().await;
+        assert_eq!((header.status, body.len()), (ResponseStatus::Ok, 16));
+        peer
+    }
+
+    async fn send(&mut self, code: RequestCode, parameters: &[u8], body: &[u8]) -> StreamId {
+        let stream = self.next;
+        self.next += 1;
+        self.socket.write_all(&frame(stream, code, parameters, body)).await.unwrap();
+        StreamId(stream.to_be_bytes())
+    }
+
+    async fn response(&mut self) -> (ResponseHeader, Vec<u8>) {
+        let mut head = [0; ResponseHeader::LEN];
+        self.socket.read_exact(&mut head).await.unwrap();
+        let header = ResponseHeader::decode(&head).unwrap();
+        let mut body = vec![0; header.body_len as usize];
+        self.socket.read_exact(&mut body).await.unwrap();
+        if header.status == ResponseStatus::Status {
+            let len = u32::from_be_bytes(*body[12..].first_chunk().unwrap());
+            let mut pages = vec![0; len as usize];
+            self.socket.read_exact(&mut pages).await.unwrap();
+            body.extend(pages);
+        }
+        (header, body)
+    }
+
+    /// All responses to some requests, in whatever order they come.
+    async fn answers<const N: usize>(&mut self, streams: [StreamId; N]) -> [Answer; N] {
+        let mut begun: HashMap<StreamId, Vec<u8>> = HashMap::new();
+        let mut done: HashMap<StreamId, Answer> = HashMap::new();
+        while done.len() < N {
+            let (ResponseHeader { stream, status, .. }, body) = self.response().await;
+            assert!(streams.contains(&stream) && !done.contains_key(&stream));
+            let parts = begun.entry(stream).or_default();
+            match status {
+                ResponseStatus::Error => {
+                    let code = u32::from_be_bytes(*body.first_chunk().unwrap()) as u16;
+                    done.insert(stream, Err(ErrorCode::from_number(code).unwrap()));
+                }
+                ResponseStatus::Status => {
+                    parts.extend_from_slice(&body[24..]);
+                    if body[7] == 0 {
+                        done.insert(stream, Ok(std::mem::take(parts)));
+                    }
+                }
+                status => {
+                    parts.extend_from_slice(&body);
+                    if status == ResponseStatus::Ok {
+                        done.insert(stream, Ok(std::mem::take(parts)));
+                    }
+                }
+            }
+        }
+        streams.map(|stream| done.remove(&stream).unwrap())
+    }
+
+    async fn ask(&mut self, code: RequestCode, parameters: &[u8], body: &[u8]) -> Answer {
+        let stream = self.send(code, parameters, body).await;
+        let [answer] = self.answers([stream]).await;
+        answer
+    }
+
+    async fn text(&mut self, code: RequestCode, parameters: &[u8], body: &[u8]) -> Result<String, ErrorCode> {
+        self.ask(code, parameters, body).await.map(|text| String::from_utf8(text).unwrap())
+    }
+
+    async fn open(&mut self, path: &str) -> Result<Handle, ErrorCode> {
+        let answer = self.ask(RequestCode::Open, &[0, 0, 0, 0x10], path.as_bytes()).await?;
+        Ok(Handle::decode(*answer.first_chunk().unwrap()))
+    }
+
+    async fn read(&mut self, handle: Handle, offset: u64, len: u32) -> Answer {
+        self.ask(RequestCode::Read, &read_parameters(handle, offset, len), b"").await
+    }
+}
+
+fn read_parameters(handle: Handle, offset: u64, len: u32) -> Vec<u8> {
+    [&handle.encode()[..], &offset.to_be_bytes(), &len.to_be_bytes()].concat()
+}
+
+fn vector(elements: &[(Handle, u64, u32)]) -> Vec<u8> {
+    let element = |(handle, offset, len): &(Handle, u64, u32)| Element { handle: *handle, offset: *offset, len: *len };
+    elements.iter().flat_map(|one| element(one).encode()).collect()
+}
+
+/// What a vector is answered with.
+fn pieces(mut answer: &[u8]) -> Vec<(Handle, u64, Vec<u8>)> {
+    let mut all = Vec::new();
+    while !answer.is_empty() {
+        let len = u32::from_be_bytes(*answer[4..].first_chunk().unwrap()) as usize;
+        let offset = u64::from_be_bytes(*answer[8..].first_chunk().unwrap());
+        all.push((Handle::decode(*answer.first_chunk().unwrap()), offset, answer[16..16 + len].to_vec()));
+        answer = &answer[16 + len..];
+    }
+    all
+}
+
+async fn put(cluster: &Cluster, path: &str, bytes: &[u8]) {
+    let client = cluster.client();
+    let create = Create { overwrite: true, ..Create::default() };
+    let mut writer = client.create(path, &create).await.unwrap();
+    writer.write(bytes).await.unwrap();
+    writer.close().await.unwrap();
+    client.store().close().await;
+}
+
+fn bytes(len: u32) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+async fn start() -> (Cluster, SocketAddr) {
+    let cluster = Cluster::new(100).await;
+    let addr = cluster.gateway.root_addr().unwrap();
+    (cluster, addr)
+}
+
+#[tokio::test]
+async fn a_file_is_read_in_every_way() {
+    let (cluster, addr) = start().await;
+    let data = bytes(3_000_000);
+    put(&cluster, "/a b", &data).await;
+    let mut peer = Peer::connect(addr, &host::user::current()).await;
+    let file = peer.open("/a b?authz=x").await.unwrap();
+    assert_eq!(file, Handle(0));
+    assert!(peer.read(file, 0, 3_000_000).await.unwrap() == data, "in parts");
+    assert!(peer.read(file, 2_999_990, 100).await.unwrap() == data[2_999_990..], "up to the end");
+    assert_eq!(peer.read(file, 3_000_000, 100).await, Ok(Vec::new()));
+    assert_eq!(peer.read(file, u64::MAX >> 1, 0).await, Ok(Vec::new()));
+    let pages = peer.ask(RequestCode::Pgread, &read_parameters(file, 5, 2_500_000), b"").await.unwrap();
+    let (mut rest, mut read, mut room) = (&pages[..], Vec::new(), 4096 - 5);
+    while !rest.is_empty() {
+        let len = room.min(rest.len() - 4);
+        assert_eq!(rest[..4], ChecksumKind::Crc32c.of(&rest[4..4 + len]).to_be_bytes());
+        read.extend_from_slice(&rest[4..4 + len]);
+        (rest, room) = (&rest[4 + len..], 4096);
+    }
+    assert!(read == data[5..2_500_005], "by pages");
+    assert_eq!(peer.ask(RequestCode::Close, &file.encode(), b"").await, Ok(Vec::new()));
+    assert_eq!(peer.read(file, 0, 1).await, Err(ErrorCode::FileNotOpen));
+    cluster.stop().await;
+}
+
+/// As ROOT and uproot ask for the columns of a file.
+#[tokio::test]
+async fn a_vector_has_pieces_of_several_files_in_the_order_asked() {
+    let (cluster, addr) = start().await;
+    let data = bytes(3_000_000);
+    put(&cluster, "/f", &data).await;
+    put(&cluster, "/g", b"0123456789").await;
+    let mut peer = Peer::connect(addr, &host::user::current()).await;
+    let (f, g) = (peer.open("/f").await.unwrap(), peer.open("/g").await.unwrap());
+    let asked: Vec<_> = (0..16_384u64)
+        .map(|i| if i % 1000 == 7 { (g, i % 9, 1) } else { (f, 2_900_000 - i * 170, (i % 400) as u32) })
+        .collect();
+    let answer = peer.ask(RequestCode::Readv, &[], &vector(&asked)).await.unwrap();
+    let got = pieces(&answer);
+    assert_eq!(got.len(), asked.len());
+    for ((handle, offset, len), (of, at, read)) in asked.iter().zip(&got) {
+        let from = if *handle == g { &b"0123456789"[..] } else { &data };
+        assert_eq!((handle, offset), (of, at));
+        assert!(from[*offset as usize..*offset as usize + *len as usize] == *read, "{offset} {len}");
+    }
+    assert_eq!(peer.ask(RequestCode::Readv, &[], b"").await, Ok(Vec::new()), "as fsspec-xrootd asks");
+    let beyond = vector(&[(f, 0, 5), (g, 5, 6)]);
+    assert_eq!(peer.ask(RequestCode::Readv, &[], &beyond).await, Err(ErrorCode::IoError));
+    let closed = vector(&[(Handle(9), 0, 5)]);
+    assert_eq!(peer.ask(RequestCode::Readv, &[], &closed).await, Err(ErrorCode::FileNotOpen));
+    let long = vector(&vec![(f, 0, 1); 16_385]);
+    assert_eq!(peer.ask(RequestCode::Readv, &[], &long).await, Err(ErrorCode::ArgTooLong));
+    assert_eq!(peer.read(f, 0, 3).await, Ok(vec![0, 1, 2]), "and the connection goes on");
+    cluster.stop().await;
+}
+
+/// Whoever knows how handles are numbered saves a round trip.
+#[tokio::test]
+async fn an_open_and_its_reads_may_come_together() {
+    let (cluster, addr) = start().await;
+    put(&cluster, "/f", b"0123456789").await;
+    let mut peer = Peer::connect(addr, &host::user::current()).await;
+    let none = peer.send(RequestCode::Open, &[0, 0, 0, 0x10], b"/none").await;
+    let of_none = peer.send(RequestCode::Read, &read_parameters(Handle(0), 0, 5), b"").await;
+    let [opened, read] = peer.answers([none, of_none]).await;
+    assert_eq!((opened, read), (Err(ErrorCode::NotFound), Err(ErrorCode::FileNotOpen)));
+    let open = peer.send(RequestCode::Open, &[0, 0, 0, 0x10], b"/f").await;
+    let first = peer.send(RequestCode::Read, &read_parameters(Handle(0), 0, 5), b"").await;
+    let second = peer.send(RequestCode::Readv, &[], &vector(&[(Handle(0), 5, 5)])).await;
+    let [open, first, second] = peer.answers([open, first, second]).await;
+    assert_eq!((open.unwrap(), first.unwrap()), (vec![0; 4], b"01234".to_vec()));
+    assert_eq!(pieces(&second.unwrap()), [(Handle(0), 5, b"56789".to_vec())]);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn names_are_looked_up_and_listed() {
+    let (cluster, addr) = start().await;
+    put(&cluster, "/d/a", b"12345").await;
+    put(&cluster, "/d/b c", b"").await;
+    put(&cluster, "/d/sub/x", b"").await;
+    cluster.client().mkdirs("/empty", 0o755, false).await.unwrap();
+    let user = host::user::current();
+    let mut peer = Peer::connect(addr, &user).await;
+    let line = peer.text(RequestCode::Stat, &[], b"/d/a").await.unwrap();
+    let words: Vec<_> = line.split(' ').collect();
+    assert_eq!((words[1], words[2], words[6], words[7]), ("5", "16", "0644", &*user), "{line}");
+    let dir = peer.text(RequestCode::Stat, &[], b"/d").await.unwrap();
+    assert_eq!(dir.split(' ').nth(2), Some("19"));
+    let opened = peer.ask(RequestCode::Open, &[&[0, 0][..], &(RETSTAT | 0x10).to_be_bytes()].concat(), b"/d/a").await;
+    assert_eq!(opened.unwrap()[12..], *line.as_bytes());
+    assert_eq!(peer.text(RequestCode::Stat, &[], b"").await, Ok(line), "by handle");
+    assert_eq!(peer.ask(RequestCode::Statx, &[], b"/d/a\n/d\n/none").await, Ok(vec![16, 19, 4]));
+    assert_eq!(peer.text(RequestCode::Dirlist, &[], b"/d").await, Ok("a\nb c\nsub\0".into()));
+    assert_eq!(peer.text(RequestCode::Dirlist, &[], b"/empty").await, Ok(String::new()));
+    let with_status = peer.text(RequestCode::Dirlist, &[&[0; 15][..], &[2]].concat(), b"/d/").await.unwrap();
+    let lines: Vec<_> = with_status.split('\n').collect();
+    assert_eq!((lines.len(), lines[0], lines[1], lines[2]), (8, ".", "0 0 0 0", "a"));
+    assert!(lines[3].contains(" 5 16 ") && with_status.ends_with('\0'));
+    assert_eq!(peer.text(RequestCode::Locate, &[], b"/d/a").await, Ok(format!("Sr{addr}\0")));
+    assert_eq!(peer.text(RequestCode::Locate, &[], b"*").await, Ok(format!("Sr{addr}\0")));
+    let config = peer.text(RequestCode::Query, &[0, 7], b"readv_iov_max readv_ior_max").await;
+    assert_eq!(config, Ok("512\n2097136\n".into()));
+    assert!(peer.text(RequestCode::Query, &[0, 5], b"/").await.unwrap().contains("&oss.free="));
+    assert!(peer.text(RequestCode::Query, &[0, 1], b"a").await.unwrap().starts_with("<statistics "));
+    for (code, path, wanted) in [
+        (RequestCode::Stat, "/none", ErrorCode::NotFound),
+        (RequestCode::Locate, "/none", ErrorCode::NotFound),
+        (RequestCode::Dirlist, "/none", ErrorCode::NotFound),
+        (RequestCode::Dirlist, "/d/a", ErrorCode::FsError),
+        (RequestCode::Open, "/d", ErrorCode::IsDirectory),
+        (RequestCode::Open, "d/a", ErrorCode::NotAuthorized),
+        (RequestCode::Rm, "/d/a", ErrorCode::FsReadOnly),
+        (RequestCode::Prepare, "/d/a", ErrorCode::Unsupported),
+    ] {
+        assert_eq!(peer.ask(code, &[], path.as_bytes()).await, Err(wanted), "{code:?} {path}");
+    }
+    cluster.stop().await;
+}
+
+/// Nobody reads what he may not, whatever he calls himself.
+#[tokio::test]
+async fn files_are_read_in_the_name_of_the_login() {
+    let (cluster, addr) = start().await;
+    put(&cluster, "/secret", b"5").await;
+    cluster.client().set_permission("/secret", 0o600).await.unwrap();
+    let mut stranger = Peer::connect(addr, "stranger").await;
+    assert_eq!(stranger.open("/secret").await, Err(ErrorCode::NotAuthorized));
+    let mut nameless = Peer::connect(addr, "????").await;
+    assert!(nameless.open("/secret").await.is_ok(), "as the user that the gateway was given");
+    cluster.stop().await;
+}
+
+/// What came before may be of one version, and the rest of the next: nobody takes that for a file.
+#[tokio::test]
+async fn a_file_that_was_changed_is_read_no_more() {
+    let (cluster, addr) = start().await;
+    put(&cluster, "/f", &bytes(100_000)).await;
+    put(&cluster, "/g", &bytes(100_000)).await;
+    let mut peer = Peer::connect(addr, &host::user::current()).await;
+    let (f, g) = (peer.open("/f").await.unwrap(), peer.open("/g").await.unwrap());
+    assert!(peer.read(f, 0, 100_000).await.is_ok());
+    put(&cluster, "/f", &bytes(100_000)).await;
+    let client = cluster.client();
+    let mut writer = client.append("/g").await.unwrap();
+    writer.write(b"more").await.unwrap();
+    writer.close().await.unwrap();
+    client.store().close().await;
+    for file in [f, g] {
+        assert_eq!(peer.read(file, 5, 100).await, Err(ErrorCode::IoError));
+        assert_eq!(peer.ask(RequestCode::Readv, &[], &vector(&[(file, 0, 5)])).await, Err(ErrorCode::IoError));
+        assert_eq!(peer.ask(RequestCode::Pgread, &read_parameters(file, 0, 5), b"").await, Err(ErrorCode::IoError));
+    }
+    let again = peer.open("/g").await.unwrap();
+    assert_eq!(peer.read(again, 100_000, 100).await, Ok(b"more".to_vec()));
+    cluster.stop().await;
+}
+
+/// A client that asks for much and takes nothing is waited for; others are served meanwhile.
+#[tokio::test]
+async fn a_client_that_takes_nothing_holds_up_nobody_else() {
+    let (cluster, addr) = start().await;
+    let data = bytes(20_000_000);
+    put(&cluster, "/f", &data).await;
+    let mut slow = Peer::connect(addr, &host::user::current()).await;
+    let file = slow.open("/f").await.unwrap();
+    // As many as are under way, some more, and one whose answer comes in any case.
+    for _ in 0..50 {
+        slow.send(RequestCode::Read, &read_parameters(file, 0, 20_000_000), b"").await;
+    }
+    let mut other = Peer::connect(addr, &host::user::current()).await;
+    let file = other.open("/f").await.unwrap();
+    for _ in 0..3 {
+        assert!(other.read(file, 0, 20_000_000).await.unwrap() == data);
+    }
+    let page = scraped(&cluster).await;
+    let sent: f64 = value(&page, "levada_gateway_root_bytes_total");
+    assert!(sent < 100_000_000.0, "of 1000 MB that were asked for, {sent} bytes went");
+    // The slow one gets its answers when it takes them, each as its parts come.
+    let (header, _) = slow.response().await;
+    assert_eq!(header.status, ResponseStatus::OkSoFar);
+    cluster.stop().await;
+}
+
+/// While long answers take all the room that there is for answers, short ones are not waited for by those.
+#[tokio::test]
+async fn a_ping_among_long_reads_is_answered() {
+    let (cluster, addr) = start().await;
+    let data = bytes(3_000_000);
+    put(&cluster, "/f", &data).await;
+    let mut peer = Peer::connect(addr, &host::user::current()).await;
+    let file = peer.open("/f").await.unwrap();
+    for _ in 0..20 {
+        let mut streams = [StreamId([0, 0]); 16];
+        for (number, stream) in streams.iter_mut().enumerate() {
+            *stream = match number % 2 {
+                0 => peer.send(RequestCode::Read, &read_parameters(file, 0, 3_000_000), b"").await,
+                _ => peer.send(RequestCode::Ping, &[], b"").await,
+            };
+        }
+        let answering = tokio::time::timeout(Duration::from_secs(60), peer.answers(streams));
+        for (number, answer) in answering.await.expect("all are answered").into_iter().enumerate() {
+            assert!(answer.unwrap() == if number % 2 == 0 { &data[..] } else { &[] });
+        }
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn strangers_are_shown_out() {
+    let (cluster, addr) = start().await;
+    let mut http = TcpStream::connect(addr).await.unwrap();
+    http.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    assert_eq!(http.read_to_end(&mut Vec::new()).await.unwrap_or(0), 0);
+    let mut hasty = TcpStream::connect(addr).await.unwrap();
+    let all = greeting("me");
+    let early = [&all[..20], &frame(3, RequestCode::Open, &[], b"/f"), &all[20..]].concat();
+    hasty.write_all(&early).await.unwrap();
+    let mut peer = Peer { socket: hasty, next: 1 };
+    assert_eq!(peer.response().await.1.len(), 8);
+    let (header, body) = peer.response().await;
+    assert_eq!((header.status, header.stream.0), (ResponseStatus::Error, [0, 3]));
+    assert_eq!(body[2..4], ErrorCode::InvalidRequest.number().to_be_bytes());
+    assert_eq!(peer.response().await.1.len(), 16, "the login was accepted all the same");
+    cluster.stop().await;
+}
+
+async fn scraped(cluster: &Cluster) -> String {
+    let mut socket = TcpStream::connect(cluster.gateway.metrics_addr().unwrap()).await.unwrap();
+    socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut page = String::new();
+    socket.read_to_string(&mut page).await.unwrap();
+    page
+}
+
+fn value(page: &str, name: &str) -> f64 {
+    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{name}")).parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_scraper_sees_what_was_asked() {
+    let (cluster, addr) = start().await;
+    put(&cluster, "/f", b"12345").await;
+    let mut peer = Peer::connect(addr, &host::user::current()).await;
+    let file = peer.open("/f").await.unwrap();
+    assert_eq!(peer.open("/none").await, Err(ErrorCode::NotFound));
+    assert_eq!(peer.read(file, 0, 9).await, Ok(b"12345".to_vec()));
+    assert_eq!(peer.ask(RequestCode::Mkdir, &[], b"/d").await, Err(ErrorCode::FsReadOnly));
+    let page = scraped(&cluster).await;
+    assert_eq!(value(&page, "levada_gateway_root_connections"), 1.0);
+    assert_eq!(value(&page, "levada_gateway_root_requests_total{request=\"open\"}"), 2.0);
+    assert_eq!(value(&page, "levada_gateway_root_requests_total{request=\"login\"}"), 1.0);
+    assert_eq!(value(&page, "levada_gateway_root_refused_total{error=\"NotFound\"}"), 1.0);
+    assert_eq!(value(&page, "levada_gateway_root_refused_total{error=\"fsReadOnly\"}"), 1.0);
+    assert!(value(&page, "levada_gateway_root_bytes_total") > 50.0);
+    cluster.stop().await;
+}
