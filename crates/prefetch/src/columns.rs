@@ -10,6 +10,8 @@ use crate::lane::{Lane, Nearness};
 use crate::mark::{Judgement, Mark};
 use crate::settings::Settings;
 use crate::span::{Span, sum_len};
+use crate::table::{Observed, Table};
+use crate::window::{Run, Window};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
@@ -22,33 +24,6 @@ const LANE_IDLE_READS: u64 = 512;
 const MARK_COUNT_MAX: usize = 1 << 16;
 /// Pieces that one window looks at, held ones with them.
 const PIECES_LISTED_MAX: usize = 1 << 16;
-
-/// Pieces of one column in a fetch, in place of a list of ranges: what a store that knows the layout can be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    pub column: ColumnId,
-    pub first: u32,
-    pub count: u32,
-    /// Bytes of each piece, from its beginning; `u32::MAX`: all.
-    pub reach: u32,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    is_learned: bool,
-    reads: u32,
-    /// Reads since a new column came.
-    reads_same: u32,
-    read_at: u64,
-    entry_first: u64,
-    entry_last: u64,
-    marks: Vec<(ColumnId, Mark)>,
-    by_column: BTreeMap<ColumnId, usize>,
-    /// How far it was read.
-    entry_end: u64,
-    /// How far earlier runs read it; `u64::MAX`: it is not known.
-    extent_end: u64,
-}
 
 /// What a read finds: its number, the settings, the cache; and where decisions go.
 #[derive(Debug)]
@@ -64,23 +39,6 @@ pub(crate) struct Columns {
     index: Arc<Index>,
     tables: BTreeMap<u32, Table>,
     lanes: Vec<Lane>,
-}
-
-/// What comes next of some columns.
-#[derive(Debug, Default)]
-pub(crate) struct Window {
-    pub(crate) missing: Vec<Span>,
-    /// The same by names; empty if some of it is there already, since names would bring it again.
-    pub(crate) runs: Vec<Run>,
-}
-
-/// What was seen of a table in this run.
-#[derive(Clone, Debug)]
-pub(crate) struct Observed {
-    pub(crate) table: u32,
-    pub(crate) columns: Vec<(u32, u32)>,
-    /// Of 1,000 entries, how many were read.
-    pub(crate) extent_permille: u32,
 }
 
 impl Columns {

@@ -7,7 +7,9 @@
 //! Promise: `lost + risk` of [`Accounts`] never exceed `waste_floor_len` and `waste_percent` of what is used, since both
 //! rise by fetches ahead alone, which are cut to what is left. Reads themselves are always fetched.
 
-use crate::columns::{Columns, Moment, Run, Window};
+use crate::action::{Action, Fetch};
+use crate::columns::{Columns, Moment};
+use crate::counts::Counts;
 use crate::decision::{Decision, Why};
 use crate::holdings::{Accounts, Class, Holdings, Part, Source};
 use crate::id::FetchId;
@@ -18,30 +20,8 @@ use crate::settings::{Link, Settings};
 use crate::span::{Span, merge, sum_len};
 use crate::stream::Tag;
 use crate::streams::Streams;
+use crate::window::Window;
 use std::sync::Arc;
-
-/// What the shell is to do, in this order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    Fetch(Fetch),
-    /// It may leave the memory.
-    Drop(Span),
-    Decided(Decision),
-}
-
-/// One vectored read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fetch {
-    pub id: FetchId,
-    /// In the order of the file, without overlaps.
-    pub ranges: Vec<Span>,
-    pub len: u64,
-    pub why: Why,
-    /// False: it goes to the reader alone, past the cache.
-    pub is_kept: bool,
-    /// The same by names, for a store that knows the layout. Empty: it goes by ranges.
-    pub runs: Vec<Run>,
-}
 
 /// Fetches ahead on their way at a time. A guess: two halves of the cache for each reader and stream, and some.
 const FETCHES_AHEAD_MAX: usize = 32;
@@ -59,19 +39,6 @@ const BUDGET_PART_SPENT: u64 = 32;
 const NEAR_PART: u64 = 8;
 /// A plan that has spent its budget goes on when this part of the stake is there again.
 const BUDGET_PART_BACK: u64 = 8;
-
-/// What was read and asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    pub reads: u64,
-    pub read_len: u64,
-    /// Reads of which all was held.
-    pub hits: u64,
-    /// Reads of which all was held or on its way.
-    pub waits: u64,
-    pub fetches: u64,
-    pub ranges: u64,
-}
 
 #[derive(Debug)]
 pub struct Prefetcher {
