@@ -14,7 +14,7 @@ mod root;
 mod want;
 
 pub use error::LayoutError;
-pub use inquiry::{Answer, Inquiry, begin, begin_within, of_bytes, of_bytes_within};
+pub use inquiry::{Answer, Inquiry, begin, begin_at_end, begin_within, of_bytes, of_bytes_within};
 pub use limits::{Limits, What};
 pub use record::{RecordError, decode, encode};
 pub use want::Want;

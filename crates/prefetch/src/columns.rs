@@ -22,6 +22,9 @@ const LANE_COUNT_MAX: usize = 4;
 const LANE_IDLE_READS: u64 = 512;
 /// Columns of one table that are followed. Far beyond tables of today, which have some thousands.
 const MARK_COUNT_MAX: usize = 1 << 16;
+/// A read of so many times the entries of the learning phase is one of much: row groups have hundreds of times as many.
+/// ROOT's baskets have about as many, and those who read them take one of each column in turn.
+const LONG_READ_TIMES: u64 = 4;
 /// Pieces that one window looks at, held ones with them.
 const PIECES_LISTED_MAX: usize = 1 << 16;
 
@@ -211,7 +214,11 @@ impl Columns {
 
         let span = self.index.span(column, piece);
         let (start, end) = (read.offset.saturating_sub(span.offset), read.end().min(span.end()) - span.offset);
-        let (_, known) = self.tables.get_mut(&table)?.marks.get_mut(mark)?;
+        let content = self.tables.get_mut(&table)?;
+        if start == 0 && end == span.len {
+            content.read_whole(moment.number, column, entries.end - entries.start);
+        }
+        let (_, known) = content.marks.get_mut(mark)?;
         let (was_reach, was_head_only) = (known.reach, known.is_head_only());
         let grew = known.reaches(piece, start, end, span.len);
         if known.is_head_only() && !was_head_only {
@@ -299,10 +306,14 @@ impl Columns {
 
     /// Whether a lane wants a window: nothing is there for it, or half of what was listed was read. So there is time
     /// for a round trip while the other half is read.
-    pub(crate) fn is_due(&self, lane: usize, missed: bool) -> bool {
+    pub(crate) fn is_due(&self, lane: usize, missed: bool, settings: &Settings) -> bool {
         let Some(lane) = self.lanes.get(lane) else { return false };
-        let is_learned = self.tables.get(&lane.table).is_some_and(|table| table.is_learned);
-        is_learned && (missed || lane.backlog < lane.listed_backlog.div_ceil(2))
+        let Some(table) = self.tables.get(&lane.table) else { return false };
+        match table.is_learned {
+            true => missed || lane.backlog < lane.listed_backlog.div_ceil(2),
+            // Who reads much of a column at once will hardly stop behind it, whatever others are still to come.
+            false => missed && table.whole_by(lane.used_at) >= settings.learn_entries.saturating_mul(LONG_READ_TIMES),
+        }
     }
 
     pub(crate) fn backlog(&self, lane: usize) -> u64 {
@@ -358,6 +369,7 @@ impl Columns {
                 heap.push(Reverse((self.index.entries(*id, cursor.next).start, mark)));
             }
         }
+        let is_learned = table.is_learned;
         let (mut listed_len, mut is_whole, mut entry_end) = (0u64, true, 0);
         for _ in 0..PIECES_LISTED_MAX {
             let Some(Reverse((first, mark))) = heap.pop() else { break };
@@ -393,7 +405,8 @@ impl Columns {
             }
         }
         let reader = &mut self.lanes[lane];
-        reader.listed_backlog = reader.backlog;
+        // A first window is short: the next one is due as soon as the columns are known.
+        reader.listed_backlog = if is_learned { reader.backlog } else { u64::MAX };
         reader.entry_end = reader.entry_end.max(entry_end);
         window
     }
