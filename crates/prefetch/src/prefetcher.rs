@@ -250,6 +250,12 @@ impl Prefetcher {
         }
     }
 
+    /// Whether all of it is held, or on its way.
+    pub fn has(&self, span: Span) -> bool {
+        let parts = self.holdings.parts(span.before(self.file_len));
+        missing_of(&parts).next().is_none()
+    }
+
     /// What `fetch` brings is all there.
     pub fn arrived(&mut self, fetch: FetchId) {
         if self.holdings.settle(fetch, true) {
