@@ -106,7 +106,7 @@ impl Reader {
     /// The same file, whose next reads are fetched while the program works on the last ones. `profile`: what earlier runs
     /// read of the data set of this name is fetched at once, and what this one reads is kept; `auto`: of the files of its
     /// directory; `None`: neither.
-    #[pyo3(signature = (profile = Some("auto".to_owned())))]
+    #[pyo3(signature = (profile))]
     fn ahead(&self, profile: Option<String>) -> Call {
         let data_set = match profile {
             None => DataSet::Unknown,

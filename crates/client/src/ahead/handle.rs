@@ -89,7 +89,9 @@ impl Ahead {
     }
 
     pub fn statistics(&self) -> AheadStatistics {
-        self.owner.shell.statistics()
+        // In a process that was forked the lock may be held by nobody who runs.
+        let is_forked = self.owner.shell.client.store().scope().is_forked();
+        if is_forked { AheadStatistics::default() } else { self.owner.shell.statistics() }
     }
 
     /// Keeps what was learned so far, for files that are opened from now on. Done anyway when the last clone is dropped.

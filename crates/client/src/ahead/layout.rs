@@ -45,13 +45,14 @@ const LIMITS: Limits = Limits {
 pub(super) struct Search {
     file_len: u64,
     looks_left: u32,
+    has_tail: bool,
     /// The parser waits until the program reads some of this.
     awaited: Option<(Span, oneshot::Sender<()>)>,
 }
 
 impl Search {
     pub(super) fn new(file_len: u64) -> Self {
-        Self { file_len, looks_left: LOOKS_MAX, awaited: None }
+        Self { file_len, looks_left: LOOKS_MAX, has_tail: false, awaited: None }
     }
 
     /// What is fetched beside the program's reads: of a footer, what lies before the part that it asked for.
@@ -64,9 +65,10 @@ impl Search {
             let _gone = waiting.send(());
         }
         let is_tail = |span: &&Span| span.end() == self.file_len && span.len <= TAIL_ASKED_MAX && !span.is_empty();
-        let Some(tail) = spans.iter().find(is_tail).filter(|_| self.looks_left == LOOKS_MAX) else {
+        let Some(tail) = spans.iter().find(is_tail).filter(|_| !self.has_tail && self.looks_left > 0) else {
             return Vec::new();
         };
+        self.has_tail = true;
         let len = (self.file_len / TAIL_SHARE).clamp(TAIL_LEN_MIN, TAIL_LEN_MAX);
         let before = Span::between(self.file_len.saturating_sub(len), tail.offset);
         if before.is_empty() { Vec::new() } else { vec![before] }
@@ -75,7 +77,7 @@ impl Search {
     /// Whether an end of the file is that of a format that is known; how it is asked then.
     fn look(&mut self, offset: u64, bytes: &[u8]) -> Option<Inquiry> {
         let end = offset + bytes.len() as u64;
-        if self.looks_left == 0 || bytes.is_empty() || (offset > 0 && end < self.file_len) {
+        if self.looks_left == 0 || bytes.is_empty() {
             return None;
         }
         self.looks_left -= 1;
@@ -94,12 +96,16 @@ impl Search {
 
 /// The program has read these bytes. If they are the end of a file that says where its columns are, that is found out.
 pub(super) fn look<O: Origin>(shell: &Arc<Shell<O>>, offset: u64, bytes: &[u8]) {
-    let mut state = shell.lock();
-    let Some(inquiry) = state.search.look(offset, bytes) else { return };
+    // Most reads touch neither end.
+    if offset > 0 && offset + (bytes.len() as u64) < shell.origin.len() {
+        return;
+    }
+    let inquiry = shell.lock().search.look(offset, bytes);
+    let Some(inquiry) = inquiry.filter(|_| shell.client.store().scope().has_runtime()) else { return };
     // Before the program reads on.
     shell.is_parsing.send_replace(true);
     let parsing = Parsing(Arc::clone(shell));
-    shell.keep_task(&mut state, "layout", find(parsing, inquiry));
+    shell.keep_task("layout", find(parsing, inquiry));
 }
 
 /// While it is there, the parser has bytes to work on and readers wait for it.

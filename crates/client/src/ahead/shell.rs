@@ -26,6 +26,8 @@ pub(super) struct Shell<O> {
     pub(super) client: Client,
     link: Link,
     state: Mutex<State>,
+    /// Never locked together with the state: a task that is dropped locks that.
+    tasks: Mutex<Tasks>,
     /// Its parser is at work on bytes that are here.
     pub(super) is_parsing: tokio::sync::watch::Sender<bool>,
 }
@@ -35,13 +37,17 @@ pub(super) struct State {
     pub(super) machine: Prefetcher,
     kept: Kept,
     flights: HashMap<FetchId, Flight>,
-    tasks: Vec<Task<()>>,
     pub(super) search: Search,
     pub(super) learned: Learned,
     turn_around_count: u64,
     failure_count: u64,
     has_layout: bool,
     has_profile: bool,
+}
+
+#[derive(Debug, Default)]
+struct Tasks {
+    running: Vec<Task<()>>,
     is_closed: bool,
 }
 
@@ -112,20 +118,19 @@ impl<O: Origin> Shell<O> {
             machine,
             kept: Kept::default(),
             flights: HashMap::new(),
-            tasks: Vec::new(),
             search: Search::new(origin.len()),
             learned,
             turn_around_count: 0,
             failure_count: 0,
             has_layout: false,
             has_profile: false,
-            is_closed: false,
         };
         Arc::new(Self {
             origin,
             client,
             link,
             state: Mutex::new(state),
+            tasks: Mutex::default(),
             is_parsing: tokio::sync::watch::Sender::new(false),
         })
     }
@@ -141,7 +146,9 @@ impl<O: Origin> Shell<O> {
         state.has_profile = profile.is_some_and(|profile| !profile.is_empty());
         let mut actions = Vec::new();
         state.machine.open(None, profile, &mut actions);
-        self.obey(&mut state, actions);
+        let leaving = self.obey(&mut state, actions);
+        drop(state);
+        self.launch(leaving);
     }
 
     /// The layout was found, and what earlier runs read of such tables.
@@ -151,7 +158,9 @@ impl<O: Origin> Shell<O> {
         state.has_profile |= profile.is_some_and(|profile| !profile.is_empty());
         let mut actions = Vec::new();
         state.machine.layout(index, profile, &mut actions);
-        self.obey(&mut state, actions);
+        let leaving = self.obey(&mut state, actions);
+        drop(state);
+        self.launch(leaving);
     }
 
     /// Fills all of `reads`, which lie within the file.
@@ -177,12 +186,13 @@ impl<O: Origin> Shell<O> {
     pub(super) async fn bring(self: &Arc<Self>, span: Span) -> Result<Vec<u8>> {
         let mut bytes = vec![0; span.len as usize];
         let mut reads = [RangeRead { offset: span.offset, dest: &mut bytes }];
-        let awaited = {
+        let (awaited, leaving) = {
             let mut state = self.lock();
             let mut actions = Vec::new();
             let parts = state.machine.bring(&[span], &mut actions);
             self.serve(&mut state, &mut reads, parts, actions)
         };
+        self.launch(leaving);
         self.settle(awaited).await?;
         Ok(bytes)
     }
@@ -197,12 +207,15 @@ impl<O: Origin> Shell<O> {
         state.machine.link(self.measured());
         let mut actions = Vec::new();
         let parts = state.machine.read_all(spans, &mut actions);
-        // What lies beside it and will be asked for next, in the same flight.
+        // What lies beside it and will be asked for next, in the same flight. A profile knows that better.
         let beside = state.search.beside(spans);
-        if !beside.is_empty() {
+        if !beside.is_empty() && !state.has_profile {
             state.machine.bring(&beside, &mut actions);
         }
-        self.serve(&mut state, reads, parts, actions)
+        let (awaited, leaving) = self.serve(&mut state, reads, parts, actions);
+        drop(state);
+        self.launch(leaving);
+        awaited
     }
 
     fn measured(&self) -> Link {
@@ -217,7 +230,7 @@ impl<O: Origin> Shell<O> {
         reads: &'a mut [RangeRead<'_>],
         parts: Vec<Vec<Part>>,
         actions: Vec<Action>,
-    ) -> Vec<Awaited<'a>> {
+    ) -> (Vec<Awaited<'a>>, Vec<Flying<O>>) {
         let through = |action: &Action| match action {
             Action::Fetch(Fetch { id, is_kept: false, .. }) => Some(*id),
             Action::Fetch(_) | Action::Drop(_) | Action::Decided(_) => None,
@@ -236,7 +249,7 @@ impl<O: Origin> Shell<O> {
                 }
             }
         }
-        self.obey(state, actions);
+        let leaving = self.obey(state, actions);
         let awaited = coming.into_iter().map(|(offset, dest, fetch)| {
             let flight = fetch.and_then(|fetch| state.flights.get(&fetch)).cloned();
             let from = match (flight, fetch) {
@@ -246,52 +259,64 @@ impl<O: Origin> Shell<O> {
             };
             Awaited { offset, dest, from }
         });
-        awaited.collect()
+        (awaited.collect(), leaving)
     }
 
-    fn obey(self: &Arc<Self>, state: &mut State, actions: Vec<Action>) {
-        let mut leaving = Vec::new();
+    /// Does what was decided. Answers what is to leave as soon as the lock is free.
+    #[must_use]
+    fn obey(self: &Arc<Self>, state: &mut State, actions: Vec<Action>) -> Vec<Flying<O>> {
+        let mut fetches = Vec::new();
         let mut leaves = false;
         for action in actions {
             match action {
                 Action::Fetch(fetch) => {
                     leaves = true;
-                    leaving.extend(Some(fetch).filter(|fetch| fetch.is_kept));
+                    fetches.extend(Some(fetch).filter(|fetch| fetch.is_kept));
                 }
                 Action::Drop(span) => state.kept.remove(span),
                 decided @ Action::Decided(_) => told(decided),
             }
         }
         state.turn_around_count += u64::from(leaves);
-        for fetches in grouped(leaving) {
-            self.send(state, fetches);
+        let leaving = grouped(fetches).into_iter().map(|fetches| {
+            let mut pilots = Vec::with_capacity(fetches.len());
+            for fetch in fetches {
+                let (pilot, flight) = Pilot::new(fetch);
+                state.flights.insert(pilot.id(), flight);
+                pilots.push(pilot);
+            }
+            Flying { shell: Arc::clone(self), pilots }
+        });
+        leaving.collect()
+    }
+
+    /// Where nothing can be begun any more, they have failed.
+    fn launch(&self, leaving: Vec<Flying<O>>) {
+        if self.client.store().scope().has_runtime() {
+            leaving.into_iter().for_each(|flying| self.keep_task("read ahead", flying.land()));
         }
     }
 
-    fn send(self: &Arc<Self>, state: &mut State, fetches: Vec<Fetch>) {
-        if state.is_closed || !self.client.store().scope().has_runtime() {
-            fetches.iter().for_each(|fetch| state.failed(fetch.id));
+    /// Begins what ends with the file, or with the store.
+    pub(super) fn keep_task(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        if self.tasks().is_closed {
             return;
         }
-        let mut pilots = Vec::with_capacity(fetches.len());
-        for fetch in fetches {
-            let (pilot, flight) = Pilot::new(fetch);
-            state.flights.insert(pilot.id(), flight);
-            pilots.push(pilot);
-        }
-        let flying = Flying { shell: Arc::clone(self), pilots };
-        self.keep_task(state, "read ahead", flying.land());
+        let task = self.client.spawn(name, work);
+        let mut tasks = self.tasks();
+        let done = match tasks.is_closed {
+            true => vec![task],
+            false => {
+                let done = tasks.running.extract_if(.., |task| task.is_finished()).collect();
+                tasks.running.push(task);
+                done
+            }
+        };
+        drop((tasks, done));
     }
 
-    /// Ends with the file, or with the store.
-    pub(super) fn keep_task(
-        &self,
-        state: &mut State,
-        name: &'static str,
-        work: impl Future<Output = ()> + Send + 'static,
-    ) {
-        state.tasks.retain(|task| !task.is_finished());
-        state.tasks.push(self.client.spawn(name, work));
+    fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the parts of a read. What does not come is read as it was asked for.
@@ -336,12 +361,12 @@ impl<O: Origin> Shell<O> {
 
     /// No task runs from now on.
     pub(super) fn close(&self) {
-        let tasks = {
-            let mut state = self.lock();
-            state.is_closed = true;
-            std::mem::take(&mut state.tasks)
+        let running = {
+            let mut tasks = self.tasks();
+            tasks.is_closed = true;
+            std::mem::take(&mut tasks.running)
         };
-        drop(tasks);
+        drop(running);
     }
 
     pub(super) fn statistics(&self) -> AheadStatistics {

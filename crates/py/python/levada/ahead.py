@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections import OrderedDict
+from dataclasses import replace
 from weakref import WeakSet
 
 from levada import _levada
@@ -45,7 +46,7 @@ class AheadFiles:
         self._files[key] = known
         while len(self._files) > COUNT_MAX:
             _, oldest = self._files.popitem(last=False)
-            self._past = Statistics.of(_numbers([self._past, oldest]))
+            self._past = replace(Statistics.of(_numbers([self._past, oldest])), memory_bytes=0, memory_bytes_max=0)
         return known
 
     @property
