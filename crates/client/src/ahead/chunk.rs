@@ -54,7 +54,8 @@ pub(super) fn copy_of<'a>(chunks: impl Iterator<Item = (u64, &'a Bytes)>, offset
         let Some(there) = skipped.and_then(|skipped| bytes.get(skipped..)).filter(|there| !there.is_empty()) else {
             return false;
         };
-        let (own, rest) = std::mem::take(&mut dest).split_at_mut(there.len().min(dest.len()));
+        let len = there.len().min(dest.len());
+        let (own, rest) = std::mem::take(&mut dest).split_at_mut(len);
         own.copy_from_slice(&there[..own.len()]);
         (at, dest) = (at + own.len() as u64, rest);
     }

@@ -55,15 +55,17 @@ impl Search {
         Self { file_len, looks_left: LOOKS_MAX, has_tail: false, awaited: None }
     }
 
+    /// Tells the parser if the program reads what that waits for. True: it goes on now.
+    pub(super) fn wake(&mut self, spans: &[Span]) -> bool {
+        let is_touched =
+            |awaited: &Span| spans.iter().any(|span| span.offset < awaited.end() && span.end() > awaited.offset);
+        let waiting = self.awaited.take_if(|(awaited, _)| is_touched(awaited));
+        // An error says that the search was given up.
+        waiting.is_some_and(|(_, waiting)| waiting.send(()).is_ok())
+    }
+
     /// What is fetched beside the program's reads: of a footer, what lies before the part that it asked for.
     pub(super) fn beside(&mut self, spans: &[Span]) -> Vec<Span> {
-        if let Some((awaited, _)) = &self.awaited
-            && spans.iter().any(|span| span.offset < awaited.end() && span.end() > awaited.offset)
-            && let Some((_, waiting)) = self.awaited.take()
-        {
-            // Gone: the search was given up.
-            let _gone = waiting.send(());
-        }
         let is_tail = |span: &&Span| span.end() == self.file_len && span.len <= TAIL_ASKED_MAX && !span.is_empty();
         let Some(tail) = spans.iter().find(is_tail).filter(|_| !self.has_tail && self.looks_left > 0) else {
             return Vec::new();
@@ -146,6 +148,7 @@ async fn bytes_of<O: Origin>(shell: &Arc<Shell<O>>, span: Span) -> Option<Vec<u8
         read.await.ok()?;
     }
     let bytes = shell.bring(span).await.ok();
+    // Of a long one whoever woke this has said so before.
     shell.is_parsing.send_replace(true);
     bytes
 }

@@ -207,6 +207,10 @@ impl<O: Origin> Shell<O> {
         state.machine.link(self.measured());
         let mut actions = Vec::new();
         let parts = state.machine.read_all(spans, &mut actions);
+        if state.search.wake(spans) {
+            // What comes now is parsed before the program's next read.
+            self.is_parsing.send_replace(true);
+        }
         // What lies beside it and will be asked for next, in the same flight. A profile knows that better.
         let beside = state.search.beside(spans);
         if !beside.is_empty() && !state.has_profile {

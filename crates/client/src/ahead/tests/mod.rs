@@ -133,11 +133,11 @@ async fn a_file_that_was_replaced_is_read_as_it_is() {
 /// A program that changes its columns half-way, one that goes back, and one that jumps: correct bytes, bounded waste.
 #[tokio::test]
 async fn wrong_guesses_cost_what_the_settings_allow() {
-    let table = Table::new(30, 200, 1000);
+    let table = Table::new(30, 60, 300);
     let mut random = Seeded(5);
-    let changing = (0..200).map(|group| (group, if group < 100 { 3 } else { 20 })).collect::<Vec<_>>();
-    let rewinding = (0..3).flat_map(|_| (0..50).map(|group| (group, 7))).collect();
-    let jumping = (0..300).map(|_| (random.below(200) as usize, random.below(30) as usize)).collect();
+    let changing = (0..60).map(|group| (group, if group < 30 { 3 } else { 20 })).collect::<Vec<_>>();
+    let rewinding = (0..3).flat_map(|_| (0..40).map(|group| (group, 7))).collect();
+    let jumping = (0..100).map(|_| (random.below(60), random.below(30))).collect();
     for reads in [changing, rewinding, jumping] {
         let shell = opened(&client(None), table.bytes());
         open_table(&shell, &table).await;
@@ -162,13 +162,13 @@ async fn any_reads_by_several_threads_are_those_of_the_file() {
         io::task::spawn("reads", async move {
             let mut random = Seeded(seed);
             for _ in 0..200 {
-                let len = shell.origin.bytes.len() as u64;
+                let len = shell.origin.bytes.len();
                 let mut asked = Vec::new();
                 for _ in 0..=random.below(4) {
                     let offset = random.below(len);
-                    asked.push((offset, random.below(30_000).min(len - offset)));
+                    asked.push((offset as u64, random.below(30_000).min(len - offset)));
                 }
-                let mut found: Vec<Vec<u8>> = asked.iter().map(|(_, len)| vec![0; *len as usize]).collect();
+                let mut found: Vec<Vec<u8>> = asked.iter().map(|(_, len)| vec![0; *len]).collect();
                 let reads = asked.iter().zip(&mut found);
                 let mut reads: Vec<RangeRead<'_>> =
                     reads.map(|((offset, _), dest)| RangeRead { offset: *offset, dest }).collect();
@@ -179,7 +179,7 @@ async fn any_reads_by_several_threads_are_those_of_the_file() {
                     Err(error) => panic!("{error}"),
                 }
                 for ((offset, len), found) in asked.iter().zip(&found) {
-                    assert!(*found == shell.origin.bytes[*offset as usize..][..*len as usize]);
+                    assert!(*found == shell.origin.bytes[*offset as usize..][..*len]);
                 }
             }
         })

@@ -26,7 +26,8 @@ impl Table {
     /// Chunks of about eight bytes a row.
     pub(super) fn new(column_count: usize, group_count: usize, rows: u64) -> Self {
         let mut random = Seeded(3);
-        let lens: Vec<u64> = (0..column_count * group_count).map(|_| rows * 8 + random.below(rows)).collect();
+        let lens: Vec<u64> =
+            (0..column_count * group_count).map(|_| rows * 8 + random.below(rows as usize) as u64).collect();
         let mut footer = Thrift::default();
         footer.list(2, column_count + 1);
         footer.field(4, 8).text("schema").field(1, 5).number(column_count as u64).end();
