@@ -7,6 +7,12 @@ import pytest
 NUMBERS = itertools.count(1)
 
 
+@pytest.fixture(autouse=True)
+def no_profiles(tmp_path_factory, monkeypatch):
+    """What one test reads is not what the next one will."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.fixture
 def home(levada_fs):
     path = f"/home/{next(NUMBERS)}"

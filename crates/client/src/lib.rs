@@ -23,6 +23,8 @@
 //!
 //! A file that others are to see whole or not at all, also when it replaces another, is a [`Staged`] one.
 //!
+//! Who reads from far away gets what it will read next before it asks ([`Ahead`]; `ahead/`).
+//!
 //! What all users of a process share (sockets, latencies, locations) is in a [`Store`]; a [`Client`] is one user of it.
 //! Whatever waits does so in a scope (`scope`), which [`Store::close`] ends. HDFS's messages about blocks end in
 //! `messages` and `calls` (docs/adr/0018).
@@ -30,6 +32,7 @@
 //! Start reading at [`Client::connect`]; a read goes through `read/`, a write through `write/`.
 
 pub mod admin;
+mod ahead;
 mod calls;
 mod checksum;
 mod choice;
@@ -54,7 +57,6 @@ mod meter;
 mod nameservice;
 mod namespace;
 mod options;
-pub mod parquet;
 mod protection;
 mod read;
 mod retry;
@@ -70,6 +72,7 @@ mod ticket;
 mod url;
 mod write;
 
+pub use ahead::{Ahead, AheadOptions, AheadStatistics, DataSet};
 pub use checksum::FileChecksum;
 pub use client::Client;
 pub use create::Create;

@@ -1,6 +1,8 @@
 //! What a client may be told to do differently. The defaults are those of HDFS's own client unless a line says why not.
 
+use crate::ahead::profile_dir;
 use io::Clock;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -55,6 +57,9 @@ pub struct Options {
     /// What is proven to metadata servers. `None`: delegation tokens, if `HADOOP_TOKEN_FILE_LOCATION` names a file with
     /// some, and the ticket that `kinit` got, if there is one; without them nothing.
     pub login: Option<Arc<rpc::Login>>,
+    /// Where access profiles of files that are read ahead outlive the process: below the user's cache directory. `None`:
+    /// nowhere.
+    pub profile_dir: Option<PathBuf>,
 }
 
 /// Who forwards to whom when a block is written.
@@ -91,6 +96,7 @@ impl Default for Options {
             round_trip: None,
             local_reads: true,
             login: None,
+            profile_dir: profile_dir::of_user(),
         }
     }
 }

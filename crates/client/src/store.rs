@@ -1,5 +1,6 @@
 //! What all users of a store in one process share: connections, and what was learned of its servers.
 
+use crate::ahead::profiles::Profiles;
 use crate::choice::SlowNodes;
 use crate::datanode::Connection;
 use crate::hedge::Hedging;
@@ -46,6 +47,8 @@ struct Shared {
     slow: Mutex<SlowNodes>,
     locations: Mutex<LocationCache<SharedBlocks>>,
     defaults: Defaults,
+    /// What was learned of the files that were read.
+    profiles: Arc<Profiles>,
     /// RPC of those who use the store.
     servers: Mutex<Vec<Weak<rpc::Servers>>>,
     /// What is proven to metadata servers.
@@ -80,6 +83,7 @@ impl Store {
         let login = options.login.clone().or_else(login::of_environment);
         let protection = DataProtection::new(scope.tasks().clone());
         let small_connections = SmallConnections::new(connecting, CallerLimits::default());
+        let profiles = Profiles::new(options.profile_dir.clone());
         let shared = Shared {
             url: url.with_path(""),
             options,
@@ -93,6 +97,7 @@ impl Store {
             slow: Mutex::default(),
             locations: Mutex::default(),
             defaults: Defaults::default(),
+            profiles: Arc::new(profiles),
             servers: Mutex::default(),
             login,
         };
@@ -216,6 +221,10 @@ impl Store {
     /// What is known of the nodes, for a choice between them.
     pub(crate) fn with_slow<T>(&self, choose: impl FnOnce(&SlowNodes, Duration) -> T) -> T {
         choose(&lock(&self.shared.slow), self.now())
+    }
+
+    pub(crate) fn profiles(&self) -> Arc<Profiles> {
+        Arc::clone(&self.shared.profiles)
     }
 
     pub(crate) fn locations(&self) -> MutexGuard<'_, LocationCache<SharedBlocks>> {

@@ -64,6 +64,18 @@ pub enum Answer {
 /// Enough for any magic and for the header of a ROOT file with its first directory, whose names are mostly short.
 const HEAD_LEN: u64 = 1024;
 
+/// Begins to ask a file that ends as Parquet's do. What its footer says is all that is asked for, so pieces are column
+/// chunks: who reads from far away would pay for the lists of their pages with bytes, and its reader takes chunks whole.
+pub fn begin_at_end(file_len: u64, limits: Limits) -> Result<Inquiry> {
+    let budget = Budget::new(limits);
+    match parquet::begin_of_chunks(file_len)? {
+        Next::Ask(want, reading) => {
+            Inquiry { file_len, want, state: Box::new(State::Parquet(reading)), budget }.checked()
+        }
+        Next::Done(_) => Err(LayoutError::Unknown("it is empty")),
+    }
+}
+
 /// Begins to ask a file of that length, within the usual limits.
 pub fn begin(file_len: u64) -> Result<Inquiry> {
     begin_within(file_len, Limits::default())

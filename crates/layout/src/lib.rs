@@ -16,7 +16,7 @@ mod wanted;
 mod window;
 
 pub use error::LayoutError;
-pub use inquiry::{Answer, Format, Inquiry, begin, begin_within, of_bytes, of_bytes_within};
+pub use inquiry::{Answer, Format, Inquiry, begin, begin_at_end, begin_within, of_bytes, of_bytes_within};
 pub use limits::{Limits, What};
 pub use record::{RecordError, decode, encode};
 pub use want::Want;

@@ -1,6 +1,9 @@
 //! How a file is asked: what is wanted, what is refused, and what no file may cost.
 
-use layout::{Answer, LayoutError, Limits, Want, What, begin, begin_within, of_bytes, of_bytes_within};
+use layout::{
+    Answer, Inquiry, Layout, LayoutError, Limits, Want, What, begin, begin_at_end, begin_within, of_bytes,
+    of_bytes_within,
+};
 use std::fs;
 use std::path::Path;
 
@@ -10,14 +13,17 @@ fn golden(name: &str) -> Vec<u8> {
 
 /// What is wanted of a file, in this order.
 fn wanted(file: &[u8]) -> Vec<Want> {
-    let mut inquiry = begin(file.len() as u64).unwrap();
+    asked(file, begin(file.len() as u64).unwrap()).0
+}
+
+fn asked(file: &[u8], mut inquiry: Inquiry) -> (Vec<Want>, Layout) {
     let mut wanted = Vec::new();
     loop {
         let Want { offset, len } = inquiry.want();
         wanted.push(inquiry.want());
         match inquiry.give(&file[offset as usize..][..len as usize]).unwrap() {
             Answer::Ask(more) => inquiry = more,
-            Answer::Done(_) => return wanted,
+            Answer::Done(layout) => return (wanted, layout),
         }
     }
 }
@@ -30,6 +36,26 @@ fn a_file_of_one_table_is_asked_few_times() {
     assert_eq!(wanted(&golden("pyarrow-pages.parquet")).len(), 4);
     // Its begin, the keys, the streamers, the tree.
     assert_eq!(wanted(&golden("uproot-flat.root")).len(), 4);
+}
+
+/// Its reader asked for the end of the file, and has the rest of the footer with it.
+#[test]
+fn a_footer_alone_says_where_chunks_are() {
+    let chunks = golden("pyarrow-chunks.parquet");
+    let of_chunks = |file: &[u8]| asked(file, begin_at_end(file.len() as u64, Limits::default()).unwrap());
+    assert_eq!(of_chunks(&chunks).1, of_bytes(&chunks).unwrap());
+    let paged = golden("pyarrow-pages.parquet");
+    let ((wants, layout), by_pages) = (of_chunks(&paged), of_bytes(&paged).unwrap());
+    assert_eq!(wants.len(), 2);
+    let (chunks, pages) = (&layout.tables[0], &by_pages.tables[0]);
+    assert_eq!(chunks.entries, pages.entries);
+    for (chunks, pages) in chunks.columns.iter().zip(&pages.columns) {
+        assert_eq!(chunks.name, pages.name);
+        assert!(chunks.pieces.len() < pages.pieces.len());
+        let len = |column: &layout::Column| column.pieces.iter().map(|piece| u64::from(piece.len)).sum::<u64>();
+        assert_eq!(len(chunks), len(pages));
+    }
+    assert!(matches!(begin_at_end(7, Limits::default()), Err(LayoutError::Damaged(_))));
 }
 
 #[test]

@@ -6,10 +6,12 @@
 use crate::decision::Decision;
 use crate::holdings::Holdings;
 use crate::index::{ColumnId, Index, Touched};
-use crate::lane::{Lane, Nearness};
+use crate::lane::{Lane, Nearness, OUT_OF_ORDER_PIECES};
 use crate::mark::{Judgement, Mark};
 use crate::settings::Settings;
 use crate::span::{Span, sum_len};
+use crate::table::{Observed, Table};
+use crate::window::{Run, Window};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
@@ -20,35 +22,11 @@ const LANE_COUNT_MAX: usize = 4;
 const LANE_IDLE_READS: u64 = 512;
 /// Columns of one table that are followed. Far beyond tables of today, which have some thousands.
 const MARK_COUNT_MAX: usize = 1 << 16;
+/// A read of so many times the entries of the learning phase is one of much: row groups have hundreds of times as many.
+/// ROOT's baskets have about as many, and those who read them take one of each column in turn.
+const LONG_READ_TIMES: u64 = 4;
 /// Pieces that one window looks at, held ones with them.
 const PIECES_LISTED_MAX: usize = 1 << 16;
-
-/// Pieces of one column in a fetch, in place of a list of ranges: what a store that knows the layout can be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    pub column: ColumnId,
-    pub first: u32,
-    pub count: u32,
-    /// Bytes of each piece, from its beginning; `u32::MAX`: all.
-    pub reach: u32,
-}
-
-#[derive(Debug, Default)]
-struct Table {
-    is_learned: bool,
-    reads: u32,
-    /// Reads since a new column came.
-    reads_same: u32,
-    read_at: u64,
-    entry_first: u64,
-    entry_last: u64,
-    marks: Vec<(ColumnId, Mark)>,
-    by_column: BTreeMap<ColumnId, usize>,
-    /// How far it was read.
-    entry_end: u64,
-    /// How far earlier runs read it; `u64::MAX`: it is not known.
-    extent_end: u64,
-}
 
 /// What a read finds: its number, the settings, the cache; and where decisions go.
 #[derive(Debug)]
@@ -64,23 +42,6 @@ pub(crate) struct Columns {
     index: Arc<Index>,
     tables: BTreeMap<u32, Table>,
     lanes: Vec<Lane>,
-}
-
-/// What comes next of some columns.
-#[derive(Debug, Default)]
-pub(crate) struct Window {
-    pub(crate) missing: Vec<Span>,
-    /// The same by names; empty if some of it is there already, since names would bring it again.
-    pub(crate) runs: Vec<Run>,
-}
-
-/// What was seen of a table in this run.
-#[derive(Clone, Debug)]
-pub(crate) struct Observed {
-    pub(crate) table: u32,
-    pub(crate) columns: Vec<(u32, u32)>,
-    /// Of 1,000 entries, how many were read.
-    pub(crate) extent_permille: u32,
 }
 
 impl Columns {
@@ -247,13 +208,23 @@ impl Columns {
         let lane = self.lane_of(touched, mark, moment);
         let entries = self.index.entries(column, piece);
         if !self.lanes[lane].cursor(mark).is_set {
+            let begin = self.index.piece_of(column, self.lanes[lane].entry_begin);
+            let begin = begin.max(piece.saturating_sub(OUT_OF_ORDER_PIECES));
+            let reads = self.tables.get(&table).map_or(0, |table| table.reads);
+            if begin < piece && reads <= OUT_OF_ORDER_PIECES {
+                self.lanes[lane].behind.push((mark, begin..piece));
+            }
             self.lanes[lane].cursor(mark).set(piece);
         }
         self.lanes[lane].wake(mark);
 
         let span = self.index.span(column, piece);
         let (start, end) = (read.offset.saturating_sub(span.offset), read.end().min(span.end()) - span.offset);
-        let (_, known) = self.tables.get_mut(&table)?.marks.get_mut(mark)?;
+        let content = self.tables.get_mut(&table)?;
+        if start == 0 && end == span.len {
+            content.read_whole(moment.number, column, entries.end - entries.start);
+        }
+        let (_, known) = content.marks.get_mut(mark)?;
         let (was_reach, was_head_only) = (known.reach, known.is_head_only());
         let grew = known.reaches(piece, start, end, span.len);
         if known.is_head_only() && !was_head_only {
@@ -305,24 +276,24 @@ impl Columns {
         let Touched { table, column, piece } = touched;
         let cursor = *self.lanes[lane].cursor(mark);
         let Some((_, known)) = self.tables.get(&table).and_then(|table| table.marks.get(mark)) else { return };
-        if piece < cursor.position {
-            return;
-        }
         let reach = known.reach;
-        let (mut passed_len, mut skipped) = (0, 0);
-        for passed in cursor.position..cursor.next.min(piece.saturating_add(1)) {
-            let span = self.planned(column, passed, reach);
-            passed_len += span.len;
-            if passed < piece && !span.is_empty() {
-                skipped += 1;
-                moment.holdings.doubt(span);
+        let (skipped, follows) = if piece < cursor.position {
+            if !self.lanes[lane].cursor(mark).come_back_to(piece) {
+                return;
             }
-        }
-        self.lanes[lane].settle_backlog(mark, passed_len);
-        let follows = piece == cursor.position;
-        let cursor = self.lanes[lane].cursor(mark);
-        cursor.position = piece.saturating_add(1);
-        cursor.next = cursor.next.max(cursor.position);
+            (0, false)
+        } else {
+            let mut passed_len = 0;
+            for passed in cursor.position..cursor.next.min(piece.saturating_add(1)) {
+                let span = self.planned(column, passed, reach);
+                passed_len += span.len;
+                if passed < piece {
+                    moment.holdings.doubt(span);
+                }
+            }
+            self.lanes[lane].settle_backlog(mark, passed_len);
+            (self.lanes[lane].cursor(mark).pass_to(piece), piece == cursor.position)
+        };
         let Some((_, known)) = self.tables.get_mut(&table).and_then(|table| table.marks.get_mut(mark)) else { return };
         match known.passes(skipped, follows, moment.settings.waste_percent) {
             Judgement::Same => {}
@@ -341,10 +312,14 @@ impl Columns {
 
     /// Whether a lane wants a window: nothing is there for it, or half of what was listed was read. So there is time
     /// for a round trip while the other half is read.
-    pub(crate) fn is_due(&self, lane: usize, missed: bool) -> bool {
+    pub(crate) fn is_due(&self, lane: usize, missed: bool, settings: &Settings) -> bool {
         let Some(lane) = self.lanes.get(lane) else { return false };
-        let is_learned = self.tables.get(&lane.table).is_some_and(|table| table.is_learned);
-        is_learned && (missed || lane.backlog < lane.listed_backlog.div_ceil(2))
+        let Some(table) = self.tables.get(&lane.table) else { return false };
+        match table.is_learned {
+            true => missed || lane.backlog < lane.listed_backlog.div_ceil(2),
+            // Who reads much of a column at once will hardly stop behind it, whatever others are still to come.
+            false => missed && table.whole_by(lane.used_at) >= settings.learn_entries.saturating_mul(LONG_READ_TIMES),
+        }
     }
 
     pub(crate) fn backlog(&self, lane: usize) -> u64 {
@@ -400,7 +375,21 @@ impl Columns {
                 heap.push(Reverse((self.index.entries(*id, cursor.next).start, mark)));
             }
         }
+        let is_learned = table.is_learned;
         let (mut listed_len, mut is_whole, mut entry_end) = (0u64, true, 0);
+        for (mark, pieces) in std::mem::take(&mut self.lanes[lane].behind) {
+            let Some((id, reach, false)) = marks.get(mark).copied() else { continue };
+            for piece in pieces {
+                let before = window.missing.len();
+                moment.holdings.missing(self.planned(id, piece, reach), &mut window.missing);
+                let len = sum_len(&window.missing[before..]);
+                if window.missing.len() > ranges_max || len > amount - listed_len {
+                    window.missing.truncate(before);
+                    break;
+                }
+                (listed_len, is_whole) = (listed_len + len, false);
+            }
+        }
         for _ in 0..PIECES_LISTED_MAX {
             let Some(Reverse((first, mark))) = heap.pop() else { break };
             let (id, reach, _) = marks[mark];
@@ -435,7 +424,8 @@ impl Columns {
             }
         }
         let reader = &mut self.lanes[lane];
-        reader.listed_backlog = reader.backlog;
+        // A first window is short: the next one is due as soon as the columns are known.
+        reader.listed_backlog = if is_learned { reader.backlog } else { u64::MAX };
         reader.entry_end = reader.entry_end.max(entry_end);
         window
     }

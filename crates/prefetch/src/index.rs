@@ -20,7 +20,7 @@ struct Place {
 }
 
 /// A column of any table of the file, counted through all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u32);
 
 /// A piece that a read touches.

@@ -13,7 +13,9 @@
 //! fetched in vain is never longer than the floor and the share of the settings, whatever the program does. Start
 //! reading at [`Prefetcher::read`]; the rules are explained in docs/adr/0032.
 
+mod action;
 mod columns;
+mod counts;
 mod decision;
 pub mod fuzz;
 mod holdings;
@@ -29,13 +31,17 @@ mod settings;
 mod span;
 mod stream;
 mod streams;
+mod table;
+mod window;
 
-pub use columns::Run;
+pub use action::{Action, Fetch};
+pub use counts::Counts;
 pub use decision::{Decision, Why};
 pub use holdings::{Accounts, Part, Source};
 pub use id::FetchId;
 pub use index::{ColumnId, Index};
-pub use prefetcher::{Action, Counts, Fetch, Prefetcher};
+pub use prefetcher::Prefetcher;
 pub use profile::Profile;
 pub use settings::{FETCH_RANGES_MAX, Link, Settings};
 pub use span::Span;
+pub use window::Run;

@@ -7,7 +7,9 @@
 //! Promise: `lost + risk` of [`Accounts`] never exceed `waste_floor_len` and `waste_percent` of what is used, since both
 //! rise by fetches ahead alone, which are cut to what is left. Reads themselves are always fetched.
 
-use crate::columns::{Columns, Moment, Run, Window};
+use crate::action::{Action, Fetch};
+use crate::columns::{Columns, Moment};
+use crate::counts::Counts;
 use crate::decision::{Decision, Why};
 use crate::holdings::{Accounts, Class, Holdings, Part, Source};
 use crate::id::FetchId;
@@ -17,31 +19,10 @@ use crate::profile::Profile;
 use crate::settings::{Link, Settings};
 use crate::span::{Span, merge, sum_len};
 use crate::stream::Tag;
-use crate::streams::Streams;
+use crate::streams::{COLUMN_CHANGES_MIN, Streams};
+use crate::window::Window;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// What the shell is to do, in this order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    Fetch(Fetch),
-    /// It may leave the memory.
-    Drop(Span),
-    Decided(Decision),
-}
-
-/// One vectored read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fetch {
-    pub id: FetchId,
-    /// In the order of the file, without overlaps.
-    pub ranges: Vec<Span>,
-    pub len: u64,
-    pub why: Why,
-    /// False: it goes to the reader alone, past the cache.
-    pub is_kept: bool,
-    /// The same by names, for a store that knows the layout. Empty: it goes by ranges.
-    pub runs: Vec<Run>,
-}
 
 /// Fetches ahead on their way at a time. A guess: two halves of the cache for each reader and stream, and some.
 const FETCHES_AHEAD_MAX: usize = 32;
@@ -57,21 +38,11 @@ const WINDOW_PART_LEAST: u64 = 8;
 const BUDGET_PART_SPENT: u64 = 32;
 /// Windows of columns leave this part of the stake to the rest of the pieces at hand, of columns that came just now.
 const NEAR_PART: u64 = 8;
+/// While columns are learned, their windows may bring the waste to this part of the stake, and take this part of the
+/// cache: the rest is for the window of all of them.
+const LEARNING_PART: u64 = 2;
 /// A plan that has spent its budget goes on when this part of the stake is there again.
 const BUDGET_PART_BACK: u64 = 8;
-
-/// What was read and asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    pub reads: u64,
-    pub read_len: u64,
-    /// Reads of which all was held.
-    pub hits: u64,
-    /// Reads of which all was held or on its way.
-    pub waits: u64,
-    pub fetches: u64,
-    pub ranges: u64,
-}
 
 #[derive(Debug)]
 pub struct Prefetcher {
@@ -217,34 +188,78 @@ impl Prefetcher {
     /// The program reads `span`. Answers of what parts it consists, none of them [`Source::Missing`]: the shell copies
     /// what is held, obeys the actions, and waits for the fetches that bring the rest.
     pub fn read(&mut self, span: Span, actions: &mut Vec<Action>) -> Vec<Part> {
-        let span = span.before(self.file_len);
-        self.counts.reads += 1;
-        self.counts.read_len = self.counts.read_len.saturating_add(span.len);
-        let number = self.counts.reads;
-        self.holdings.at(number);
-        let mut parts = self.holdings.parts(span);
-        let missing: Vec<Span> =
-            parts.iter().filter(|part| part.source == Source::Missing).map(|part| part.span).collect();
-        let missed = !missing.is_empty();
-        self.counts.hits += u64::from(parts.iter().all(|part| part.source == Source::Held));
-        self.counts.waits += u64::from(!missed);
-        if span.is_empty() {
-            return parts;
-        }
-        self.holdings.read(span);
-        let plan = if self.cache_len > 0 { self.note(span, missed, number, actions) } else { Plan::default() };
-        if let Some(stream) = plan.stream.filter(|_| missing == [span]) {
-            self.streams.predict_again(stream);
-        }
-        if missed {
-            let mut absent = parts.iter_mut().filter(|part| part.source == Source::Missing);
-            for ranges in missing.chunks(self.settings.ranges_max.max(1)) {
-                let id = self.fetch_now(ranges, actions);
-                absent.by_ref().take(ranges.len()).for_each(|part| part.source = Source::Coming(id));
+        self.read_all(&[span], actions).pop().unwrap_or_default()
+    }
+
+    /// The program reads all of these at once, which may overlap: what is missing of them comes by one fetch, or as many
+    /// as its ranges need.
+    pub fn read_all(&mut self, spans: &[Span], actions: &mut Vec<Action>) -> Vec<Vec<Part>> {
+        let (mut read, mut missing, mut plans) = (Vec::with_capacity(spans.len()), Vec::new(), Vec::new());
+        // From the beginning to the end of each that is missing: what is asked for twice is on its way the second time.
+        let mut asked: BTreeMap<u64, u64> = BTreeMap::new();
+        for span in spans {
+            let span = span.before(self.file_len);
+            self.counts.reads += 1;
+            self.counts.read_len = self.counts.read_len.saturating_add(span.len);
+            let number = self.counts.reads;
+            self.holdings.at(number);
+            let parts = self.holdings.parts(span);
+            let is_asked =
+                |span: &Span| asked.range(..=span.offset).next_back().is_some_and(|(_, end)| *end >= span.end());
+            let absent: Vec<Span> = missing_of(&parts).filter(|span| !is_asked(span)).collect();
+            asked.extend(absent.iter().map(|span| (span.offset, span.end())));
+            let missed = !absent.is_empty();
+            self.counts.hits += u64::from(parts.iter().all(|part| part.source == Source::Held));
+            self.counts.waits += u64::from(!missed);
+            read.push(parts);
+            if span.is_empty() {
+                continue;
             }
+            self.holdings.read(span);
+            let plan = if self.cache_len > 0 { self.note(span, missed, number, actions) } else { Plan::default() };
+            if let Some(stream) = plan.stream.filter(|_| absent == [span]) {
+                self.streams.predict_again(stream);
+            }
+            missing.extend(absent);
+            Plan { missed, ..plan }.put_to(&mut plans);
         }
-        self.go_on(plan, missed, actions);
-        parts
+        self.bring_missing(missing, &mut read, actions);
+        for plan in plans {
+            self.go_on(plan, actions);
+        }
+        read
+    }
+
+    /// What the shell needs itself, to find the layout: nothing is learned from that, and what it brings counts as used.
+    pub fn bring(&mut self, spans: &[Span], actions: &mut Vec<Action>) -> Vec<Vec<Part>> {
+        let spans: Vec<Span> = spans.iter().map(|span| span.before(self.file_len)).collect();
+        let mut read: Vec<Vec<Part>> = spans.iter().map(|span| self.holdings.parts(*span)).collect();
+        spans.iter().filter(|span| !span.is_empty()).for_each(|span| self.holdings.read(*span));
+        let missing = read.iter().flat_map(|parts| missing_of(parts)).collect();
+        self.bring_missing(missing, &mut read, actions);
+        read
+    }
+
+    /// Fetches what reads miss, and says of their parts which fetch brings them.
+    fn bring_missing(&mut self, mut missing: Vec<Span>, read: &mut [Vec<Part>], actions: &mut Vec<Action>) {
+        merge(&mut missing, 0, 0);
+        let mut coming: Vec<(Span, FetchId)> = Vec::with_capacity(missing.len());
+        for ranges in missing.chunks(self.settings.ranges_max.max(1)) {
+            let id = self.fetch_now(ranges, actions);
+            coming.extend(ranges.iter().map(|span| (*span, id)));
+        }
+        for part in read.iter_mut().flatten().filter(|part| part.source == Source::Missing) {
+            let behind = coming.partition_point(|(span, _)| span.offset <= part.span.offset);
+            let brings = behind.checked_sub(1).and_then(|at| coming.get(at));
+            let (_, id) = brings.expect("all that is missing was asked for");
+            part.source = Source::Coming(*id);
+        }
+    }
+
+    /// Whether all of it is held, or on its way.
+    pub fn has(&self, span: Span) -> bool {
+        let parts = self.holdings.parts(span.before(self.file_len));
+        missing_of(&parts).next().is_none()
     }
 
     /// What `fetch` brings is all there.
@@ -342,7 +357,10 @@ impl Prefetcher {
         let goes_on = stream.is_some_and(|stream| is_learning && self.streams.goes_through_columns(stream));
         let stream_end = last.filter(|_| !is_copy && !goes_on).map_or(self.file_len, Span::end);
         let stream = stream.filter(|_| stream_end > span.end());
-        Plan { lane: lane.filter(|_| !is_learning), stream, stream_end }
+        // One across many columns is a copy or a row rather than a column, and says nothing of what follows before more is
+        // known.
+        let lane = lane.filter(|_| !is_learning || further < COLUMN_CHANGES_MIN);
+        Plan { lane, stream, stream_end, missed }
     }
 
     /// Fetches what a read misses: into the cache if there is room, else past it.
@@ -364,8 +382,11 @@ impl Prefetcher {
     }
 
     /// The next windows of who read.
-    fn go_on(&mut self, plan: Plan, missed: bool, actions: &mut Vec<Action>) {
-        let lane = plan.lane.filter(|lane| self.columns.as_ref().is_some_and(|columns| columns.is_due(*lane, missed)));
+    fn go_on(&mut self, plan: Plan, actions: &mut Vec<Action>) {
+        let missed = plan.missed;
+        let lane = plan
+            .lane
+            .filter(|lane| self.columns.as_ref().is_some_and(|columns| columns.is_due(*lane, missed, &self.settings)));
         let stream = plan.stream.filter(|stream| self.streams.is_due(*stream, missed));
         if lane.is_none() && stream.is_none() || self.failures >= FAILURES_MAX || !self.has_budget(actions) {
             return;
@@ -400,9 +421,17 @@ impl Prefetcher {
 
     fn go_on_lane(&mut self, lane: usize, missed: bool, actions: &mut Vec<Action>) {
         let (stake_len, ranges_max) = (self.stake_len(), self.ranges_max());
-        let room = self.budget().saturating_sub(stake_len / NEAR_PART).min(self.memory_left());
+        let mut room = self.budget().saturating_sub(stake_len / NEAR_PART).min(self.memory_left());
         let Some(columns) = &mut self.columns else { return };
-        let allowance = self.cache_len / columns.lane_count().max(1);
+        let is_learning = columns.is_learning(lane);
+        if is_learning {
+            let waste_len = self.holdings.accounts().waste_len();
+            room = room.min((stake_len / LEARNING_PART).saturating_sub(waste_len));
+        }
+        let mut allowance = self.cache_len / columns.lane_count().max(1);
+        if is_learning {
+            allowance /= LEARNING_PART;
+        }
         let amount = room.min(allowance.saturating_sub(columns.backlog(lane)));
         let least = allowance.min(stake_len) / WINDOW_PART_LEAST;
         if !missed && amount < least {
@@ -502,4 +531,21 @@ struct Plan {
     stream: Option<usize>,
     /// Where the stream ends, as far as it is known.
     stream_end: u64,
+    /// Something of the read was neither held nor on its way.
+    missed: bool,
+}
+
+impl Plan {
+    /// Of several reads at once each reader goes on once, from the last of its reads.
+    fn put_to(self, plans: &mut Vec<Self>) {
+        let same = plans.iter_mut().find(|plan| (plan.lane, plan.stream) == (self.lane, self.stream));
+        match same {
+            Some(plan) => *plan = Self { missed: plan.missed || self.missed, ..self },
+            None => plans.push(self),
+        }
+    }
+}
+
+fn missing_of(parts: &[Part]) -> impl Iterator<Item = Span> {
+    parts.iter().filter(|part| part.source == Source::Missing).map(|part| part.span)
 }

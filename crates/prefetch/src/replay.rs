@@ -7,11 +7,13 @@
 //!
 //! Promise: the machine that is played is the one that ships. What the model leaves out: slow start, losses, servers.
 
+use crate::action::{Action, Fetch};
+use crate::counts::Counts;
 use crate::decision::{Decision, Why};
 use crate::holdings::{Accounts, Source};
 use crate::id::FetchId;
 use crate::index::Index;
-use crate::prefetcher::{Action, Counts, Fetch, Prefetcher};
+use crate::prefetcher::Prefetcher;
 use crate::profile::Profile;
 use crate::settings::{Link, Settings};
 use crate::span::Span;

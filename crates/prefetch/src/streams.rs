@@ -13,7 +13,7 @@ const STREAM_COUNT_MAX: usize = 8;
 /// Reads that fitted nowhere, among which the beginning of a stream is looked for: two for each stream.
 const RECENT_COUNT_MAX: usize = 2 * STREAM_COUNT_MAX;
 /// A succession through so many columns goes on behind the piece at hand; across so many, it copies the file.
-const COLUMN_CHANGES_MIN: u32 = 4;
+pub(crate) const COLUMN_CHANGES_MIN: u32 = 4;
 /// Patterns of one file that are kept.
 pub(crate) const PATTERN_COUNT_MAX: usize = STREAM_COUNT_MAX;
 /// A pattern is worth a line in a profile from so many reads on.

@@ -7,7 +7,7 @@ use crate::runtime;
 use crate::staged::Staged;
 use crate::status::{entry_path, millis, to_dict};
 use crate::writer::Writer;
-use ::client::{Create, Options, Store, Url, parquet};
+use ::client::{Create, Options, Store, Url};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -196,20 +196,6 @@ impl Client {
             Ok(Py::new(py, Writer::new(writer, path))?.into_any())
         })
     }
-}
-
-/// How long the footer of a Parquet file is, from the last eight bytes of the file; `None`: it is none.
-#[pyfunction]
-pub(crate) fn parquet_footer_len(trailer: [u8; parquet::TRAILER_LEN]) -> Option<u32> {
-    parquet::footer_len(&trailer)
-}
-
-/// `(offset, length, column)` of each piece of a column that a footer names, in the order of the file; `None`: it is not
-/// understood.
-#[pyfunction]
-pub(crate) fn parquet_pieces(py: Python<'_>, footer: &[u8]) -> Option<Vec<(u64, u64, u32)>> {
-    let pieces = py.detach(|| parquet::pieces(footer))?;
-    Some(pieces.into_iter().map(|piece| (piece.offset, piece.len, piece.column)).collect())
 }
 
 /// The store that Hadoop's configuration names, if it is one of HDFS.

@@ -3,7 +3,7 @@
 use crate::call::Call;
 use crate::memory::{NewBytes, WritableView};
 use crate::status::to_dict;
-use ::client::{RangeRead, Status};
+use ::client::{AheadOptions, DataSet, RangeRead, Status};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -17,7 +17,16 @@ pub(crate) struct Reader {
     path: String,
     len: u64,
     status: Option<Status>,
-    shared: Arc<Shared>,
+    source: Source,
+}
+
+/// How its bytes come.
+#[derive(Clone)]
+enum Source {
+    /// As they are asked for.
+    Plain(Arc<Shared>),
+    /// By what is fetched ahead.
+    Ahead(::client::Ahead),
 }
 
 /// Reads at any place need it for reading, and run beside each other; a stream has it alone.
@@ -35,12 +44,28 @@ impl Reader {
     pub(crate) fn new(reader: ::client::Reader, path: String, status: Option<Status>) -> Self {
         let len = reader.len();
         let shared = Shared { reader: RwLock::new(reader), last_end: AtomicU64::new(NOWHERE) };
-        Self { path, len, status, shared: Arc::new(shared) }
+        Self { path, len, status, source: Source::Plain(Arc::new(shared)) }
     }
 
     /// How many of `len` bytes the file has from `offset` on.
     fn there(&self, offset: u64, len: u64) -> usize {
         usize::try_from(len.min(self.len.saturating_sub(offset))).unwrap_or(usize::MAX)
+    }
+}
+
+impl Source {
+    async fn read(&self, offset: u64, dest: &mut [u8]) -> ::client::Result<usize> {
+        match self {
+            Self::Plain(shared) => shared.read(offset, dest).await,
+            Self::Ahead(ahead) => ahead.read_at(offset, dest).await,
+        }
+    }
+
+    async fn read_ranges(&self, reads: &mut [RangeRead<'_>]) -> ::client::Result<()> {
+        match self {
+            Self::Plain(shared) => shared.reader.read().await.read_ranges(reads).await,
+            Self::Ahead(ahead) => ahead.read_ranges(reads).await,
+        }
     }
 }
 
@@ -78,14 +103,75 @@ impl Reader {
         Ok(Some(dict))
     }
 
+    /// The same file, whose next reads are fetched while the program works on the last ones. `profile`: what earlier runs
+    /// read of the data set of this name is fetched at once, and what this one reads is kept; `auto`: of the files of its
+    /// directory; `None`: neither.
+    #[pyo3(signature = (profile))]
+    fn ahead(&self, profile: Option<String>) -> Call {
+        let data_set = match profile {
+            None => DataSet::Unknown,
+            Some(name) if name == "auto" => DataSet::OfPath,
+            Some(name) => DataSet::Named(name),
+        };
+        let options = AheadOptions { data_set, ..AheadOptions::default() };
+        let (source, path, len, status) = (self.source.clone(), self.path.clone(), self.len, self.status.clone());
+        let work = async move {
+            match source {
+                Source::Plain(shared) => shared.reader.read().await.ahead(&options).await,
+                Source::Ahead(ahead) => Ok(ahead),
+            }
+        };
+        Call::new(&self.path, work, move |py, ahead| {
+            Ok(Py::new(py, Self { path, len, status, source: Source::Ahead(ahead) })?.into_any())
+        })
+    }
+
+    /// Keeps what was learned of this file so far.
+    fn save(&self) -> Call {
+        let source = self.source.clone();
+        Call::done(&self.path, async move {
+            if let Source::Ahead(ahead) = source {
+                ahead.save().await;
+            }
+            Ok(())
+        })
+    }
+
+    /// How well reading ahead goes: a dictionary of numbers. `None`: nothing is read ahead.
+    #[getter]
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Source::Ahead(ahead) = &self.source else { return Ok(None) };
+        let found = py.detach(|| ahead.statistics());
+        let dict = PyDict::new(py);
+        let numbers = [
+            ("reads", found.read_count),
+            ("read_bytes", found.read_len),
+            ("hits", found.hit_count),
+            ("waits", found.wait_count()),
+            ("asked_bytes", found.asked_len),
+            ("used_bytes", found.used_len),
+            ("wasted_bytes", found.wasted_len),
+            ("turn_arounds", found.turn_around_count),
+            ("fetches", found.fetch_count),
+            ("ranges", found.range_count),
+            ("failures", found.failure_count),
+            ("memory_bytes", found.memory_len),
+            ("memory_bytes_max", found.memory_len_max),
+        ];
+        numbers.into_iter().try_for_each(|(name, number)| dict.set_item(name, number))?;
+        dict.set_item("has_layout", found.has_layout)?;
+        dict.set_item("has_profile", found.has_profile)?;
+        Ok(Some(dict))
+    }
+
     /// `bytes` from `offset` on; fewer than `length` only at the end of the file.
     fn read_at(&self, py: Python<'_>, offset: u64, length: u64) -> PyResult<Call> {
         let mut bytes = NewBytes::new(py, self.there(offset, length))?;
-        let shared = Arc::clone(&self.shared);
+        let source = self.source.clone();
         let work = async move {
             let wanted = bytes.as_mut().len();
             if wanted > 0 {
-                let got = shared.read(offset, bytes.as_mut()).await?;
+                let got = source.read(offset, bytes.as_mut()).await?;
                 assert_eq!(got, wanted, "a read inside of a file was short");
             }
             Ok(bytes)
@@ -97,9 +183,9 @@ impl Reader {
     fn readinto_at(&self, offset: u64, buffer: &Bound<'_, PyAny>) -> PyResult<Call> {
         let mut view = WritableView::new(buffer)?;
         let len = self.there(offset, view.len() as u64);
-        let shared = Arc::clone(&self.shared);
+        let source = self.source.clone();
         let work = async move {
-            let got = if len > 0 { shared.read(offset, &mut view.as_mut()[..len]).await? } else { 0 };
+            let got = if len > 0 { source.read(offset, &mut view.as_mut()[..len]).await? } else { 0 };
             Ok((got, view))
         };
         Ok(Call::new(&self.path, work, |py, (got, _view)| Ok(got.into_pyobject(py)?.into_any().unbind())))
@@ -110,11 +196,11 @@ impl Reader {
     fn read_ranges(&self, py: Python<'_>, ranges: Vec<(u64, u64)>) -> PyResult<Call> {
         let all = ranges.iter().map(|(offset, len)| Ok((*offset, NewBytes::new(py, self.there(*offset, *len))?)));
         let mut all = all.collect::<PyResult<Vec<_>>>()?;
-        let shared = Arc::clone(&self.shared);
+        let source = self.source.clone();
         let work = async move {
             let filled = all.iter_mut().map(|(offset, bytes)| RangeRead { offset: *offset, dest: bytes.as_mut() });
             let mut reads: Vec<_> = filled.filter(|read| !read.dest.is_empty()).collect();
-            shared.reader.read().await.read_ranges(&mut reads).await?;
+            source.read_ranges(&mut reads).await?;
             Ok(all)
         };
         Ok(Call::new(&self.path, work, |py, all| {
@@ -131,11 +217,11 @@ impl Reader {
         if !all.iter().all(is_within) {
             return Err(PyValueError::new_err("a range reaches beyond the end of the file"));
         }
-        let shared = Arc::clone(&self.shared);
+        let source = self.source.clone();
         let work = async move {
             let filled = all.iter_mut().map(|(offset, view)| RangeRead { offset: *offset, dest: view.as_mut() });
             let mut reads: Vec<_> = filled.filter(|read| !read.dest.is_empty()).collect();
-            shared.reader.read().await.read_ranges(&mut reads).await?;
+            source.read_ranges(&mut reads).await?;
             Ok(all)
         };
         Ok(Call::new(&self.path, work, |py, _all| Ok(py.None())))

@@ -71,7 +71,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tls",
         ],
     ),
-    ("client", &["types", "wire", "hdfs", "layout", "security", "xfer", "io", "rpc", "gss", "sasl"]),
+    ("client", &["types", "wire", "hdfs", "security", "xfer", "layout", "prefetch", "io", "rpc", "gss", "sasl"]),
     ("http", &["types", "io", "metrics", "tls"]),
     // ring 4: products
     ("gateway", &["xroot", "io", "metrics", "host", "client", "http"]),

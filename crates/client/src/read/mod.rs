@@ -157,7 +157,16 @@ impl Reader {
         self.client().run(self.source.layout(wanted, window)).await
     }
 
-    fn client(&self) -> &Client {
+    /// Another one of the same file, which shares what is known of its blocks. Nobody is asked.
+    pub(crate) fn again(&self) -> Self {
+        Self::new(self.source.file.clone())
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.source.file.path
+    }
+
+    pub(crate) fn client(&self) -> &Client {
         &self.source.file.client
     }
 

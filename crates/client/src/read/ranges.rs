@@ -20,7 +20,7 @@ use crate::datanode::Connection;
 use crate::error::{Error, Result};
 use crate::located::{Located, Node};
 use crate::retry::Attempt;
-use futures_util::future::join_all;
+use futures_util::future::{FutureExt, join_all};
 use futures_util::stream::{self, Stream, StreamExt};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -167,7 +167,8 @@ impl Source {
 
     pub(super) async fn read_ranges(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
         let reads = reads.iter_mut().map(|RangeRead { offset, dest }| RangeRead { offset: *offset, dest });
-        self.fill(reads.collect(), &Arrivals(None)).await
+        // Boxed as what it is: the types below are so many that the compiler gives up within the futures of callers.
+        self.fill(reads.collect(), &Arrivals(None)).boxed().await
     }
 
     async fn fill<'a>(&self, reads: Vec<RangeRead<'a>>, arrivals: &Arrivals<'a>) -> Result<()> {

@@ -26,9 +26,11 @@ const TRAILER_LEN: u64 = 8;
 pub(crate) enum Reading {
     Trailer {
         file_len: u64,
+        has_pages: bool,
     },
     Footer {
         data_len: u64,
+        has_pages: bool,
     },
     Pages {
         footer: Footer,
@@ -40,14 +42,23 @@ pub(crate) enum Reading {
 }
 
 pub(crate) fn begin(file_len: u64) -> Result<Next<Reading, Layout>> {
+    begin_with(file_len, true)
+}
+
+/// Whose pieces are column chunks, whatever it says of pages.
+pub(crate) fn begin_of_chunks(file_len: u64) -> Result<Next<Reading, Layout>> {
+    begin_with(file_len, false)
+}
+
+fn begin_with(file_len: u64, has_pages: bool) -> Result<Next<Reading, Layout>> {
     let offset = file_len.checked_sub(TRAILER_LEN).ok_or(LayoutError::Damaged("it ends within its first bytes"))?;
-    Ok(Next::Ask(Want { offset, len: TRAILER_LEN }, Reading::Trailer { file_len }))
+    Ok(Next::Ask(Want { offset, len: TRAILER_LEN }, Reading::Trailer { file_len, has_pages }))
 }
 
 impl Reading {
     pub(crate) fn give(self, bytes: &[u8], budget: &mut Budget) -> Result<Next<Self, Layout>> {
         match self {
-            Self::Trailer { file_len } => {
+            Self::Trailer { file_len, has_pages } => {
                 let [a, b, c, d, magic @ ..] = bytes else {
                     return Err(LayoutError::Damaged("it ends within its trailer"));
                 };
@@ -59,12 +70,12 @@ impl Reading {
                 let len = u64::from(u32::from_le_bytes([*a, *b, *c, *d]));
                 let data_len = (file_len - TRAILER_LEN).checked_sub(len);
                 let data_len = data_len.ok_or(LayoutError::Damaged("its footer is longer than the file"))?;
-                Ok(Next::Ask(Want { offset: data_len, len }, Self::Footer { data_len }))
+                Ok(Next::Ask(Want { offset: data_len, len }, Self::Footer { data_len, has_pages }))
             }
-            Self::Footer { data_len } => {
+            Self::Footer { data_len, has_pages } => {
                 let footer = footer::read(bytes, data_len, budget)?;
                 let pages = footer.chunks.iter().map(|_| Vec::new()).collect();
-                let left = pages::spans(&footer.chunks);
+                let left = if has_pages { pages::spans(&footer.chunks) } else { Vec::new() };
                 next(footer, pages, left, budget)
             }
             Self::Pages { footer, mut pages, span, left } => {

@@ -14,8 +14,8 @@ mod name;
 
 pub use name::ProfileName;
 
-use crate::columns::Observed;
 use crate::streams::{PATTERN_COUNT_MAX, Pattern};
+use crate::table::Observed;
 use std::collections::BTreeMap;
 use types::encoding::{self, DecodeError};
 use types::record;

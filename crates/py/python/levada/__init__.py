@@ -16,9 +16,18 @@ if TYPE_CHECKING:
     from typing import Any
 
     from levada.filesystem import LevadaFile, LevadaFileSystem
+    from levada.statistics import Statistics
     from levada.streams import LevadaStream
 
-__all__ = ["LevadaFile", "LevadaFileSystem", "LevadaStream", "__version__", "register_for_hdfs"]
+__all__ = [
+    "LevadaFile",
+    "LevadaFileSystem",
+    "LevadaStream",
+    "Statistics",
+    "__version__",
+    "open",
+    "register_for_hdfs",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -27,7 +36,24 @@ def __getattr__(name: str) -> Any:
         from levada import filesystem
 
         return getattr(filesystem, name)
+    if name == "Statistics":
+        from levada.statistics import Statistics
+
+        return Statistics
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def open(url: str, mode: str = "rb", *, profile: str | None = "auto", **options: Any) -> LevadaFile:
+    """A file by its address, `levada://host:port/path`.
+
+    From far away what will be read next is fetched before it is asked for. `profile`: whose reads of earlier runs say
+    what that is: `auto`, of the files of its directory; a name that files share; or `None`. `options`: of the
+    file system, `ahead=False` among them.
+    """
+    from levada.filesystem import LevadaFileSystem
+
+    fs = LevadaFileSystem(**{**LevadaFileSystem._get_kwargs_from_urls(url), **options})
+    return fs.open(url, mode, profile=profile)
 
 
 def register_for_hdfs() -> None:

@@ -9,8 +9,8 @@ import asyncio
 import errno
 import getpass
 import os
+import sys
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timezone
@@ -21,8 +21,9 @@ from fsspec.asyn import AsyncFileSystem, sync
 from fsspec.spec import AbstractBufferedFile
 
 from levada import _levada
+from levada.ahead import FAR_S, AheadFiles
 from levada.batches import Batches
-from levada.columns import FAR_S, Columns
+from levada.statistics import Statistics
 from levada.streams import LevadaStream
 
 # Of one write to the store, and of one read while a file is copied: a guess, several packets of 64 KiB.
@@ -30,11 +31,11 @@ PIECE_LEN = 4 << 20
 # What a store far away said counts for so many round trips: as many as a reader takes to look at a file, open it twice
 # and read its footer. On a local network that is a millisecond.
 VALID_ROUND_TRIPS = 8
-# Files whose parts are kept.
-COLUMNS_COUNT_MAX = 4
 
 
 _T = TypeVar("_T")
+# The file system's profile.
+_OF_FS: Any = object()
 
 
 class LevadaFileSystem(AsyncFileSystem):
@@ -45,7 +46,8 @@ class LevadaFileSystem(AsyncFileSystem):
     `user`: who acts; else HADOOP_USER_NAME, the holder of the Kerberos ticket, or the user of this process.
     `replication`, `block_size`: of new files; else what the store proposes.
     `gateway`: `host:port` of one through which all servers are reached; else LEVADA_GATEWAY, if that is set.
-    `ahead`: columns of Parquet files are read ahead where the store is far away.
+    `ahead`: what will be read next is fetched before, where the store is far away.
+    `profile`: whose reads of earlier runs say what that is: `auto`, of the files of a directory; a name; or `None`.
     `round_trip`: how far away it is, in seconds; else that is measured.
     `local_reads`: by descriptors, where a datanode is on this machine; else over TCP.
     """
@@ -64,6 +66,7 @@ class LevadaFileSystem(AsyncFileSystem):
         block_size: int | None = None,
         gateway: str | None = None,
         ahead: bool = True,
+        profile: str | None = "auto",
         round_trip: float | None = None,
         local_reads: bool = True,
         **options: Any,
@@ -74,14 +77,13 @@ class LevadaFileSystem(AsyncFileSystem):
         self.client = _levada.Client(
             _url(host, port), user or _user(), gateway=gateway, round_trip=round_trip, local_reads=local_reads
         )
-        self._ahead = ahead
+        self._ahead, self._profile = ahead, profile
         self._batches = Batches(self.client)
         # Files far away that were opened a moment ago, and when, by path.
         self._opened: dict[str, tuple[float, _levada.Reader]] = {}
         # Changes by this file system that have ended.
         self._changes = 0
-        # By path, id, time and length: of one version of a file.
-        self._columns: OrderedDict[tuple[str, int, float, int], Columns] = OrderedDict()
+        self._ahead_files = AheadFiles()
 
     @classmethod
     def _strip_protocol(cls, path):
@@ -156,17 +158,14 @@ class LevadaFileSystem(AsyncFileSystem):
             self._note_opened(path, asked, reader)
         return reader
 
-    def _columns_of(self, path: str, reader: _levada.Reader) -> Columns | None:
-        """What is kept of this version of a file; `None`: it is read as it is asked for."""
-        status = reader.status
-        if not (self._ahead and self._is_far and status and status["size"]):
-            return None
-        version = path, status["id"], status["mtime"], status["size"]
-        columns = self._columns.pop(version, None) or Columns(status["size"])
-        self._columns[version] = columns
-        if len(self._columns) > COLUMNS_COUNT_MAX:
-            self._columns.popitem(last=False)
-        return columns
+    def _ahead_of(self, path: str, reader: _levada.Reader, profile: str | None) -> _levada.Reader:
+        """The file as it is to be read: from far away, by its cache."""
+        return self._ahead_files.of(path, reader, profile) if self._ahead and self._is_far else reader
+
+    @property
+    def statistics(self) -> Statistics:
+        """How well reading ahead goes, of all files so far."""
+        return self._ahead_files.statistics
 
     # ── names ──
 
@@ -370,7 +369,7 @@ class LevadaFileSystem(AsyncFileSystem):
 class LevadaFile(AbstractBufferedFile):
     """A file open for reading, or for writing in one stream.
 
-    Nothing is read ahead unless `cache_type` asks for it. What is written gets its name when the file is closed, or
+    Nothing is read ahead unless the store is far away, or `cache_type` asks for it. What is written gets its name when the file is closed, or
     when the transaction ends, and is deleted if the block that `with` opened it for ends by an exception. With
     `staged=False`, and in mode `ab`, it has its name from the beginning, and `flush` shows to readers what was written
     so far.
@@ -379,13 +378,16 @@ class LevadaFile(AbstractBufferedFile):
     closed: bool
     _details: dict[str, Any] | None
 
-    def __init__(self, fs, path, mode="rb", autocommit=True, cache_type="none", staged=True, **options: Any):
+    def __init__(
+        self, fs, path, mode="rb", autocommit=True, cache_type="none", staged=True, profile=_OF_FS, **options: Any
+    ):
         self._writer: _levada.Staged | _levada.Writer | None = None
-        self._columns: Columns | None = None
+        self._is_ahead = False
         client = fs.client
         if mode == "rb":
-            self._reader = fs._open_reader(path)
-            self._columns = fs._columns_of(path, self._reader)
+            opened = fs._open_reader(path)
+            self._reader = fs._ahead_of(path, opened, fs._profile if profile is _OF_FS else profile)
+            self._is_ahead = self._reader is not opened
             options["size"] = self._reader.size
         elif mode == "ab":
             if not autocommit:
@@ -422,9 +424,13 @@ class LevadaFile(AbstractBufferedFile):
 
     # ── reading ──
 
+    @property
+    def statistics(self) -> Statistics | None:
+        """How well reading ahead goes; `None`: the file is read as it is asked for."""
+        found = self._reader.statistics if self.mode == "rb" else None
+        return None if found is None else Statistics.of([found])
+
     def _fetch_range(self, start: int, end: int) -> bytes:
-        if self._columns is not None:
-            return self._columns.read(self._reader, start, end)
         return self._reader.read_at(start, end - start).wait()
 
     def readinto(self, buffer) -> int:
@@ -466,6 +472,9 @@ class LevadaFile(AbstractBufferedFile):
         if self.closed:
             return
         self.closed = True
+        if self._is_ahead and not sys.is_finalizing():
+            # For files that are opened from now on, here and in other programs.
+            self._reader.save().wait()
         if isinstance(self._writer, _levada.Writer):
             self.fs._change_now(self._writer.close())
         elif self._writer is not None and self.autocommit:

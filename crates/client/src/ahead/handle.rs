@@ -1,0 +1,146 @@
+//! A file that is read ahead, as programs have it.
+
+use super::learned::{Learned, Run};
+use super::options::AheadOptions;
+use super::shell::Shell;
+use super::statistics::AheadStatistics;
+use crate::error::{Error, Result};
+use crate::read::{RangeRead, Reader};
+use prefetch::Link;
+use prefetch::profile::ProfileName;
+use std::sync::Arc;
+use wire::Abilities;
+
+/// A file open for reading, whose next reads are fetched while the program works on the last ones. Clones share the
+/// cache; any number of threads and tasks may read at once.
+#[derive(Clone, Debug)]
+pub struct Ahead {
+    owner: Arc<Owner>,
+}
+
+/// The last one takes the tasks with it.
+#[derive(Debug)]
+struct Owner {
+    shell: Arc<Shell<Reader>>,
+}
+
+/// As long as nothing says another: what the links have that people call fast.
+const BYTES_PER_S: u64 = 125_000_000;
+
+impl Reader {
+    /// The same file, read ahead. What a profile knows of its opening is asked for at once.
+    pub async fn ahead(&self, options: &AheadOptions) -> Result<Ahead> {
+        let client = self.client().clone();
+        let has_ranges = client.defaults().await?.abilities.has(Abilities::RANGES);
+        let link = Link {
+            bytes_per_s: BYTES_PER_S,
+            ranges_per_request: if has_ranges { prefetch::FETCH_RANGES_MAX as u32 } else { 1 },
+            ..Link::default()
+        };
+        let data_set = options.data_set.name_of(&client.url().authority, self.path());
+        let opening = data_set.as_ref().map(|data_set| ProfileName::of(data_set, None));
+        let shell = Shell::new(self.again(), client.clone(), options.settings(), link, Learned::new(data_set));
+        let ahead = Ahead { owner: Arc::new(Owner { shell }) };
+        let profiles = client.store().profiles();
+        let asking = async {
+            let profile = match opening {
+                Some(name) => io::task::blocking(move || profiles.get(name)).await,
+                None => None,
+            };
+            ahead.owner.shell.open(profile.as_ref());
+            Ok(())
+        };
+        client.run(asking).await?;
+        Ok(ahead)
+    }
+}
+
+impl Ahead {
+    /// Bytes of the file, as of its opening.
+    #[expect(clippy::len_without_is_empty, reason = "a length, not a collection")]
+    pub fn len(&self) -> u64 {
+        self.owner.shell.origin.len()
+    }
+
+    /// Fills `dest` from `offset`; fewer bytes only at the end of the file.
+    pub async fn read_at(&self, offset: u64, dest: &mut [u8]) -> Result<usize> {
+        let there = usize::try_from(self.len().saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = dest.len().min(there);
+        if wanted > 0 {
+            self.read(&mut [RangeRead { offset, dest: &mut dest[..wanted] }]).await?;
+        }
+        Ok(wanted)
+    }
+
+    /// Fills all of `reads`, which may lie anywhere in the file and overlap. What is missing of them comes by one
+    /// vectored read, and so do those that will follow. An error if one reaches beyond the end of the file.
+    pub async fn read_ranges(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
+        let end = |read: &RangeRead<'_>| read.offset.checked_add(read.dest.len() as u64);
+        if let Some(read) = reads.iter().find(|read| end(read).is_none_or(|end| end > self.len())) {
+            let (offset, len, file_len) = (read.offset, read.dest.len(), self.len());
+            return Err(Error::Invalid(format!("{len} bytes at {offset}, in a file of {file_len}")));
+        }
+        self.read(reads).await
+    }
+
+    async fn read(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
+        let shell = &self.owner.shell;
+        shell.client.run(shell.read(reads)).await
+    }
+
+    pub fn statistics(&self) -> AheadStatistics {
+        // In a process that was forked the lock may be held by nobody who runs.
+        let is_forked = self.owner.shell.client.store().scope().is_forked();
+        if is_forked { AheadStatistics::default() } else { self.owner.shell.statistics() }
+    }
+
+    /// Keeps what was learned so far, for files that are opened from now on. Done anyway when the last clone is dropped.
+    pub async fn save(&self) {
+        let shell = &self.owner.shell;
+        let runs = self.owner.runs();
+        if runs.is_empty() {
+            return;
+        }
+        let profiles = shell.client.store().profiles();
+        let keeping = async {
+            io::task::blocking(move || runs.into_iter().for_each(|run| run.keep(&profiles))).await;
+            Ok(())
+        };
+        if let Err(error) = shell.client.run(keeping).await {
+            tracing::debug!(%error, "what was learned is not kept");
+        }
+    }
+}
+
+impl Owner {
+    /// What is to be kept. In a process that was forked the lock may be held by nobody who runs.
+    fn runs(&self) -> Vec<Run> {
+        if self.shell.client.store().scope().is_forked() {
+            return Vec::new();
+        }
+        let mut state = self.shell.lock();
+        let observed = state.machine.observed();
+        state.learned.take(&observed)
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let store = self.shell.client.store();
+        if store.scope().is_forked() {
+            return;
+        }
+        let runs = self.runs();
+        self.shell.close();
+        if runs.is_empty() {
+            return;
+        }
+        let profiles = store.profiles();
+        // Some hundred bytes are written, but the disk may be another machine's.
+        let keep = move || runs.into_iter().for_each(|run| run.keep(&profiles));
+        match store.scope().check().is_ok() && store.scope().has_runtime() {
+            true => store.scope().spawn_detached("profiles", async { io::task::blocking(keep).await }),
+            false => keep(),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What a program may set of a file that it reads by an [`Ahead`](super::Ahead).
+
+use prefetch::Settings;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AheadOptions {
+    /// Memory for what is fetched ahead and for what was read. 0: nothing is kept.
+    pub cache_len: u64,
+    /// Whose profile is used and kept.
+    pub data_set: DataSet,
+}
+
+/// Files that are read alike share a profile, if their columns have the same names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DataSet {
+    /// Nothing is known of earlier runs, and nothing is kept of this one.
+    Unknown,
+    /// The files of one directory are one data set; `year=2026/month=11/part-0` belongs to what is above `year=2026`.
+    #[default]
+    OfPath,
+    Named(String),
+}
+
+/// Three times ROOT's, whose ten megabytes are from a time of less memory.
+const CACHE_LEN: u64 = 32 << 20;
+/// What may be fetched in vain at first, beside a tenth of what is read: at 1 Gbit/s it takes half of a round trip across
+/// an ocean, and has room for two columns of a table of some hundred megabytes.
+const WASTE_FLOOR_LEN: u64 = 16 << 20;
+
+impl Default for AheadOptions {
+    fn default() -> Self {
+        Self { cache_len: CACHE_LEN, data_set: DataSet::default() }
+    }
+}
+
+impl AheadOptions {
+    pub(super) fn settings(&self) -> Settings {
+        Settings { cache_len: self.cache_len, waste_floor_len: WASTE_FLOOR_LEN, ..Settings::default() }
+    }
+}
+
+impl DataSet {
+    /// The name of the data set that a file belongs to. `None`: it has no profile.
+    pub(super) fn name_of(&self, authority: &str, path: &str) -> Option<String> {
+        match self {
+            Self::Unknown => None,
+            Self::Named(name) => Some(name.clone()),
+            Self::OfPath => {
+                let mut directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+                while let Some((above, last)) = directory.rsplit_once('/')
+                    && last.contains('=')
+                {
+                    directory = above;
+                }
+                Some(format!("{authority}{directory}/"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_belong_to_the_directory_above_them() {
+        let name = |path| DataSet::OfPath.name_of("host:8020", path);
+        assert_eq!(name("/data/events/a.parquet").as_deref(), Some("host:8020/data/events/"));
+        assert_eq!(name("/data/events/year=2026/month=1/a"), name("/data/events/a.parquet"));
+        assert_eq!(name("/a").as_deref(), Some("host:8020/"));
+        assert_eq!(DataSet::Unknown.name_of("h", "/a"), None);
+        assert_eq!(DataSet::Named("talk".into()).name_of("h", "/a").as_deref(), Some("talk"));
+    }
+}

@@ -1,0 +1,429 @@
+//! What the machine's decisions become: bytes kept, tasks begun, readers served.
+//!
+//! Promise, as the machine wants it: what is held is copied before what it decided is done, and what arrives is in the
+//! hands of all who wait for it before the machine hears of it. The lock is held over no await.
+
+use super::chunk::{Chunk, Room};
+use super::flight::{Flight, Pilot, grouped};
+use super::kept::Kept;
+use super::layout::{self, Search};
+use super::learned::Learned;
+use super::origin::Origin;
+use super::statistics::AheadStatistics;
+use crate::client::Client;
+use crate::error::Result;
+use crate::read::RangeRead;
+use crate::scope::Task;
+use futures_util::future::join;
+use prefetch::{Action, Fetch, FetchId, Index, Link, Part, Prefetcher, Profile, Settings, Source, Span};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Of one file, for all who read it ahead.
+#[derive(Debug)]
+pub(super) struct Shell<O> {
+    pub(super) origin: O,
+    pub(super) client: Client,
+    link: Link,
+    state: Mutex<State>,
+    /// Never locked together with the state: a task that is dropped locks that.
+    tasks: Mutex<Tasks>,
+    /// Its parser is at work on bytes that are here.
+    pub(super) is_parsing: tokio::sync::watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) machine: Prefetcher,
+    kept: Kept,
+    flights: HashMap<FetchId, Flight>,
+    pub(super) search: Search,
+    pub(super) learned: Learned,
+    turn_around_count: u64,
+    failure_count: u64,
+    has_layout: bool,
+    has_profile: bool,
+}
+
+#[derive(Debug, Default)]
+struct Tasks {
+    running: Vec<Task<()>>,
+    is_closed: bool,
+}
+
+/// A part of a read that is not there yet.
+struct Awaited<'a> {
+    offset: u64,
+    dest: &'a mut [u8],
+    from: From,
+}
+
+enum From {
+    Flight(Flight),
+    /// Past the cache: its reader fetches it itself.
+    Through(FetchId),
+    /// The machine expects it of a fetch that is gone.
+    Nowhere,
+}
+
+/// Fetches past the cache. Dropped before they are done, they have failed.
+struct Through<'s, O: Origin> {
+    shell: &'s Shell<O>,
+    fetches: Vec<FetchId>,
+}
+
+impl<O: Origin> Drop for Through<'_, O> {
+    fn drop(&mut self) {
+        self.fetches.drain(..).for_each(|fetch| self.shell.lock().failed(fetch));
+    }
+}
+
+/// A flight whose task has ended without an outcome has failed.
+struct Flying<O: Origin> {
+    shell: Arc<Shell<O>>,
+    pilots: Vec<Pilot>,
+}
+
+impl<O: Origin> Drop for Flying<O> {
+    fn drop(&mut self) {
+        for pilot in self.pilots.drain(..) {
+            let mut state = self.shell.lock();
+            state.failed(pilot.id());
+            pilot.fail();
+        }
+    }
+}
+
+impl State {
+    fn failed(&mut self, fetch: FetchId) {
+        self.flights.remove(&fetch);
+        self.failure_count += 1;
+        let mut actions = Vec::new();
+        self.machine.failed(fetch, &mut actions);
+        actions.into_iter().for_each(told);
+    }
+}
+
+/// Says why, to whoever looks.
+fn told(action: Action) {
+    if let Action::Decided(decision) = action {
+        tracing::debug!(%decision, "reading ahead");
+    }
+}
+
+impl<O: Origin> Shell<O> {
+    pub(super) fn new(origin: O, client: Client, settings: Settings, link: Link, learned: Learned) -> Arc<Self> {
+        let machine = Prefetcher::new(settings, link, origin.len());
+        let state = State {
+            machine,
+            kept: Kept::default(),
+            flights: HashMap::new(),
+            search: Search::new(origin.len()),
+            learned,
+            turn_around_count: 0,
+            failure_count: 0,
+            has_layout: false,
+            has_profile: false,
+        };
+        Arc::new(Self {
+            origin,
+            client,
+            link,
+            state: Mutex::new(state),
+            tasks: Mutex::default(),
+            is_parsing: tokio::sync::watch::Sender::new(false),
+        })
+    }
+
+    /// Nothing is left half done while it is held.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a profile knows of the opening is asked for.
+    pub(super) fn open(self: &Arc<Self>, profile: Option<&Profile>) {
+        let mut state = self.lock();
+        state.has_profile = profile.is_some_and(|profile| !profile.is_empty());
+        let mut actions = Vec::new();
+        state.machine.open(None, profile, &mut actions);
+        let leaving = self.obey(&mut state, actions);
+        drop(state);
+        self.launch(leaving);
+    }
+
+    /// The layout was found, and what earlier runs read of such tables.
+    pub(super) fn learned_layout(self: &Arc<Self>, index: Arc<Index>, profile: Option<&Profile>) {
+        let mut state = self.lock();
+        state.has_layout = true;
+        state.has_profile |= profile.is_some_and(|profile| !profile.is_empty());
+        let mut actions = Vec::new();
+        state.machine.layout(index, profile, &mut actions);
+        let leaving = self.obey(&mut state, actions);
+        drop(state);
+        self.launch(leaving);
+    }
+
+    /// Fills all of `reads`, which lie within the file.
+    pub(super) async fn read(self: &Arc<Self>, reads: &mut [RangeRead<'_>]) -> Result<()> {
+        // What is parsed now says what to fetch with this read; it takes milliseconds, a further round trip many.
+        self.parsed().await;
+        let spans: Vec<Span> = reads.iter().map(|read| Span::new(read.offset, read.dest.len() as u64)).collect();
+        let awaited = self.begin(reads, &spans);
+        self.settle(awaited).await?;
+        for read in &*reads {
+            layout::look(self, read.offset, read.dest);
+        }
+        Ok(())
+    }
+
+    async fn parsed(&self) {
+        let mut is_parsing = self.is_parsing.subscribe();
+        // An error says that the sender is gone, which lies beside this.
+        let _done = is_parsing.wait_for(|is_parsing| !is_parsing).await;
+    }
+
+    /// The bytes of a span for the search of the layout.
+    pub(super) async fn bring(self: &Arc<Self>, span: Span) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; span.len as usize];
+        let mut reads = [RangeRead { offset: span.offset, dest: &mut bytes }];
+        let (awaited, leaving) = {
+            let mut state = self.lock();
+            let mut actions = Vec::new();
+            let parts = state.machine.bring(&[span], &mut actions);
+            self.serve(&mut state, &mut reads, parts, actions)
+        };
+        self.launch(leaving);
+        self.settle(awaited).await?;
+        Ok(bytes)
+    }
+
+    /// Whether nothing is to be asked for that was not.
+    pub(super) fn has_all(&self, span: Span) -> bool {
+        self.lock().machine.has(span)
+    }
+
+    fn begin<'a>(self: &Arc<Self>, reads: &'a mut [RangeRead<'_>], spans: &[Span]) -> Vec<Awaited<'a>> {
+        let mut state = self.lock();
+        state.machine.link(self.measured());
+        let mut actions = Vec::new();
+        let parts = state.machine.read_all(spans, &mut actions);
+        if state.search.wake(spans) {
+            // What comes now is parsed before the program's next read.
+            self.is_parsing.send_replace(true);
+        }
+        // What lies beside it and will be asked for next, in the same flight. A profile knows that better.
+        let beside = state.search.beside(spans);
+        if !beside.is_empty() && !state.has_profile {
+            state.machine.bring(&beside, &mut actions);
+        }
+        let (awaited, leaving) = self.serve(&mut state, reads, parts, actions);
+        drop(state);
+        self.launch(leaving);
+        awaited
+    }
+
+    fn measured(&self) -> Link {
+        let round_trip_us = self.client.store().round_trip().as_micros();
+        Link { round_trip_us: u64::try_from(round_trip_us).unwrap_or(u64::MAX), ..self.link }
+    }
+
+    /// Copies what is held of each read, does what was decided, and says what is to be waited for.
+    fn serve<'a>(
+        self: &Arc<Self>,
+        state: &mut State,
+        reads: &'a mut [RangeRead<'_>],
+        parts: Vec<Vec<Part>>,
+        actions: Vec<Action>,
+    ) -> (Vec<Awaited<'a>>, Vec<Flying<O>>) {
+        let through = |action: &Action| match action {
+            Action::Fetch(Fetch { id, is_kept: false, .. }) => Some(*id),
+            Action::Fetch(_) | Action::Drop(_) | Action::Decided(_) => None,
+        };
+        let through: Vec<FetchId> = actions.iter().filter_map(through).collect();
+        let mut coming = Vec::new();
+        for (read, parts) in reads.iter_mut().zip(parts) {
+            let mut dest = &mut *read.dest;
+            for Part { span, source } in parts {
+                let (own, rest) = std::mem::take(&mut dest).split_at_mut(span.len as usize);
+                dest = rest;
+                match source {
+                    Source::Held => state.kept.copy(span.offset, own),
+                    Source::Coming(fetch) => coming.push((span.offset, own, Some(fetch))),
+                    Source::Missing => coming.push((span.offset, own, None)),
+                }
+            }
+        }
+        let leaving = self.obey(state, actions);
+        let awaited = coming.into_iter().map(|(offset, dest, fetch)| {
+            let flight = fetch.and_then(|fetch| state.flights.get(&fetch)).cloned();
+            let from = match (flight, fetch) {
+                (Some(flight), _) => From::Flight(flight),
+                (None, Some(fetch)) if through.contains(&fetch) => From::Through(fetch),
+                (None, _) => From::Nowhere,
+            };
+            Awaited { offset, dest, from }
+        });
+        (awaited.collect(), leaving)
+    }
+
+    /// Does what was decided. Answers what is to leave as soon as the lock is free.
+    #[must_use]
+    fn obey(self: &Arc<Self>, state: &mut State, actions: Vec<Action>) -> Vec<Flying<O>> {
+        let mut fetches = Vec::new();
+        let mut leaves = false;
+        for action in actions {
+            match action {
+                Action::Fetch(fetch) => {
+                    leaves = true;
+                    fetches.extend(Some(fetch).filter(|fetch| fetch.is_kept));
+                }
+                Action::Drop(span) => state.kept.remove(span),
+                decided @ Action::Decided(_) => told(decided),
+            }
+        }
+        state.turn_around_count += u64::from(leaves);
+        let leaving = grouped(fetches).into_iter().map(|fetches| {
+            let mut pilots = Vec::with_capacity(fetches.len());
+            for fetch in fetches {
+                let (pilot, flight) = Pilot::new(fetch);
+                state.flights.insert(pilot.id(), flight);
+                pilots.push(pilot);
+            }
+            Flying { shell: Arc::clone(self), pilots }
+        });
+        leaving.collect()
+    }
+
+    /// Where nothing can be begun any more, they have failed.
+    fn launch(&self, leaving: Vec<Flying<O>>) {
+        if self.client.store().scope().has_runtime() {
+            leaving.into_iter().for_each(|flying| self.keep_task("read ahead", flying.land()));
+        }
+    }
+
+    /// Begins what ends with the file, or with the store.
+    pub(super) fn keep_task(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        if self.tasks().is_closed {
+            return;
+        }
+        let task = self.client.spawn(name, work);
+        let mut tasks = self.tasks();
+        let done = match tasks.is_closed {
+            true => vec![task],
+            false => {
+                let done = tasks.running.extract_if(.., |task| task.is_finished()).collect();
+                tasks.running.push(task);
+                done
+            }
+        };
+        drop((tasks, done));
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Tasks> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the parts of a read. What does not come is read as it was asked for.
+    async fn settle(&self, awaited: Vec<Awaited<'_>>) -> Result<()> {
+        let (mut through, mut flights, mut fetches) = (Vec::new(), Vec::new(), Vec::new());
+        for Awaited { offset, dest, from } in awaited {
+            match from {
+                From::Flight(flight) => flights.push((offset, dest, Some(flight))),
+                From::Nowhere => flights.push((offset, dest, None)),
+                From::Through(fetch) => {
+                    fetches.push(fetch);
+                    through.push(RangeRead { offset, dest });
+                }
+            }
+        }
+        fetches.dedup();
+        let beside_cache = async {
+            let mut fetches = Through { shell: self, fetches };
+            if !through.is_empty() {
+                self.origin.fill(&mut through).await?;
+            }
+            let mut state = self.lock();
+            fetches.fetches.drain(..).for_each(|fetch| state.machine.arrived(fetch));
+            Ok(())
+        };
+        let of_flights = async {
+            let mut failed = Vec::new();
+            for (offset, dest, flight) in flights {
+                let came = match flight {
+                    Some(flight) => flight.fill(offset, dest).await,
+                    None => false,
+                };
+                if !came {
+                    failed.push(RangeRead { offset, dest });
+                }
+            }
+            if failed.is_empty() { Ok(()) } else { self.origin.fill(&mut failed).await }
+        };
+        let (through, flown) = join(beside_cache, of_flights).await;
+        through.and(flown)
+    }
+
+    /// No task runs from now on.
+    pub(super) fn close(&self) {
+        let running = {
+            let mut tasks = self.tasks();
+            tasks.is_closed = true;
+            std::mem::take(&mut tasks.running)
+        };
+        drop(running);
+    }
+
+    pub(super) fn statistics(&self) -> AheadStatistics {
+        let state = self.lock();
+        let (counts, accounts) = (state.machine.counts(), state.machine.accounts());
+        AheadStatistics {
+            read_count: counts.reads,
+            read_len: counts.read_len,
+            hit_count: counts.hits,
+            asked_len: accounts.asked_len,
+            used_len: accounts.used_len,
+            wasted_len: accounts.waste_len(),
+            turn_around_count: state.turn_around_count,
+            fetch_count: counts.fetches,
+            range_count: counts.ranges,
+            failure_count: state.failure_count,
+            memory_len: state.machine.memory_len(),
+            memory_len_max: state.machine.cache_len(),
+            has_layout: state.has_layout,
+            has_profile: state.has_profile,
+        }
+    }
+
+    /// Every relation between the machine and what is kept for it.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        let state = self.lock();
+        state.machine.check();
+        assert!(state.kept.memory_len() <= 2 * state.machine.memory_len());
+    }
+}
+
+impl<O: Origin> Flying<O> {
+    async fn land(mut self) {
+        let mut rooms: Vec<Vec<Room>> = self.pilots.iter().map(|pilot| Room::of(&pilot.fetch.ranges)).collect();
+        let filled = {
+            let all = rooms.iter_mut().flatten();
+            let mut reads: Vec<RangeRead<'_>> =
+                all.map(|room| RangeRead { offset: room.offset, dest: &mut room.bytes }).collect();
+            self.shell.origin.fill(&mut reads).await
+        };
+        if let Err(error) = filled {
+            tracing::debug!(%error, "what was fetched ahead did not come");
+            return;
+        }
+        let shell = Arc::clone(&self.shell);
+        let mut state = shell.lock();
+        for (pilot, rooms) in self.pilots.drain(..).zip(rooms) {
+            let chunks: Arc<[Chunk]> = rooms.into_iter().map(Room::filled).collect();
+            chunks.iter().for_each(|chunk| state.kept.put(chunk.clone()));
+            pilot.land(chunks);
+            state.flights.remove(&pilot.id());
+            state.machine.arrived(pilot.id());
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A file whose bytes come when they are let go.
+
+use crate::ahead::origin::Origin;
+use crate::error::{Error, Result};
+use crate::read::RangeRead;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::watch;
+
+pub(super) const FAULT: &str = "a fault was asked for";
+
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) bytes: Vec<u8>,
+    fills: AtomicUsize,
+    under_way: AtomicUsize,
+    faults_left: AtomicUsize,
+    fault_every: AtomicUsize,
+    is_held: watch::Sender<bool>,
+}
+
+impl Place {
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            fills: AtomicUsize::new(0),
+            under_way: AtomicUsize::new(0),
+            faults_left: AtomicUsize::new(0),
+            fault_every: AtomicUsize::new(usize::MAX),
+            is_held: watch::Sender::new(false),
+        }
+    }
+
+    pub(super) fn fills(&self) -> usize {
+        self.fills.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn fail_next(&self, count: usize) {
+        self.faults_left.store(count, Ordering::SeqCst);
+    }
+
+    pub(super) fn fail_every(&self, count: usize) {
+        self.fault_every.store(count, Ordering::SeqCst);
+    }
+
+    pub(super) fn hold(&self) {
+        self.is_held.send_replace(true);
+    }
+
+    pub(super) fn release(&self) {
+        self.is_held.send_replace(false);
+    }
+
+    /// Until nothing is under way, and what was there has been taken.
+    pub(super) async fn settle(&self) {
+        let mut idle = 0;
+        while idle < 20 {
+            tokio::task::yield_now().await;
+            idle = if self.under_way() == 0 { idle + 1 } else { 0 };
+        }
+    }
+}
+
+/// One request, until it ends or is dropped.
+struct UnderWay<'a>(&'a AtomicUsize);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Origin for Place {
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    async fn fill<'a>(&'a self, reads: &'a mut [RangeRead<'_>]) -> Result<()> {
+        let number = self.fills.fetch_add(1, Ordering::SeqCst) + 1;
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        let _under_way = UnderWay(&self.under_way);
+        // As a link does: nothing is there at once.
+        tokio::task::yield_now().await;
+        let mut is_held = self.is_held.subscribe();
+        is_held.wait_for(|is_held| !is_held).await.unwrap();
+        let take = |left: usize| left.checked_sub(1);
+        let is_fault = self.faults_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok();
+        if is_fault || number.is_multiple_of(self.fault_every.load(Ordering::SeqCst)) {
+            return Err(Error::NotDone(FAULT));
+        }
+        for read in reads {
+            read.dest.copy_from_slice(&self.bytes[read.offset as usize..][..read.dest.len()]);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! Many ranges at once, reads of the shell itself, and long pieces read whole.
+
+mod talk;
+
+use layout::{Column, Layout, Piece, Table};
+use prefetch::replay::{Scene, replay};
+use prefetch::{Action, Fetch, FetchId, Index, Prefetcher, Settings, Source, Span, Why};
+use std::sync::Arc;
+use talk::{COLUMNS_READ, File, far, read};
+
+const SETTINGS: Settings = Settings {
+    cache_len: 32 << 20,
+    cache_len_least: 4 << 20,
+    learn_entries: 100,
+    learn_reads: 8,
+    waste_percent: 10,
+    waste_floor_len: 16 << 20,
+    ranges_max: prefetch::FETCH_RANGES_MAX,
+};
+
+fn fetches(actions: &mut Vec<Action>) -> Vec<Fetch> {
+    let fetch = |action| match action {
+        Action::Fetch(fetch) => Some(fetch),
+        Action::Drop(_) | Action::Decided(_) => None,
+    };
+    actions.drain(..).filter_map(fetch).collect()
+}
+
+fn opened(file: &File) -> Prefetcher {
+    let mut machine = Prefetcher::new(SETTINGS, far(), file.len);
+    machine.open(Some(file.index.clone()), None, &mut Vec::new());
+    machine
+}
+
+fn step(file: &File, baskets: std::ops::Range<usize>) -> Vec<Span> {
+    COLUMNS_READ.iter().flat_map(|column| baskets.clone().map(|basket| file.piece(*column, basket))).collect()
+}
+
+/// A step of uproot: hundreds of baskets, some of them twice and in parts.
+#[test]
+fn ranges_read_together_are_one_fetch_and_so_are_those_that_follow() {
+    let file = File::talk();
+    let mut machine = opened(file);
+    let mut spans = step(file, 0..200);
+    spans.push(spans[7]);
+    spans.push(Span::new(spans[9].offset + 10, spans[9].len));
+    spans.push(Span::new(file.len + 5, 10));
+    let mut actions = Vec::new();
+    let parts = machine.read_all(&spans, &mut actions);
+    let asked = fetches(&mut actions);
+    assert_eq!(asked.iter().map(|fetch| fetch.why).collect::<Vec<_>>(), [Why::Demand, Why::Columns]);
+    for (span, parts) in spans.iter().zip(&parts) {
+        assert_eq!(parts.iter().map(|part| part.span.len).sum::<u64>(), span.before(file.len).len);
+        assert!(parts.iter().all(|part| matches!(part.source, Source::Coming(id) if id == asked[0].id)));
+    }
+    machine.check();
+    asked.iter().for_each(|fetch| machine.arrived(fetch.id));
+    machine.check();
+    let parts = machine.read_all(&step(file, 200..400), &mut actions);
+    assert!(parts.iter().flatten().all(|part| part.source == Source::Held));
+    assert_eq!(machine.counts().reads, 803);
+}
+
+/// The parser's reads are no habits of the program's, and are there when it reads the same.
+#[test]
+fn what_the_shell_brings_teaches_nothing() {
+    let file = File::talk();
+    let mut machine = opened(file);
+    let (header, mut actions) = (Span::new(file.len - 5000, 4700), Vec::new());
+    assert!(!machine.has(header));
+    let parts = machine.bring(&[header, header], &mut actions);
+    let asked = fetches(&mut actions);
+    assert_eq!((parts.len(), asked.len(), asked[0].len), (2, 1, header.len));
+    assert!(machine.has(header) && machine.observed().is_empty());
+    assert_eq!(machine.counts().reads, 0);
+    machine.arrived(FetchId(asked[0].id.0));
+    assert!(machine.read(header, &mut actions).iter().all(|part| part.source == Source::Held));
+    machine.check();
+}
+
+/// A table of row groups, as pyarrow reads it: each group's chunks of two columns, one after the other.
+fn by_row_groups(column_count: u32, chunk_len: u32, read_columns: &[u32]) -> (u64, u64) {
+    const GROUPS: u64 = 24;
+    let column = |column: u32| {
+        let offset = |group| (group * u64::from(column_count) + u64::from(column)) * u64::from(chunk_len);
+        let pieces = (0..GROUPS).map(|group| Piece { first: group * 12_000, offset: offset(group), len: chunk_len });
+        Column { name: format!("c{column}"), pieces: pieces.collect() }
+    };
+    let columns = (0..column_count).map(column).collect();
+    let tables = vec![Table { name: String::new(), entries: GROUPS * 12_000, columns }];
+    let layout = Arc::new(Layout { tables });
+    let file_len = GROUPS * u64::from(column_count) * u64::from(chunk_len);
+    let chunk = |group: u64, column: u32| {
+        let piece = layout.tables[0].columns[column as usize].pieces[group as usize];
+        read(Span::new(piece.offset, piece.len.into()))
+    };
+    let trace: Vec<_> = (0..GROUPS).flat_map(|group| read_columns.iter().map(move |column| (group, *column))).collect();
+    let trace: Vec<_> = trace.into_iter().map(|(group, column)| chunk(group, column)).collect();
+    let index = Some(Arc::new(Index::new(layout.clone(), file_len)));
+    let scene = Scene { settings: SETTINGS, link: far(), file_len, index, profile: None };
+    let score = replay(&trace, &scene, Prefetcher::check);
+    assert_eq!(score.wasted_len, 0);
+    (score.round_trips, score.stalls)
+}
+
+#[test]
+fn long_pieces_bring_those_behind_them_before_all_columns_are_known() {
+    // 24 chunks of 137 KB a column, as of the table of the measurements: a flight each.
+    assert_eq!(by_row_groups(152, 137_000, &[17, 93]).0, 2);
+    // What the first columns may take leaves room for the others.
+    let (round_trips, _) = by_row_groups(152, 137_000, &(0..38).map(|column| column * 4).collect::<Vec<_>>());
+    assert!(round_trips <= 38 + 24, "{round_trips}: one for each column, and one for each row group");
+}

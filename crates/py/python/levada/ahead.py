@@ -1,0 +1,76 @@
+"""Files that are read ahead: those opened last stay for who opens them again, and what was learned is kept.
+
+    first opening:   footer ── columns … ──▶ memory        kept as a profile when it is closed, and when Python ends
+    next opening:    ── from memory ───────▶
+
+A tool opens a file for its footer and once more for its columns: both read by one cache.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections import OrderedDict
+from dataclasses import replace
+from weakref import WeakSet
+
+from levada import _levada
+from levada.statistics import Statistics
+
+# From there on reading ahead is worth it, in seconds of a round trip: farther than any two machines of one site. A
+# guess; the client takes the same for far.
+FAR_S = 0.005
+# Files whose caches are kept. What is still open stays in any case.
+COUNT_MAX = 4
+
+# One version of a file, and whose profile it has.
+_Key = tuple[str, int, float, int, "str | None"]
+
+
+class AheadFiles:
+    """Of one file system."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[_Key, _levada.Reader] = OrderedDict()
+        # The sum of those that were let go.
+        self._past = Statistics()
+        _ALL.add(self)
+
+    def of(self, path: str, reader: _levada.Reader, profile: str | None) -> _levada.Reader:
+        """The same file by its cache; as it is, if nothing tells its versions apart."""
+        status = reader.status
+        if not status or not status["size"]:
+            return reader
+        key = path, status["id"], status["mtime"], status["size"], profile
+        known = self._files.pop(key, None) or reader.ahead(profile).wait()
+        self._files[key] = known
+        while len(self._files) > COUNT_MAX:
+            _, oldest = self._files.popitem(last=False)
+            self._past = replace(Statistics.of(_numbers([self._past, oldest])), memory_bytes=0, memory_bytes_max=0)
+        return known
+
+    @property
+    def statistics(self) -> Statistics:
+        """Of all files that were opened."""
+        return Statistics.of(_numbers([self._past, *self._files.values()]))
+
+    def save(self) -> None:
+        for file in [*self._files.values()]:
+            file.save().wait()
+
+
+_ALL: WeakSet[AheadFiles] = WeakSet()
+
+
+def _numbers(files: list[Statistics | _levada.Reader]) -> list[dict[str, int]]:
+    return [vars(file) if isinstance(file, Statistics) else file.statistics or {} for file in files]
+
+
+def _at_exit(process: int) -> None:
+    # A child that was forked ends with what its parent learned, which is the parent's to keep.
+    if os.getpid() == process:
+        for files in [*_ALL]:
+            files.save()
+
+
+atexit.register(_at_exit, os.getpid())
