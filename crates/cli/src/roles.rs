@@ -182,7 +182,7 @@ impl DataRole {
     }
 
     /// The same; while nothing is left to do but to wait for the metadata server, it tells so again and again.
-    async fn start_telling(file: DataFile, tell: impl Fn(&str)) -> Result<Self, StartError> {
+    async fn start_telling(file: DataFile, mut tell: impl FnMut(&str)) -> Result<Self, StartError> {
         let DataFile { http_addr, https, mut data } = file;
         let site = https.as_ref().map(Https::site).transpose()?;
         if data.info_port == 0 {
@@ -280,7 +280,13 @@ pub(crate) fn run_data(args: DataArgs) -> ExitCode {
             if let Some(token) = &args.join {
                 join(&file.data, token).await?;
             }
-            DataRole::start_telling(file, |waits| service.ready(waits)).await
+            // While it waits only the runtime could hang.
+            let mut watch = None;
+            let tell = |waits: &str| {
+                service.ready(waits);
+                watch.get_or_insert_with(|| service.watch(|| ()));
+            };
+            DataRole::start_telling(file, tell).await
         };
         let role = tokio::select! {
             role = start => role?,

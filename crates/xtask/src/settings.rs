@@ -38,8 +38,9 @@ pub(crate) const FILES: &[SettingsFile] = &[
         head: "\
 # The metadata server of this machine (levada-meta(1)), started by: systemctl enable --now levada-meta
 #
-# As it is, it serves this machine alone. For others, bind it to all addresses (0.0.0.0) on a trusted network, or see
-# about security first. A store has 1, 3 or 5 metadata servers: `members`. After a change: systemctl restart levada-meta
+# As it is, it serves this machine alone. For others, bind it to all addresses (0.0.0.0) on a trusted network, or read
+# docs/security.md first. A store has 1, 3 or 5 metadata servers: `members`. After a change:
+# systemctl restart levada-meta. More of each setting is in docs/configuration.md, of which this file is made.
 #
 # Lines with # and no space after it are settings with their defaults, or with an example where the default is none.
 # Times are in milliseconds, lengths in bytes.
@@ -89,9 +90,10 @@ http_addr = \"127.0.0.1:9870\"
 # The datanode of this machine (levada-data(1)), started by: systemctl enable --now levada-data
 #
 # As it is, it serves this machine alone, for a metadata server beside it. For others, name the metadata servers in
-# `metad`, and bind it to all addresses (0.0.0.0) on a trusted network, or see about security first. Disks outside of
+# `metad`, and bind it to all addresses (0.0.0.0) on a trusted network, or read docs/security.md first. Disks outside of
 # /var/lib/levada, /srv, /mnt and /data need: systemctl edit levada-data, with [Service] and ReadWritePaths=/disk1
-# After a change: systemctl restart levada-data
+# After a change: systemctl restart levada-data. More of each setting is in docs/configuration.md, of which this file is
+# made.
 #
 # Lines with # and no space after it are settings with their defaults, or with an example where the default is none.
 # Times are in milliseconds, lengths in bytes.
