@@ -84,7 +84,7 @@ impl Parts {
             tree.file(&format!("usr/share/{path}"), 0o644, script.clone());
         }
         for (unit, text) in &self.units {
-            tree.file(&format!("lib/systemd/system/{unit}"), 0o644, text.clone());
+            tree.file(&format!("usr/lib/systemd/system/{unit}"), 0o644, text.clone());
         }
         for (file, text) in &self.settings {
             tree.file(&format!("etc/levada/{file}"), 0o644, text.clone());
