@@ -261,10 +261,11 @@ mod tests {
         assert!(addr.ip().is_loopback() && xfer.ip().is_loopback() && ipc.ip().is_loopback(), "nobody asked for more");
 
         // With a space after it, it is prose.
-        let is_setting =
-            |line: &str| line.strip_prefix('#').filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()));
         let whole = |text: &str| -> String {
-            text.lines().map(|line| is_setting(line).unwrap_or(line).to_owned() + "\n").collect()
+            let is_setting = |rest: &&str| rest.starts_with(|first: char| first.is_ascii_lowercase());
+            text.lines()
+                .map(|line| line.strip_prefix('#').filter(is_setting).unwrap_or(line).to_owned() + "\n")
+                .collect()
         };
         let (meta, data) = (whole(&meta), whole(&data));
         toml::from_str::<MetaFile>(&meta).unwrap();
