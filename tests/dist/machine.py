@@ -63,7 +63,7 @@ class Machine:
         self.boot.wait()
 
 
-def run(*words, check=True, environment=None, timeout=120, **options):
+def run(*words, check=True, environment=None, timeout=280, **options):
     done = subprocess.run(
         [str(word) for word in words],
         env={**os.environ, **PLAIN, **(environment or {})},

@@ -26,15 +26,9 @@ def stock_client(machine, script: str):
     return machine.from_outside(sys.executable, "-c", head + script, environment=ADMINISTRATOR)
 
 
-def processes(machine) -> str:
+def processes(machine) -> list[str]:
     """Those of the package, in whatever state."""
-    names = []
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if os.readlink(process / "ns/pid") == os.readlink(f"/proc/{machine.pid}/ns/pid"):
-                names.append((process / "comm").read_text().strip())
-        except (FileNotFoundError, ProcessLookupError):
-            pass  # It has ended.
+    names = machine.run("sh", "-c", "cat /proc/[0-9]*/comm 2> /dev/null || true").stdout.split()
     return [name for name in names if name.startswith("levada")]
 
 

@@ -1,11 +1,11 @@
 //! A gzip member (RFC 1952) without a name and a time, so that equal bytes stay equal.
 
-/// zlib's levels end here; the ten of miniz takes twice as long for nearly nothing.
-const LEVEL: u8 = 9;
+/// Of the program, level 9 of gzip makes 0.7 % less in three times as long.
+const LEVEL: u8 = 6;
 
 pub(super) fn compress(bytes: &[u8]) -> Vec<u8> {
-    // Magic, deflate, no flags, no time, strongest compression, any system.
-    let mut member = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255];
+    // Magic, deflate, no flags, no time, nothing about the compression, any system.
+    let mut member = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     member.extend(miniz_oxide::deflate::compress_to_vec(bytes, LEVEL));
     member.extend(crc32fast::hash(bytes).to_le_bytes());
     // Modulo 2³², as the standard has it.
