@@ -9,10 +9,12 @@
 #   tests/run.sh prepare               only install what the real clients need
 #   tests/run.sh python [PYTEST...]    the Python package: its wheel is built, installed and tested; LEVADA_BIN goes into
 #                                      it, and LEVADA_PY_LIBRARY, the module as cargo built it
+#   tests/run.sh dist [PYTEST...]      what people install: archive, image and Debian package of LEVADA_BIN; the package on a
+#                                      clean Debian that is booted in namespaces
 #   tests/run.sh interop [PYTEST...]   real clients against a real store; arguments go to pytest
 #
-# Needs Rust and a C compiler; a JDK of 17 or newer, Maven, Go, strace, MIT's KDC and Python 3.11 are taken from Debian when
-# missing.
+# Needs Rust and a C compiler; a JDK of 17 or newer, Maven, Go, strace, MIT's KDC, mmdebstrap and Python 3.11 are taken from
+# Debian when missing.
 #   LEVADA_TEST_FS=hdfs://host:port    run the clients against another HDFS; what needs our own servers is skipped
 #   HADOOP_VERSION=3.4.3               which Java client
 set -euo pipefail
@@ -206,6 +208,35 @@ python() {
   (cd tests/python && env -u LEVADA_BIN -u LEVADA_PY_LIBRARY "$env/bin/python" -m pytest "$@")
 }
 
+# A Debian with systemd and nothing else, from the package archives that this machine uses.
+debian_root() {
+  local archives=()
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.{list,sources}; do
+    [ ! -s "$file" ] || archives+=("$file")
+  done
+  mmdebstrap --quiet --variant=essential --include=passwd,debconf,systemd --format=tar \
+    "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$cache/debian.tar" "${archives[@]}"
+}
+
+# What people install. It needs root, for the namespaces.
+dist() {
+  need "python3 -c 'import ensurepip'" python3-venv
+  need "command -v mmdebstrap" mmdebstrap
+  need "command -v strip" binutils
+  need "command -v ip" iproute2
+  mkdir -p "$cache"
+  once python "$(sha256sum tests/requirements.txt) $(python3 --version)" python_packages
+  once debian "$(declare -f debian_root)" debian_root
+  if [ -z "${LEVADA_BIN:-}" ]; then
+    say "cargo build --release"
+    cargo build -q --release
+    LEVADA_BIN=$root/target/release/levada
+  fi
+  say "what people install"
+  cargo build -q -p xtask
+  (cd tests/dist && LEVADA_BIN=$LEVADA_BIN "$cache/venv/bin/python" -m pytest "$@")
+}
+
 # Minutes after a build, and none of the tests that wait: the pure crates, whole clusters from a few seeds, and every client
 # that writes one set of files and reads all others'.
 quick() {
@@ -226,6 +257,7 @@ case $part in
     beside=(-p levada -p levada-py)
     sim
     LEVADA_BIN=$root/target/sim/levada LEVADA_PY_LIBRARY=$root/target/sim/lib_levada.so python
+    LEVADA_BIN=$root/target/sim/levada dist
     LEVADA_BIN=$root/target/sim/levada interop
     ;;
   quick) quick ;;
@@ -235,5 +267,6 @@ case $part in
   prepare) prepare ;;
   interop) shift && interop "$@" ;;
   python) shift && python "$@" ;;
-  *) sed -n '2,18p' "$0" && exit 2 ;;
+  dist) shift && dist "$@" ;;
+  *) sed -n '2,20p' "$0" && exit 2 ;;
 esac

@@ -231,6 +231,63 @@ mod tests {
         check("[data.limits]", limits);
     }
 
+    /// The keys that a table may have, by the error that names them.
+    fn keys<T: DeserializeOwned>(path: &[&str]) -> Vec<String> {
+        let head = path.iter().fold(String::new(), |head, table| head + table + ".");
+        let error = toml::from_str::<T>(&format!("{GIVEN}\n{head}no_such_key = 1")).err().unwrap().to_string();
+        let (_, listed) = error.split_once("expected one of ").unwrap_or_else(|| panic!("{error}"));
+        listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    /// What either file needs; the other one's is not known to it, which is found later.
+    const GIVEN: &str = "http_addr = \"127.0.0.1:0\"";
+
+    /// The files of the package (packaging/etc) name every setting, work as they are, and would with each comment that
+    /// is a setting.
+    #[test]
+    fn the_files_of_the_package_have_every_setting() {
+        let file = |name: &str| {
+            let path = format!("{}/../../packaging/etc/{name}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(path).unwrap()
+        };
+        let (meta, data) = (file("meta.toml"), file("data.toml"));
+        let meta_file: MetaFile = toml::from_str(&meta).unwrap();
+        let addr = meta_file.meta.rpc_addr;
+        let default = metad::Config::new("/var/lib/levada/meta".into(), addr);
+        assert_eq!(meta_file.meta, default, "comments say the defaults");
+        let data_file: DataFile = toml::from_str(&data).unwrap();
+        let (xfer, ipc) = (data_file.data.xfer_addr, data_file.data.ipc_addr);
+        assert_eq!(data_file.data, datad::Config::new("/var/lib/levada/data".into(), xfer, ipc, addr.to_string()));
+        assert!(addr.ip().is_loopback() && xfer.ip().is_loopback() && ipc.ip().is_loopback(), "nobody asked for more");
+
+        // With a space after it, it is prose.
+        let whole = |text: &str| -> String {
+            let is_setting = |rest: &&str| rest.starts_with(|first: char| first.is_ascii_lowercase());
+            text.lines()
+                .map(|line| line.strip_prefix('#').filter(is_setting).unwrap_or(line).to_owned() + "\n")
+                .collect()
+        };
+        let (meta, data) = (whole(&meta), whole(&data));
+        toml::from_str::<MetaFile>(&meta).unwrap();
+        toml::from_str::<DataFile>(&data).unwrap();
+        let check = |text: &str, path: &[&str], keys: Vec<String>| {
+            let mut table: &toml::Table = &toml::from_str(text).unwrap();
+            for name in path {
+                table = table[*name].as_table().unwrap();
+            }
+            assert!(keys.len() > 1, "{path:?}");
+            for key in keys {
+                assert!(table.contains_key(&key), "{path:?} {key} is in no file of the package");
+            }
+        };
+        check(&meta, &[], keys::<MetaFile>(&[]));
+        check(&meta, &["meta"], keys::<MetaFile>(&["meta"]));
+        check(&meta, &["meta", "security"], keys::<MetaFile>(&["meta", "security"]));
+        check(&data, &[], keys::<DataFile>(&[]));
+        check(&data, &["data"], keys::<DataFile>(&["data"]));
+        check(&data, &["data", "limits"], keys::<DataFile>(&["data", "limits"]));
+    }
+
     #[test]
     fn a_store_knows_how_many_datanodes_it_has() {
         let dir = std::env::temp_dir().join(format!("levada-datanodes-{}", std::process::id()));

@@ -1,6 +1,7 @@
 //! `levada gateway`: one address for a whole store.
 
 use crate::roles::{StartError, announce, not_started, serve, stop_asked};
+use crate::service::Service;
 use client::Url;
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -72,7 +73,7 @@ fn affordable(with_root: bool) -> usize {
 
 pub(crate) fn run(args: Args) -> ExitCode {
     serve(async move {
-        let stop = stop_asked(args.until_stdin_ends);
+        let (stop, service) = (stop_asked(args.until_stdin_ends), Service::of_environment());
         let url = Url::parse(&args.url).map_err(|error| StartError::new(&args.url, &error))?;
         let given = args.user.filter(|user| !user.is_empty());
         let user = given.or_else(client::ticket_user).unwrap_or_else(host::user::current);
@@ -99,8 +100,14 @@ pub(crate) fn run(args: Args) -> ExitCode {
             metrics: gateway.metrics_addr(),
             pid: std::process::id(),
         };
-        announce(args.json, &ready, &format!("gateway to {} ready on {}", args.url, ready.gateway));
+        let text = format!("gateway to {} ready on {}", args.url, ready.gateway);
+        announce(args.json, &ready, &text);
+        service.ready(&text);
+        // It holds nothing that could hang but the runtime, which the watch itself needs.
+        let watch = service.watch(|| ());
         stop.await;
+        service.stopping();
+        drop(watch);
         gateway.stop().await;
         Ok(())
     })

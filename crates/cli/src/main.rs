@@ -10,9 +10,11 @@ mod config;
 mod fs;
 mod gateway;
 mod hadoop;
+mod manual;
 mod ports;
 mod roles;
 mod secure;
+mod service;
 mod shell;
 mod up;
 
@@ -48,6 +50,9 @@ enum Command {
     Fs(fs::Command),
     /// Print a script that completes commands in a shell, as in `source <(levada completion bash)`
     Completion { shell: clap_complete::Shell },
+    /// Write the pages for `man` of all commands into a directory
+    #[command(hide = true)]
+    Manual(manual::Args),
 }
 
 fn main() -> ExitCode {
@@ -68,6 +73,7 @@ fn main() -> ExitCode {
         Command::Admin(command) => admin::run(command),
         Command::Certificate(command) => certificate::run(command),
         Command::Fs(command) => fs::run(command),
+        Command::Manual(args) => manual::run::<Cli>(&args),
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "levada", &mut script);

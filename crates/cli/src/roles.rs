@@ -4,6 +4,7 @@
 //! machine is what runs on many.
 
 use crate::config::{self, ConfigError, DataFile, Https, MetaFile};
+use crate::service::Service;
 use security::joining::JoinToken;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
@@ -157,6 +158,12 @@ impl MetaRole {
         StartError::new("the metadata server cannot go on", &fault).of_member(fault.must_rejoin)
     }
 
+    /// Returns when the server has looked at all that its status tells of: the leader's memory and the store.
+    fn probe(&self) -> impl Fn() + Send + Sync + use<> {
+        let meta = Arc::clone(&self.meta);
+        move || drop(meta.status())
+    }
+
     pub(crate) async fn stop(self) {
         self.http.shutdown();
         self.meta.shutdown().await;
@@ -171,6 +178,11 @@ pub(crate) struct DataRole {
 impl DataRole {
     /// Returns when the metadata server knows the datanode.
     pub(crate) async fn start(file: DataFile) -> Result<Self, StartError> {
+        Self::start_telling(file, |_| ()).await
+    }
+
+    /// The same; while nothing is left to do but to wait for the metadata server, it tells so again and again.
+    async fn start_telling(file: DataFile, mut tell: impl FnMut(&str)) -> Result<Self, StartError> {
         let DataFile { http_addr, https, mut data } = file;
         let site = https.as_ref().map(Https::site).transpose()?;
         if data.info_port == 0 {
@@ -189,7 +201,9 @@ impl DataRole {
                 reason = data.failed() => return Err(StartError::new(&format!("datanode on {addr}"), &reason)),
                 () = tokio::time::sleep(SILENCE_MAX) => {}
             }
-            eprintln!("levada: the datanode on {} waits for the metadata server at {metad}", data.xfer_addr());
+            let waits = format!("the datanode on {} waits for the metadata server at {metad}", data.xfer_addr());
+            eprintln!("levada: {waits}");
+            tell(&waits);
         }
     }
 
@@ -207,6 +221,13 @@ impl DataRole {
             http: self.http.as_ref().map(http::Server::addr),
             pid: std::process::id(),
         }
+    }
+
+    /// Returns when the datanode has looked at what its status tells of. No disk is waited for: one that hangs fails
+    /// by itself, and the others go on.
+    fn probe(&self) -> impl Fn() + Send + Sync + use<> {
+        let status = self.data.status();
+        move || drop(status())
     }
 
     pub(crate) async fn stop(self) {
@@ -232,14 +253,19 @@ async fn serve_http(
 
 pub(crate) fn run_meta(args: MetaArgs) -> ExitCode {
     serve(async move {
-        let stop = stop_asked(args.until_stdin_ends);
+        let (stop, service) = (stop_asked(args.until_stdin_ends), Service::of_environment());
         let role = MetaRole::start(config::read(&args.config)?).await?;
         let ready = role.ready();
-        announce(args.json, &ready, &format!("metadata server ready on {}, HTTP on {}", ready.rpc, ready.http));
+        let text = format!("metadata server ready on {}, HTTP on {}", ready.rpc, ready.http);
+        announce(args.json, &ready, &text);
+        service.ready(&text);
+        let watch = service.watch(role.probe());
         let end = tokio::select! {
             () = stop => Ok(()),
             failure = role.failed() => Err(failure),
         };
+        service.stopping();
+        drop(watch);
         role.stop().await;
         end
     })
@@ -248,23 +274,35 @@ pub(crate) fn run_meta(args: MetaArgs) -> ExitCode {
 pub(crate) fn run_data(args: DataArgs) -> ExitCode {
     serve(async move {
         let mut stop = std::pin::pin!(stop_asked(args.until_stdin_ends));
+        let service = Service::of_environment();
         let start = async {
             let file: DataFile = config::read(&args.config)?;
             if let Some(token) = &args.join {
                 join(&file.data, token).await?;
             }
-            DataRole::start(file).await
+            // While it waits only the runtime could hang.
+            let mut watch = None;
+            let tell = |waits: &str| {
+                service.ready(waits);
+                watch.get_or_insert_with(|| service.watch(|| ()));
+            };
+            DataRole::start_telling(file, tell).await
         };
         let role = tokio::select! {
             role = start => role?,
             () = &mut stop => return Ok(()),
         };
         let ready = role.ready();
-        announce(args.json, &ready, &format!("datanode {} ready on {}", ready.node, ready.data));
+        let text = format!("datanode {} ready on {}", ready.node, ready.data);
+        announce(args.json, &ready, &text);
+        service.ready(&text);
+        let watch = service.watch(role.probe());
         let end = tokio::select! {
             () = stop => Ok(()),
             failure = role.failed() => Err(failure),
         };
+        service.stopping();
+        drop(watch);
         role.stop().await;
         end
     })

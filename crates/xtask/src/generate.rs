@@ -1,11 +1,13 @@
-//! From .proto text to checked-in Rust: protox parses, prost-build writes.
+//! From .proto text to checked-in Rust: protox parses, prost-build writes; and from documentation to [`settings`].
 //!
 //! Promise: the output depends on the .proto text and the pinned versions of both crates alone, so that a check in CI
 //! is a comparison of bytes.
 
+use crate::root;
+use crate::settings;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// One flat module made of all .proto files of a folder, which share one package.
 struct Target {
@@ -48,17 +50,25 @@ const HEADER: &str = "// Made by `cargo run -p xtask -- generate` from the .prot
      // Change those and run it again.\n\n";
 
 pub(crate) fn write() -> Result<(), Box<dyn Error>> {
-    for target in TARGETS {
-        std::fs::write(root().join(target.output), target.generate()?)?;
-        println!("wrote {}", target.output);
+    for (output, text) in texts()? {
+        std::fs::write(root().join(output), text)?;
+        println!("wrote {output}");
     }
     Ok(())
 }
 
+/// Each file, from the root, and what it should be.
+fn texts() -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+    let documentation = std::fs::read_to_string(root().join(settings::SOURCE))?;
+    let code = TARGETS.iter().map(|target| Ok((target.output, target.generate()?)));
+    let settings = settings::FILES.iter().map(|file| Ok((file.output, file.text(&documentation)?)));
+    code.chain(settings).collect()
+}
+
 pub(crate) fn check() -> Result<(), Box<dyn Error>> {
-    for target in TARGETS {
-        if std::fs::read_to_string(root().join(target.output)).unwrap_or_default() != target.generate()? {
-            return Err(format!("{} is stale: run `cargo run -p xtask -- generate`", target.output).into());
+    for (output, text) in texts()? {
+        if std::fs::read_to_string(root().join(output)).unwrap_or_default() != text {
+            return Err(format!("{output} is stale: run `cargo run -p xtask -- generate`").into());
         }
     }
     Ok(())
@@ -123,13 +133,9 @@ fn nested_enums(code: &str) -> String {
     uses
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("xtask lies two folders below the root")
-}
-
 #[cfg(test)]
 mod tests {
-    /// Whoever changes a .proto file, or the version of a generator, checks in what comes of it.
+    /// Whoever changes a .proto file, a table of settings, or the version of a generator, checks in what comes of it.
     #[test]
     fn what_is_checked_in_is_fresh() {
         super::check().unwrap();

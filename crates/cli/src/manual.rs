@@ -1,0 +1,57 @@
+//! `levada manual DIR`: a page for `man` of the program and of each of its commands, made of the same words as `--help`.
+//!
+//! For those who make packages, so `--help` does not name it.
+
+use crate::roles::StartError;
+use clap::CommandFactory;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where the pages go; must exist
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+pub(crate) fn run<C: CommandFactory>(args: &Args) -> ExitCode {
+    match write_pages(C::command(), &args.dir) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("levada: {}", error.0);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn write_pages(mut program: clap::Command, dir: &Path) -> Result<(), StartError> {
+    program.build();
+    let mut commands = vec![program];
+    while let Some(command) = commands.pop() {
+        let nested = command.get_subcommands().filter(|nested| !nested.is_hide_set() && nested.get_name() != "help");
+        commands.extend(nested.cloned());
+        let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+        let mut page = Vec::new();
+        let path = dir.join(format!("{name}.1"));
+        // No date: the same program makes the same page.
+        let rendered = clap_mangen::Man::new(command.version(env!("CARGO_PKG_VERSION"))).date("").render(&mut page);
+        let written = rendered.and_then(|()| std::fs::write(&path, page));
+        written.map_err(|error| StartError::new(&path.display().to_string(), &error))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_a_page() {
+        let dir = tempfile::tempdir().unwrap();
+        write_pages(crate::Cli::command(), dir.path()).unwrap();
+        let page = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+        assert!(page("levada.1").contains("levada\\-put(1)") && page("levada-put.1").contains("SYNOPSIS"));
+        assert!(page("levada-admin-datanode-drain.1").contains("drain"));
+        assert!(!dir.path().join("levada-manual.1").exists() && !dir.path().join("levada-help.1").exists());
+    }
+}

@@ -1,0 +1,107 @@
+//! What the archive and the Debian package hold, each in the places of its own.
+
+use super::program::Program;
+use super::tree::{Owner, Tree};
+use super::{Result, gzip, output};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Everything but the places.
+pub(super) struct Parts {
+    binary: Vec<u8>,
+    /// By name, as levada-put.1.
+    manual: Vec<(String, Vec<u8>)>,
+    /// Scripts for shells: the last part of their place below share/, and their text.
+    completions: Vec<(&'static str, String)>,
+    units: Vec<(String, Vec<u8>)>,
+    /// Configuration files with every key.
+    settings: Vec<(String, Vec<u8>)>,
+    copyright: Vec<u8>,
+    changelog: Vec<u8>,
+    license: Vec<u8>,
+    install: Vec<u8>,
+}
+
+impl Parts {
+    /// `tool` runs on this machine and prints what the program would.
+    pub(super) fn collect(root: &Path, program: &Program, tool: &Path, scratch: &Path) -> Result<Self> {
+        let pages = scratch.join("man");
+        fs::create_dir_all(&pages)?;
+        output(Command::new(tool).arg("manual").arg(&pages))?;
+        let completion = |shell| output(Command::new(tool).args(["completion", shell]));
+        let completions = vec![
+            ("bash-completion/completions/levada", completion("bash")?),
+            ("zsh/vendor-completions/_levada", completion("zsh")?),
+            ("fish/vendor_completions.d/levada.fish", completion("fish")?),
+        ];
+        Ok(Self {
+            binary: program.bytes.clone(),
+            manual: files_in(&pages)?,
+            completions,
+            units: files_in(&root.join("packaging/systemd"))?,
+            settings: files_in(&root.join("packaging/etc"))?,
+            copyright: fs::read(root.join("packaging/debian/copyright"))?,
+            changelog: fs::read(root.join("CHANGELOG.md"))?,
+            license: fs::read(root.join("LICENSE"))?,
+            install: fs::read(root.join("docs/install.md"))?,
+        })
+    }
+
+    /// Everything below one directory, which may lie anywhere.
+    pub(super) fn tarball(&self, name: &str) -> Tree {
+        let mut tree = Tree::default();
+        let mut put = |path: &str, mode, bytes: &[u8]| tree.file(&format!("{name}/{path}"), mode, bytes);
+        put("bin/levada", 0o755, &self.binary);
+        put("LICENSE", 0o644, &self.license);
+        put("CHANGELOG.md", 0o644, &self.changelog);
+        put("INSTALL.md", 0o644, &self.install);
+        for (page, text) in &self.manual {
+            put(&format!("share/man/man1/{page}"), 0o644, text);
+        }
+        for (path, script) in &self.completions {
+            put(&format!("share/{path}"), 0o644, script.as_bytes());
+        }
+        for (unit, text) in &self.units {
+            put(&format!("systemd/{unit}"), 0o644, text);
+        }
+        for (file, text) in &self.settings {
+            put(&format!("etc/levada/{file}"), 0o644, text);
+        }
+        tree
+    }
+
+    /// The root of a machine, as Debian's policy wants it.
+    pub(super) fn debian(&self) -> Tree {
+        let mut tree = Tree::default();
+        tree.file("usr/bin/levada", 0o755, self.binary.clone());
+        tree.file("usr/share/doc/levada/copyright", 0o644, self.copyright.clone());
+        tree.file("usr/share/doc/levada/changelog.gz", 0o644, gzip::compress(&self.changelog));
+        for (page, text) in &self.manual {
+            tree.file(&format!("usr/share/man/man1/{page}.gz"), 0o644, gzip::compress(text));
+        }
+        for (path, script) in &self.completions {
+            tree.file(&format!("usr/share/{path}"), 0o644, script.clone());
+        }
+        for (unit, text) in &self.units {
+            tree.file(&format!("usr/lib/systemd/system/{unit}"), 0o644, text.clone());
+        }
+        for (file, text) in &self.settings {
+            tree.file(&format!("etc/levada/{file}"), 0o644, text.clone());
+        }
+        tree.directory("etc/levada", 0o755, Owner::default());
+        tree
+    }
+}
+
+/// Sorted by name.
+fn files_in(dir: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name().into_string().map_err(|name| format!("{name:?} is no text"))?;
+        files.push((name, fs::read(entry.path())?));
+    }
+    files.sort();
+    Ok(files)
+}
