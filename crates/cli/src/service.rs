@@ -166,10 +166,10 @@ mod tests {
     async fn signs_of_life_follow_answers() {
         let manager = Played::new();
         let service = manager.service(Some(Duration::from_millis(2)));
-        let (probes, hangs) = (Arc::new(AtomicU32::new(0)), Arc::new(std::sync::Mutex::new(())));
+        let (probes, hangs) = (Arc::new(AtomicU32::new(0)), Arc::new(tokio::sync::Mutex::new(())));
         let (counted, hanging) = (Arc::clone(&probes), Arc::clone(&hangs));
         let watch = service.watch(move || {
-            drop(hanging.lock().unwrap());
+            drop(hanging.blocking_lock());
             counted.fetch_add(1, Ordering::SeqCst);
         });
         let manager = Arc::new(manager);
@@ -180,7 +180,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(hear(&manager).await, "WATCHDOG=1");
         }
-        let held = hangs.lock().unwrap();
+        let held = hangs.lock().await;
         manager.socket.set_nonblocking(true).unwrap();
         // A sign or two may be on its way.
         while manager.socket.recv(&mut [0; 100]).is_ok() {}

@@ -56,11 +56,11 @@ impl InBlocks {
     }
 }
 
-fn said(connection: &mut Connection, request: &ReadLayout) -> Result<Answer, BlockOpResponseProto> {
+fn said(connection: &mut Connection, request: &ReadLayout) -> Result<Answer, Box<BlockOpResponseProto>> {
     connection.send_op(Op::ReadLayout, request);
     let answer = connection.answer();
     if answer.status != 0 {
-        return Err(answer);
+        return Err(Box::new(answer));
     }
     Ok(Answer::of(connection.message::<LayoutAnswer>().unwrap()).unwrap())
 }
