@@ -56,6 +56,7 @@ impl InBlocks {
     }
 }
 
+#[expect(clippy::result_large_err, reason = "a refusal is HDFS's own message")]
 fn said(connection: &mut Connection, request: &ReadLayout) -> Result<Answer, BlockOpResponseProto> {
     connection.send_op(Op::ReadLayout, request);
     let answer = connection.answer();
