@@ -246,6 +246,8 @@ mod tests {
             request.clone().with_wish(&Wish::At(vec![3, 300])).encode_op()[43..],
             [0x30, 2, 0x42, 3, 3, 0xac, 2]
         );
+        let with_window = ReadLayout { window_len: 300, window_first: 7, ..request.clone() };
+        assert!(with_window.encode_op().ends_with(&[0, 5, 0x48, 0xac, 2, 0x50, 7]));
         let sent = |answer: Answer| prost::Message::encode_to_vec(&answer.into_message());
         let found = sent(Answer::Found(Bytes::from_static(b"123456789")));
         let sum = 0xe306_9283_u32.to_le_bytes();

@@ -22,8 +22,7 @@ use xfer::ranges::has_all;
 use xfer::read::Range;
 
 /// A quarter of the usual limits: a datanode has other work. What is asked for at once is taken from the node's
-/// `memory`; what is made of it has no other bound than
-/// these: a guess is four times as much.
+/// `memory`; what is made of it has no other bound than these.
 const LIMITS: Limits = Limits {
     asked_len_max: 32 << 20,
     question_count_max: 10_000,
@@ -195,7 +194,7 @@ impl Asking<'_> {
     async fn read_elsewhere(&self, place: usize, asked: Asked) -> Option<(Vec<u8>, FileId)> {
         let named = self.service.admission.layout(self.request, place).ok()?;
         let of = self.request.blocks.get(place)?;
-        let addrs = match self.leader?.sources(of.block).await {
+        let addrs = match self.leader?.asker()?.sources(of.block).await {
             Ok(addrs) => addrs,
             Err(error) => {
                 tracing::debug!(error = rpc::log_text(&error), "nobody says who has a block for a layout");

@@ -1,9 +1,9 @@
 //! Which of the metadata servers leads ([`datanode::Servers`]), and those who wait for news of that.
 
-use super::asking::Asker;
+use super::asker::Asker;
 use crate::node_lock::NodeLock;
 use datanode::Known;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use wire::node::Orders;
 
@@ -17,7 +17,7 @@ pub(crate) struct Leader {
     /// Why this node can belong to no server it knows.
     failed: watch::Sender<Option<String>>,
     /// How the one that leads is asked.
-    pub(super) asker: Mutex<Option<Asker>>,
+    asker: Mutex<Option<Asker>>,
 }
 
 impl Leader {
@@ -78,6 +78,24 @@ impl Leader {
         let before = self.node.with(|node| node.servers.note(number, false));
         self.note_registered();
         before
+    }
+
+    /// There is a session with one that leads.
+    pub(super) fn note_asker(&self, asker: Asker) {
+        *self.lock_asker() = Some(asker);
+    }
+
+    fn forget_asker(&self, number: usize) {
+        self.lock_asker().take_if(|asker| asker.number == number);
+    }
+
+    /// Asks the one that leads; `None` where none is known.
+    pub(crate) fn asker(&self) -> Option<Asker> {
+        self.lock_asker().clone()
+    }
+
+    fn lock_asker(&self) -> MutexGuard<'_, Option<Asker>> {
+        self.asker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has those hear who wait for a server that leads.

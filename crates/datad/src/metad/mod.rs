@@ -1,7 +1,7 @@
 //! The metadata servers, as this node sees them: a session with each ([`session`]), who they are ([`servers`]), and
 //! which of them leads ([`leader`]).
 
-mod asking;
+mod asker;
 mod broken;
 mod catalogue;
 mod heartbeat;

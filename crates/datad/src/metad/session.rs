@@ -4,7 +4,7 @@
 //! The node serves reads and writes all the while, whether the metadata server is there or not, once one that leads has
 //! said whether tokens are asked for: before, nobody has been sent here either.
 
-use super::asking::Asker;
+use super::asker::Asker;
 use super::broken::Broken;
 use super::leader::Leader;
 use super::registration::Registration;

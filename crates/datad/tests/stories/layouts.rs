@@ -56,11 +56,12 @@ impl InBlocks {
     }
 }
 
-fn said(connection: &mut Connection, request: &ReadLayout) -> Result<Answer, Box<BlockOpResponseProto>> {
+#[expect(clippy::result_large_err, reason = "a refusal is HDFS's own message")]
+fn said(connection: &mut Connection, request: &ReadLayout) -> Result<Answer, BlockOpResponseProto> {
     connection.send_op(Op::ReadLayout, request);
     let answer = connection.answer();
     if answer.status != 0 {
-        return Err(Box::new(answer));
+        return Err(answer);
     }
     Ok(Answer::of(connection.message::<LayoutAnswer>().unwrap()).unwrap())
 }
