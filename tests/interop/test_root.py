@@ -203,5 +203,5 @@ def test_uproot_reads_columns(gateway, tmp_path, way):
     local = python(QUERY, tmp_path / "f.root", "local")
     before = gateway.count('levada_gateway_root_requests_total{request="readv"}')
     assert python(QUERY, f"{gateway.url}//{way}.root", way) == local
-    # 2,400 baskets.
-    assert 5 <= gateway.count('levada_gateway_root_requests_total{request="readv"}') - before <= 8
+    # 2,400 baskets; fsspec's reader merges those that are near each other.
+    assert 1 <= gateway.count('levada_gateway_root_requests_total{request="readv"}') - before <= 8
