@@ -243,7 +243,7 @@ quick() {
   say "cargo fmt --check"
   cargo fmt --all --check
   say "pure crates"
-  cargo test -q -p types -p wire -p hdfs -p namespace -p blocks -p lead -p xfer -p datanode -p security
+  cargo test -q -p types -p wire -p hdfs -p namespace -p blocks -p lead -p xfer -p datanode -p security -p xroot
   say "simulated clusters"
   cargo run -q --profile sim -p levada-sim -- --seeds 0..200
   say "real clients"

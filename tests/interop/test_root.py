@@ -86,7 +86,7 @@ def test_xrdcp_copies_files_and_trees(gateway, tmp_path):
     assert gateway.count('levada_gateway_root_requests_total{request="read"}') > 0
     (tmp_path / "out").mkdir()
     run("xrdcp", "-r", "-s", f"{gateway.url}//tree", tmp_path / "out")
-    for name in ["a b", "sub/page"]:
+    for name in ["a b", "sub/empty", "sub/page"]:
         assert (tmp_path / "out" / "tree" / name).read_bytes() == (tree / name).read_bytes()
     refused = run("xrdcp", "-f", "-s", tree / "a b", f"{gateway.url}//tree/new", check=False)
     assert refused.returncode != 0 and "only read" in refused.stderr, refused.stderr
@@ -105,7 +105,7 @@ def test_xrdfs_looks_around(gateway):
     assert fs("ls", "-l", "/look/sub") == ""
     assert "Size:   5\n" in fs("stat", "/look/file")
     assert fs("cat", "/look/file") == "12345"
-    assert fs("query", "config", "readv_iov_max").split() == ["512"]
+    assert fs("query", "config", "readv_iov_max").split() == ["509"]
     assert fs("locate", "/look/file").split()[1:] == ["Server", "Read"]
     assert int(fs("spaceinfo", "/").splitlines()[1].split()[1]) > 0
     for words, code in [(("stat", "/none"), 3011), (("rm", "/look/file"), 3025), (("ls", "look"), 3010)]:
@@ -203,5 +203,5 @@ def test_uproot_reads_columns(gateway, tmp_path, way):
     local = python(QUERY, tmp_path / "f.root", "local")
     before = gateway.count('levada_gateway_root_requests_total{request="readv"}')
     assert python(QUERY, f"{gateway.url}//{way}.root", way) == local
-    # 2,400 baskets.
-    assert 5 <= gateway.count('levada_gateway_root_requests_total{request="readv"}') - before <= 8
+    # 2,400 baskets; fsspec's reader merges those that are near each other.
+    assert 1 <= gateway.count('levada_gateway_root_requests_total{request="readv"}') - before <= 8

@@ -54,7 +54,7 @@ mod tests {
     fn each_word_has_its_line() {
         let config = Config { version: "levada 1", with_pages: true };
         let answer = |body: &[u8]| config.answer(body).map_err(|refusal| refusal.code);
-        assert_eq!(answer(b"readv_iov_max readv_ior_max\0").unwrap(), "512\n2097136\n");
+        assert_eq!(answer(b"readv_iov_max readv_ior_max\0").unwrap(), "509\n2097136\n");
         assert_eq!(answer(b"chksum version  tpc").unwrap(), "chksum\nlevada 1\ntpc\n");
         assert_eq!(answer(b" "), Err(ErrorCode::ArgMissing));
         assert_eq!(answer(&b"a ".repeat(65)), Err(ErrorCode::ArgTooLong));

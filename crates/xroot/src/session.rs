@@ -24,6 +24,9 @@ const WITH_PAGES: u32 = 0x0020_0000;
 /// Bytes that wait to be looked at: the longest request, and a read of the socket.
 const BUFFER_LEN_MAX: usize = RequestHeader::LEN + vector::BODY_LEN_MAX + (64 << 10);
 
+/// Of it, what stays when all is done.
+const BUFFER_KEPT_LEN: usize = 64 << 10;
+
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -92,7 +95,9 @@ impl<F> Session<F> {
     pub fn feed(&mut self, mut bytes: &[u8]) {
         assert!(bytes.len() <= self.room());
         if self.begin == self.buffer.len() {
+            // A session that waits for its client for hours needs no room for the longest request.
             self.buffer.clear();
+            self.buffer.shrink_to(BUFFER_KEPT_LEN);
             self.begin = 0;
             let passed = self.skipped.min(bytes.len());
             self.skipped -= passed;
@@ -378,6 +383,8 @@ mod tests {
         }
         assert_eq!(got, [3025, 0, 3002]);
         assert!(session.buffer.capacity() < 2 * BUFFER_LEN_MAX);
+        session.feed(&[]);
+        assert!(session.buffer.capacity() <= BUFFER_KEPT_LEN);
     }
 
     #[test]

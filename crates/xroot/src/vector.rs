@@ -54,11 +54,11 @@ impl Element {
 /// Bytes of the longest request.
 pub(crate) const BODY_LEN_MAX: usize = VECTOR_COUNT_MAX * Element::LEN;
 
-/// The elements of a request. None is no error here, as XRootD's server has it: fsspec-xrootd sends an empty vector
-/// behind a full one.
+/// The elements of a request: at least one. XRootD's client takes an empty answer for damage, and asks for everything
+/// again on a new connection, without end.
 pub(crate) fn parse(body: &[u8]) -> Result<Vec<Element>, Refusal> {
     let (heads, rest) = body.as_chunks::<{ Element::LEN }>();
-    if !rest.is_empty() {
+    if heads.is_empty() || !rest.is_empty() {
         return Err(Refusal::new(ErrorCode::ArgInvalid, "the read vector is no list of elements"));
     }
     if heads.len() > VECTOR_COUNT_MAX {
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_vector_is_held_against_its_limits() {
         let code = |elements: &[(u32, i32, i64)]| parse(&body(elements)).err().map(|refusal| refusal.code);
-        assert_eq!(code(&[]), None);
+        assert_eq!(code(&[]), Some(ErrorCode::ArgInvalid));
         assert_eq!(code(&[(0, 0, 0), (1, ELEMENT_LEN_MAX as i32, i64::MAX)]), None);
         assert_eq!(code(&[(0, -1, 0)]), Some(ErrorCode::ArgInvalid));
         assert_eq!(code(&[(0, 1, -1)]), Some(ErrorCode::ArgInvalid));

@@ -10,7 +10,7 @@ use io::{ConnectionPermit, RequestGuard};
 use metrics::Counter;
 use std::io::{Error, ErrorKind, IoSlice};
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -67,24 +67,38 @@ impl Drop for Frame {
 
 /// Buffers of one session, so that what is left in one is of nobody else's files.
 #[derive(Clone, Debug, Default)]
-struct Spare(Arc<Mutex<Vec<Vec<u8>>>>);
+struct Spare(Arc<Mutex<Buffers>>);
+
+#[derive(Debug, Default)]
+struct Buffers {
+    kept: Vec<Vec<u8>>,
+    /// No request is under way: what comes back is not kept.
+    is_resting: bool,
+}
 
 impl Spare {
     fn take(&self, len: usize) -> Vec<u8> {
-        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let mut buffers = self.lock();
+        buffers.is_resting = false;
+        let mut buffer = buffers.kept.pop().unwrap_or_default();
+        drop(buffers);
         buffer.resize(len, 0);
         buffer
     }
 
     fn put(&self, buffer: Vec<u8>) {
-        let mut buffers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if buffers.len() < SPARE_COUNT_MAX {
-            buffers.push(buffer);
+        let mut buffers = self.lock();
+        if !buffers.is_resting && buffers.kept.len() < SPARE_COUNT_MAX {
+            buffers.kept.push(buffer);
         }
     }
 
-    fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    fn rest(&self) {
+        *self.lock() = Buffers { kept: Vec::new(), is_resting: true };
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Buffers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -137,7 +151,7 @@ impl Outbox {
 
     /// No request is under way: buffers are not kept for none.
     pub(super) fn rest(&self) {
-        self.spare.clear();
+        self.spare.rest();
     }
 }
 
@@ -176,4 +190,24 @@ async fn write(socket: &TcpStream, frames: &[Frame], permit: &Arc<ConnectionPerm
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers are taken by their client after the last request is done.
+    #[test]
+    fn a_session_that_rests_keeps_no_buffers() {
+        let spare = Spare::default();
+        let (first, second) = (spare.take(1 << 20), spare.take(1 << 20));
+        spare.put(first);
+        assert_eq!(spare.lock().kept.len(), 1);
+        spare.rest();
+        spare.put(second);
+        assert_eq!(spare.lock().kept.len(), 0);
+        assert_eq!(spare.take(5), [0; 5]);
+        spare.put(vec![0; 5]);
+        assert_eq!(spare.lock().kept.len(), 1);
+    }
 }
