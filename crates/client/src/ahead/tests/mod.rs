@@ -261,7 +261,7 @@ async fn tasks_end_with_the_file_and_with_the_store() {
 /// A footer longer than what is fetched unasked is the program's to ask for: who only looks at the end pays nothing more.
 #[tokio::test]
 async fn a_long_footer_comes_with_the_program_that_reads_it() {
-    let table = Table::new(300, 60, 10);
+    let table = Table::new(300, 100, 10);
     let (start, len) = table.footer();
     assert!(len > 200_000 && table.len() - start < 512 << 10);
     let shell = opened(&client(None), table.bytes());
