@@ -6,7 +6,7 @@
 use crate::decision::Decision;
 use crate::holdings::Holdings;
 use crate::index::{ColumnId, Index, Touched};
-use crate::lane::{Lane, Nearness};
+use crate::lane::{Lane, Nearness, OUT_OF_ORDER_PIECES};
 use crate::mark::{Judgement, Mark};
 use crate::settings::Settings;
 use crate::span::{Span, sum_len};
@@ -208,6 +208,12 @@ impl Columns {
         let lane = self.lane_of(touched, mark, moment);
         let entries = self.index.entries(column, piece);
         if !self.lanes[lane].cursor(mark).is_set {
+            let begin = self.index.piece_of(column, self.lanes[lane].entry_begin);
+            let begin = begin.max(piece.saturating_sub(OUT_OF_ORDER_PIECES));
+            let reads = self.tables.get(&table).map_or(0, |table| table.reads);
+            if begin < piece && reads <= OUT_OF_ORDER_PIECES {
+                self.lanes[lane].behind.push((mark, begin..piece));
+            }
             self.lanes[lane].cursor(mark).set(piece);
         }
         self.lanes[lane].wake(mark);
@@ -270,24 +276,24 @@ impl Columns {
         let Touched { table, column, piece } = touched;
         let cursor = *self.lanes[lane].cursor(mark);
         let Some((_, known)) = self.tables.get(&table).and_then(|table| table.marks.get(mark)) else { return };
-        if piece < cursor.position {
-            return;
-        }
         let reach = known.reach;
-        let (mut passed_len, mut skipped) = (0, 0);
-        for passed in cursor.position..cursor.next.min(piece.saturating_add(1)) {
-            let span = self.planned(column, passed, reach);
-            passed_len += span.len;
-            if passed < piece && !span.is_empty() {
-                skipped += 1;
-                moment.holdings.doubt(span);
+        let (skipped, follows) = if piece < cursor.position {
+            if !self.lanes[lane].cursor(mark).come_back_to(piece) {
+                return;
             }
-        }
-        self.lanes[lane].settle_backlog(mark, passed_len);
-        let follows = piece == cursor.position;
-        let cursor = self.lanes[lane].cursor(mark);
-        cursor.position = piece.saturating_add(1);
-        cursor.next = cursor.next.max(cursor.position);
+            (0, false)
+        } else {
+            let mut passed_len = 0;
+            for passed in cursor.position..cursor.next.min(piece.saturating_add(1)) {
+                let span = self.planned(column, passed, reach);
+                passed_len += span.len;
+                if passed < piece {
+                    moment.holdings.doubt(span);
+                }
+            }
+            self.lanes[lane].settle_backlog(mark, passed_len);
+            (self.lanes[lane].cursor(mark).pass_to(piece), piece == cursor.position)
+        };
         let Some((_, known)) = self.tables.get_mut(&table).and_then(|table| table.marks.get_mut(mark)) else { return };
         match known.passes(skipped, follows, moment.settings.waste_percent) {
             Judgement::Same => {}
@@ -371,6 +377,19 @@ impl Columns {
         }
         let is_learned = table.is_learned;
         let (mut listed_len, mut is_whole, mut entry_end) = (0u64, true, 0);
+        for (mark, pieces) in std::mem::take(&mut self.lanes[lane].behind) {
+            let Some((id, reach, false)) = marks.get(mark).copied() else { continue };
+            for piece in pieces {
+                let before = window.missing.len();
+                moment.holdings.missing(self.planned(id, piece, reach), &mut window.missing);
+                let len = sum_len(&window.missing[before..]);
+                if window.missing.len() > ranges_max || len > amount - listed_len {
+                    window.missing.truncate(before);
+                    break;
+                }
+                (listed_len, is_whole) = (listed_len + len, false);
+            }
+        }
         for _ in 0..PIECES_LISTED_MAX {
             let Some(Reverse((first, mark))) = heap.pop() else { break };
             let (id, reach, _) = marks[mark];

@@ -6,7 +6,7 @@
 //! ```
 
 /// A reader that comes back so few pieces takes them out of order; one that comes back further has gone back.
-const OUT_OF_ORDER_PIECES: u32 = 16;
+pub(crate) const OUT_OF_ORDER_PIECES: u32 = 16;
 
 /// Or one that misses what is near so often: tables of Parquet have few pieces.
 const MISSES_BEHIND_MIN: u32 = 2;
@@ -23,6 +23,9 @@ pub(crate) struct Cursor {
     pub(crate) backlog: u64,
     /// The reader went on without it: it is not part of the next window.
     pub(crate) is_idle: bool,
+    /// Of the pieces right before `position`, the nearest in the lowest bit: those that were fetched and passed over. They
+    /// may still be read.
+    passed_over: u16,
     /// Reads behind that missed, since one that missed and was not behind. Those that hit say nothing: another reader
     /// may have made them.
     misses_behind: u32,
@@ -45,6 +48,34 @@ impl Cursor {
     /// Nothing was read of it; a window begins at `piece`.
     pub(crate) fn set(&mut self, piece: u32) {
         *self = Self { is_set: true, begin: piece, position: piece, next: piece, ..Self::default() };
+    }
+
+    /// The reader comes to `piece`, at `position` or behind it. Answers how many of the pieces that were fetched it will
+    /// not come back to.
+    pub(crate) fn pass_to(&mut self, piece: u32) -> u32 {
+        let listed_end = self.next.clamp(self.position, piece);
+        let advance = piece + 1 - self.position;
+        let kept = 1u32.checked_shl(u16::BITS.saturating_sub(advance)).map_or(0, |bit| bit - 1) as u16;
+        let mut given_up = (self.passed_over & !kept).count_ones();
+        let near = piece.saturating_sub(OUT_OF_ORDER_PIECES - 1).max(self.position);
+        given_up += near.min(listed_end) - self.position;
+        let mut passed_over = (u32::from(self.passed_over & kept)).checked_shl(advance).unwrap_or(0) as u16;
+        for passed in near..listed_end {
+            passed_over |= 1 << (piece - passed);
+        }
+        self.passed_over = passed_over;
+        self.position = piece + 1;
+        self.next = self.next.max(self.position);
+        given_up
+    }
+
+    /// The reader comes to a piece before `position`. True: it had passed it over.
+    pub(crate) fn come_back_to(&mut self, piece: u32) -> bool {
+        let back = self.position.saturating_sub(1).saturating_sub(piece);
+        let bit = 1u16.checked_shl(back).unwrap_or(0);
+        let was_passed = self.passed_over & bit != 0;
+        self.passed_over &= !bit;
+        was_passed
     }
 
     pub(crate) fn nearness(&self, piece: u32) -> Option<Nearness> {
@@ -90,13 +121,15 @@ pub(crate) struct Lane {
     /// The backlog when a window was listed last; what comes next is looked for when half of it was read.
     pub(crate) listed_backlog: u64,
     pub(crate) used_at: u64,
+    /// Pieces of columns that came later, before the first that was read: other threads will read them.
+    pub(crate) behind: Vec<(usize, std::ops::Range<u32>)>,
 }
 
 impl Lane {
     pub(crate) fn new(table: u32, entry: u64, used_at: u64) -> Self {
-        let cursors = Vec::new();
+        let (cursors, behind) = (Vec::new(), Vec::new());
         let (entry_begin, entry_end) = (entry, entry);
-        Self { table, cursors, entry_begin, entry_end, entry, backlog: 0, listed_backlog: 0, used_at }
+        Self { table, cursors, entry_begin, entry_end, entry, backlog: 0, listed_backlog: 0, used_at, behind }
     }
 
     pub(crate) fn cursor(&mut self, mark: usize) -> &mut Cursor {
@@ -134,5 +167,26 @@ impl Lane {
             let backlog = cursor.backlog;
             self.backlog = self.backlog.saturating_add(backlog);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_out_of_order_was_not_skipped() {
+        let mut cursor = Cursor::default();
+        cursor.set(0);
+        cursor.next = 100;
+        assert_eq!((cursor.pass_to(0), cursor.pass_to(3)), (0, 0));
+        assert!(cursor.come_back_to(2) && !cursor.come_back_to(2) && !cursor.come_back_to(0));
+        // Piece 1 is given up when it is 16 behind.
+        assert_eq!((cursor.pass_to(4), cursor.position), (0, 5));
+        let given_up: u32 = (5..16).map(|piece| cursor.pass_to(piece)).sum();
+        assert_eq!((given_up, cursor.pass_to(17), cursor.pass_to(18)), (0, 1, 0));
+        assert!(cursor.come_back_to(16));
+        assert_eq!(cursor.pass_to(60), 60 - 19 - 15, "those that are far behind at once");
+        assert_eq!(cursor.pass_to(200), 15 + 100 - 61, "what was not fetched is not missed");
     }
 }

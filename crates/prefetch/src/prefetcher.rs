@@ -21,6 +21,7 @@ use crate::span::{Span, merge, sum_len};
 use crate::stream::Tag;
 use crate::streams::{COLUMN_CHANGES_MIN, Streams};
 use crate::window::Window;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Fetches ahead on their way at a time. A guess: two halves of the cache for each reader and stream, and some.
@@ -194,6 +195,8 @@ impl Prefetcher {
     /// as its ranges need.
     pub fn read_all(&mut self, spans: &[Span], actions: &mut Vec<Action>) -> Vec<Vec<Part>> {
         let (mut read, mut missing, mut plans) = (Vec::with_capacity(spans.len()), Vec::new(), Vec::new());
+        // From the beginning to the end of each that is missing: what is asked for twice is on its way the second time.
+        let mut asked: BTreeMap<u64, u64> = BTreeMap::new();
         for span in spans {
             let span = span.before(self.file_len);
             self.counts.reads += 1;
@@ -201,7 +204,10 @@ impl Prefetcher {
             let number = self.counts.reads;
             self.holdings.at(number);
             let parts = self.holdings.parts(span);
-            let absent: Vec<Span> = missing_of(&parts).collect();
+            let is_asked =
+                |span: &Span| asked.range(..=span.offset).next_back().is_some_and(|(_, end)| *end >= span.end());
+            let absent: Vec<Span> = missing_of(&parts).filter(|span| !is_asked(span)).collect();
+            asked.extend(absent.iter().map(|span| (span.offset, span.end())));
             let missed = !absent.is_empty();
             self.counts.hits += u64::from(parts.iter().all(|part| part.source == Source::Held));
             self.counts.waits += u64::from(!missed);

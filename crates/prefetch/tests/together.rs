@@ -94,8 +94,7 @@ fn by_row_groups(column_count: u32, chunk_len: u32, read_columns: &[u32]) -> (u6
         let piece = layout.tables[0].columns[column as usize].pieces[group as usize];
         read(Span::new(piece.offset, piece.len.into()))
     };
-    let trace: Vec<_> =
-        (0..GROUPS).flat_map(|group| read_columns.iter().map(move |column| (group, *column))).collect();
+    let trace: Vec<_> = (0..GROUPS).flat_map(|group| read_columns.iter().map(move |column| (group, *column))).collect();
     let trace: Vec<_> = trace.into_iter().map(|(group, column)| chunk(group, column)).collect();
     let index = Some(Arc::new(Index::new(layout.clone(), file_len)));
     let scene = Scene { settings: SETTINGS, link: far(), file_len, index, profile: None };
