@@ -144,6 +144,8 @@ impl<O: Origin> Shell<O> {
     pub(super) fn open(self: &Arc<Self>, profile: Option<&Profile>) {
         let mut state = self.lock();
         state.has_profile = profile.is_some_and(|profile| !profile.is_empty());
+        // What may be asked for unread follows from it.
+        state.machine.link(self.measured());
         let mut actions = Vec::new();
         state.machine.open(None, profile, &mut actions);
         let leaving = self.obey(&mut state, actions);
@@ -156,6 +158,7 @@ impl<O: Origin> Shell<O> {
         let mut state = self.lock();
         state.has_layout = true;
         state.has_profile |= profile.is_some_and(|profile| !profile.is_empty());
+        state.machine.link(self.measured());
         let mut actions = Vec::new();
         state.machine.layout(index, profile, &mut actions);
         let leaving = self.obey(&mut state, actions);

@@ -106,6 +106,23 @@ async fn the_next_run_has_its_columns_with_the_footer() {
     assert_eq!(waits, [(false, 3, 0), (true, 2, 0), (true, 2, 0)]);
 }
 
+/// Longer than what a guess may cost on a link that was not measured.
+#[tokio::test]
+async fn a_long_footer_comes_with_the_opening_of_the_next_run() {
+    let (dir, table) = (tempfile::tempdir().unwrap(), Table::new(300, 100, 10));
+    let mut turns = Vec::new();
+    for _ in 0..2 {
+        let shell = opened(&client(Some(dir.path())), table.bytes());
+        open_table(&shell, &table).await;
+        for group in 0..100 {
+            see(&shell, table.chunk(group, 3)).await;
+        }
+        save(&shell);
+        turns.push(shell.statistics().turn_around_count);
+    }
+    assert_eq!(turns[1], 2, "{turns:?}");
+}
+
 /// The file was replaced between two runs by one of other columns, and by garbage: neither profile nor layout fits.
 #[tokio::test]
 async fn a_file_that_was_replaced_is_read_as_it_is() {
