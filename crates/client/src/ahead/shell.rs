@@ -6,9 +6,9 @@
 use super::chunk::{Chunk, Room};
 use super::flight::{Flight, Pilot, grouped};
 use super::kept::Kept;
-use super::layout::{self, Search};
 use super::learned::Learned;
 use super::origin::Origin;
+use super::search::Search;
 use super::statistics::AheadStatistics;
 use crate::client::Client;
 use crate::error::Result;
@@ -172,11 +172,7 @@ impl<O: Origin> Shell<O> {
         self.parsed().await;
         let spans: Vec<Span> = reads.iter().map(|read| Span::new(read.offset, read.dest.len() as u64)).collect();
         let awaited = self.begin(reads, &spans);
-        self.settle(awaited).await?;
-        for read in &*reads {
-            layout::look(self, read.offset, read.dest);
-        }
-        Ok(())
+        self.settle(awaited).await
     }
 
     async fn parsed(&self) {

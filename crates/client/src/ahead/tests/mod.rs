@@ -4,6 +4,7 @@
 mod parquet;
 mod place;
 
+use super::layout;
 use super::learned::Learned;
 use super::shell::Shell;
 use crate::error::{Error, Result};
@@ -39,7 +40,7 @@ fn opened(client: &Client, bytes: Vec<u8>) -> Arc<Shell<Place>> {
 
 async fn read(shell: &Arc<Shell<Place>>, offset: u64, len: usize) -> Result<Vec<u8>> {
     let mut dest = vec![0; len];
-    shell.read(&mut [RangeRead { offset, dest: &mut dest }]).await?;
+    layout::read(shell, &mut [RangeRead { offset, dest: &mut dest }]).await?;
     shell.check();
     Ok(dest)
 }
@@ -189,7 +190,7 @@ async fn any_reads_by_several_threads_are_those_of_the_file() {
                 let reads = asked.iter().zip(&mut found);
                 let mut reads: Vec<RangeRead<'_>> =
                     reads.map(|((offset, _), dest)| RangeRead { offset: *offset, dest }).collect();
-                match shell.read(&mut reads).await {
+                match layout::read(&shell, &mut reads).await {
                     Ok(()) => {}
                     // The plain read in place of a fetch may be the seventh as well.
                     Err(Error::NotDone(_)) => continue,
