@@ -57,6 +57,8 @@ mod meter;
 mod nameservice;
 mod namespace;
 mod options;
+mod profile_dir;
+mod profiles;
 mod protection;
 mod read;
 mod retry;

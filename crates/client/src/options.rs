@@ -1,6 +1,6 @@
 //! What a client may be told to do differently. The defaults are those of HDFS's own client unless a line says why not.
 
-use crate::ahead::profile_dir;
+use crate::profile_dir;
 use io::Clock;
 use std::path::PathBuf;
 use std::sync::Arc;

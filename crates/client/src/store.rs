@@ -1,6 +1,5 @@
 //! What all users of a store in one process share: connections, and what was learned of its servers.
 
-use crate::ahead::profiles::Profiles;
 use crate::choice::SlowNodes;
 use crate::datanode::Connection;
 use crate::hedge::Hedging;
@@ -9,6 +8,7 @@ use crate::located::Node;
 use crate::locations::{FileBlocks, LocationCache};
 use crate::login;
 use crate::options::Options;
+use crate::profiles::Profiles;
 use crate::protection::DataProtection;
 use crate::scope::Scope;
 use crate::sockets::Sockets;

@@ -1,5 +1,6 @@
 //! A file that is read ahead, as programs have it.
 
+use super::layout;
 use super::learned::{Learned, Run};
 use super::options::AheadOptions;
 use super::shell::Shell;
@@ -85,7 +86,7 @@ impl Ahead {
 
     async fn read(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
         let shell = &self.owner.shell;
-        shell.client.run(shell.read(reads)).await
+        shell.client.run(layout::read(shell, reads)).await
     }
 
     pub fn statistics(&self) -> AheadStatistics {

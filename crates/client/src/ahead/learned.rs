@@ -3,7 +3,7 @@
 //! Of two names the first is of the data set alone: headers, footers and patterns of offsets, which are asked for with
 //! the opening. The second, of the data set and its columns, is known once the layout is.
 
-use super::profiles::Profiles;
+use crate::profiles::Profiles;
 use prefetch::Profile;
 use prefetch::profile::ProfileName;
 

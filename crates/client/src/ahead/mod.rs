@@ -23,8 +23,7 @@ mod layout;
 mod learned;
 mod options;
 mod origin;
-pub(crate) mod profile_dir;
-pub(crate) mod profiles;
+mod search;
 mod shell;
 mod statistics;
 #[cfg(test)]

@@ -6,9 +6,9 @@
 use super::chunk::{Chunk, Room};
 use super::flight::{Flight, Pilot, grouped};
 use super::kept::Kept;
-use super::layout::{self, Search};
 use super::learned::Learned;
 use super::origin::Origin;
+use super::search::Search;
 use super::statistics::AheadStatistics;
 use crate::client::Client;
 use crate::error::Result;
@@ -144,6 +144,8 @@ impl<O: Origin> Shell<O> {
     pub(super) fn open(self: &Arc<Self>, profile: Option<&Profile>) {
         let mut state = self.lock();
         state.has_profile = profile.is_some_and(|profile| !profile.is_empty());
+        // What may be asked for unread follows from it.
+        state.machine.link(self.measured());
         let mut actions = Vec::new();
         state.machine.open(None, profile, &mut actions);
         let leaving = self.obey(&mut state, actions);
@@ -156,6 +158,7 @@ impl<O: Origin> Shell<O> {
         let mut state = self.lock();
         state.has_layout = true;
         state.has_profile |= profile.is_some_and(|profile| !profile.is_empty());
+        state.machine.link(self.measured());
         let mut actions = Vec::new();
         state.machine.layout(index, profile, &mut actions);
         let leaving = self.obey(&mut state, actions);
@@ -169,11 +172,7 @@ impl<O: Origin> Shell<O> {
         self.parsed().await;
         let spans: Vec<Span> = reads.iter().map(|read| Span::new(read.offset, read.dest.len() as u64)).collect();
         let awaited = self.begin(reads, &spans);
-        self.settle(awaited).await?;
-        for read in &*reads {
-            layout::look(self, read.offset, read.dest);
-        }
-        Ok(())
+        self.settle(awaited).await
     }
 
     async fn parsed(&self) {

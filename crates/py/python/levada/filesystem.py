@@ -369,10 +369,10 @@ class LevadaFileSystem(AsyncFileSystem):
 class LevadaFile(AbstractBufferedFile):
     """A file open for reading, or for writing in one stream.
 
-    Nothing is read ahead unless the store is far away, or `cache_type` asks for it. What is written gets its name when the file is closed, or
-    when the transaction ends, and is deleted if the block that `with` opened it for ends by an exception. With
-    `staged=False`, and in mode `ab`, it has its name from the beginning, and `flush` shows to readers what was written
-    so far.
+    Nothing is read ahead unless the store is far away, or `cache_type` asks for it. What is written gets its name when
+    the file is closed, or when the transaction ends, and is deleted if the block that `with` opened it for ends by an
+    exception. With `staged=False`, and in mode `ab`, it has its name from the beginning, and `flush` shows to readers
+    what was written so far.
     """
 
     closed: bool

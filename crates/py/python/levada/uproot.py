@@ -93,6 +93,11 @@ class Source(uproot_chunk.Source):
         chunks = [
             uproot_chunk.Chunk(self, start, stop, _Part(step, place)) for place, (start, stop) in enumerate(ranges)
         ]
+
         # As soon as the step is there, whatever became of it: uproot asks each of them.
-        step.add_done_callback(lambda _: [notifications.put(chunk) for chunk in chunks])
+        def notify(_: Future[list[bytes]]) -> None:
+            for chunk in chunks:
+                notifications.put(chunk)
+
+        step.add_done_callback(notify)
         return chunks

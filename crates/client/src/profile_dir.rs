@@ -20,7 +20,7 @@ const FILES_LEN_MAX: u64 = 8 << 20;
 const LISTED_COUNT_MAX: usize = 4 * FILE_COUNT_MAX;
 
 #[derive(Debug)]
-pub(super) struct ProfileDir {
+pub(crate) struct ProfileDir {
     path: PathBuf,
 }
 
@@ -32,11 +32,11 @@ pub(crate) fn of_user() -> Option<PathBuf> {
 }
 
 impl ProfileDir {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf) -> Self {
         Self { path }
     }
 
-    pub(super) fn read(&self, name: ProfileName) -> Option<Profile> {
+    pub(crate) fn read(&self, name: ProfileName) -> Option<Profile> {
         let path = self.path.join(name.to_string());
         let bytes = match read_bounded(&path) {
             Ok(bytes) => bytes,
@@ -49,7 +49,7 @@ impl ProfileDir {
         Profile::decode(&bytes).inspect_err(|error| tracing::debug!(path = %path.display(), %error, "no profile")).ok()
     }
 
-    pub(super) fn write(&self, name: ProfileName, profile: &Profile) {
+    pub(crate) fn write(&self, name: ProfileName, profile: &Profile) {
         if let Err(error) = self.try_write(name, profile) {
             tracing::debug!(path = %self.path.display(), %error, "a profile cannot be kept");
         }

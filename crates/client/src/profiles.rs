@@ -2,7 +2,7 @@
 //!
 //! A profile is a guess that costs bytes if it is wrong, so nothing that goes wrong with one is an error.
 
-use super::profile_dir::ProfileDir;
+use crate::profile_dir::ProfileDir;
 use prefetch::Profile;
 use prefetch::profile::ProfileName;
 use std::collections::BTreeMap;
@@ -27,14 +27,14 @@ impl Profiles {
     }
 
     /// May wait for a disk.
-    pub(super) fn get(&self, name: ProfileName) -> Option<Profile> {
+    pub(crate) fn get(&self, name: ProfileName) -> Option<Profile> {
         // Another process may have learned more since.
         let kept = self.dir.as_ref().and_then(|dir| dir.read(name));
         kept.or_else(|| self.known().get(&name).cloned())
     }
 
     /// May wait for a disk. Of two processes at once one may lose what it has learned.
-    pub(super) fn change(&self, name: ProfileName, change: impl FnOnce(Profile) -> Profile) {
+    pub(crate) fn change(&self, name: ProfileName, change: impl FnOnce(Profile) -> Profile) {
         let changed = change(self.get(name).unwrap_or_default());
         if let Some(dir) = &self.dir {
             dir.write(name, &changed);
