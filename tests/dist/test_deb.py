@@ -76,6 +76,12 @@ def test_life_of_a_package(machine, made, tmp_path):
     stock_client(machine, "w = client.create('/stock'); w.write(b'of a stock client' * 100000); w.close()")
     levada(machine, "mkdir", URL + "/load")
 
+    # As docs/install.md has it, for a user of that machine.
+    machine.run("useradd", "ada")
+    for words in [("mkdir", "-p", URL + "/user/ada"), ("chown", "ada", URL + "/user/ada")]:
+        machine.run("runuser", "-u", "levada", "--", "levada", *words)
+    machine.run("runuser", "-u", "ada", "--", "levada", "put", "/etc/passwd", URL + "/user/ada/")
+
     # Settings that an administrator changed, and a role that nobody started, stay as they are.
     settings = machine.root / "etc/levada/data.toml"
     settings.write_text(settings.read_text() + "\n# Ours.\n")
