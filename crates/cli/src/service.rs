@@ -169,7 +169,9 @@ mod tests {
         // A probe hangs until somebody lets it through.
         let (door, waiting) = mpsc::channel();
         let waiting = Mutex::new(waiting);
-        let watch = service.watch(move || drop(waiting.lock().unwrap().recv()));
+        let watch = service.watch(move || {
+            let _ = waiting.lock().unwrap().recv();
+        });
         let heard = |manager: &Arc<Played>| {
             let manager = Arc::clone(manager);
             io::task::blocking(move || manager.heard())
