@@ -35,4 +35,4 @@ pivot_root . old
 umount -l /old
 rmdir /old
 # It says by that variable that it is in a container, and leaves the machine's devices alone.
-exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --log-level=warning
+exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd

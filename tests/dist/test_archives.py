@@ -48,7 +48,7 @@ def test_the_image_is_whole_and_runs(made, tmp_path):
     identity = config["config"]["User"]
     inside = ["chroot", f"--userspec={identity}", root]
     assert run(*inside, *config["config"]["Entrypoint"], "--version").stdout.startswith("levada ")
-    # It serves what it keeps in its volume; `up` ends with its standard input.
+    # A new volume gets the owner that its directory has in the image.
     data = root / config["config"]["WorkingDir"].lstrip("/")
     assert f"{data.stat().st_uid}:{data.stat().st_gid}" == identity
     shutil.rmtree(root)

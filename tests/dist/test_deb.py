@@ -5,8 +5,6 @@ import pathlib
 import sys
 import threading
 
-import pytest
-
 from conftest import NEW, OLD, deb
 from machine import run
 
@@ -75,6 +73,12 @@ def test_life_of_a_package(machine, made, tmp_path):
     assert "ready on 127.0.0.1:8020" in machine.show("levada-meta", "StatusText")
     stock_client(machine, "w = client.create('/stock'); w.write(b'of a stock client' * 100000); w.close()")
     levada(machine, "mkdir", URL + "/load")
+
+    # As docs/install.md has it, for a user of that machine.
+    machine.run("useradd", "ada")
+    for words in [("mkdir", "-p", URL + "/user/ada"), ("chown", "ada", URL + "/user/ada")]:
+        machine.run("runuser", "-u", "levada", "--", "levada", *words)
+    machine.run("runuser", "-u", "ada", "--", "levada", "put", "/etc/passwd", URL + "/user/ada/")
 
     # Settings that an administrator changed, and a role that nobody started, stay as they are.
     settings = machine.root / "etc/levada/data.toml"
@@ -181,8 +185,10 @@ def test_a_container_has_no_service_manager(debian, made):
     assert not (debian / "var/lib/levada").exists(), "what is empty is nobody's data"
 
 
-@pytest.mark.parametrize("shell", ["bash-completion/completions/levada", "zsh/vendor-completions/_levada"])
-def test_completions_are_there(debian, made, shell):
-    run("dpkg-deb", "--extract", deb(made[NEW]), debian)
-    assert "levada" in (debian / "usr/share" / shell).read_text()
-    assert (debian / "usr/share/man/man1/levada-admin-datanode.1.gz").exists()
+def test_completions_and_man_pages_are_there(made, tmp_path):
+    run("dpkg-deb", "--extract", deb(made[NEW]), tmp_path)
+    share = tmp_path / "usr/share"
+    for shell in ["bash-completion/completions/levada", "zsh/vendor-completions/_levada"]:
+        assert "levada" in (share / shell).read_text()
+    assert "levada" in (share / "fish/vendor_completions.d/levada.fish").read_text()
+    assert (share / "man/man1/levada-admin-datanode.1.gz").exists()
