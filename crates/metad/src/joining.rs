@@ -316,8 +316,9 @@ mod tests {
     /// A server with an authority, in this directory, which leads and has heard one datanode.
     async fn with_authority(dir: &Path) -> (tempfile::TempDir, crate::Metad, Arc<Core>) {
         let [authority, member] = ["ca", "member"].map(|name| dir.join(name));
-        let signer = Authority::open_or_make(&authority, Millis(1)).unwrap();
-        signer.equip(&member, NodeName::Member(1), &[], Millis(1)).unwrap();
+        let now = SystemClock::new().now();
+        let signer = Authority::open_or_make(&authority, now).unwrap();
+        signer.equip(&member, NodeName::Member(1), &[], now).unwrap();
         let set = |config: &mut crate::Config| {
             (config.security.authority, config.security.node_certificates) = (Some(authority), Some(member));
         };
