@@ -29,6 +29,7 @@
 //!
 //! Start reading at [`Client::connect`]; a read goes through `read/`, a write through `write/`.
 
+mod acting;
 pub mod admin;
 mod calls;
 mod checksum;
@@ -70,6 +71,7 @@ mod ticket;
 mod url;
 mod write;
 
+pub use acting::Acting;
 pub use checksum::FileChecksum;
 pub use client::Client;
 pub use create::Create;
@@ -81,6 +83,5 @@ pub use read::{RangeRead, Reader};
 pub use staged::{Existing, Staged, is_unfinished};
 pub use status::{BlockLocation, FileVersion, FsStats, Kind, ServerDefaults, Status, Summary};
 pub use store::Store;
-pub use ticket::ticket_user;
 pub use url::{PORT_DEFAULT, Url, default_fs};
 pub use write::{OpenFile, Writer};

@@ -55,6 +55,9 @@ pub struct Options {
     /// What is proven to metadata servers. `None`: delegation tokens, if `HADOOP_TOKEN_FILE_LOCATION` names a file with
     /// some, and the ticket that `kinit` got, if there is one; without them nothing.
     pub login: Option<Arc<rpc::Login>>,
+    /// Who calls in the name of the client's user, where no proof is asked for: the server looks whether he may
+    /// (`hadoop.proxyuser.*`). `None`: the client's user himself. With a proof it is who proves himself.
+    pub real_user: Option<String>,
 }
 
 /// Who forwards to whom when a block is written.
@@ -91,6 +94,7 @@ impl Default for Options {
             round_trip: None,
             local_reads: true,
             login: None,
+            real_user: None,
         }
     }
 }

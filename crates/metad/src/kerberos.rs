@@ -35,7 +35,8 @@ pub(crate) fn of(config: &Config) -> Result<Ends, StartError> {
     let kerberos = Kerberos { initiator: Arc::new(initiator), services: vec![service], host: None };
     // The log has the keys of tokens: the best protection that the other member offers.
     let qops = Qop::ALL.to_vec();
-    let login = Login { tokens: Vec::new(), kerberos: Some(kerberos), qops, simple: false, acting_as: None };
+    let login =
+        Login { tokens: Vec::new(), kerberos: Some(kerberos), qops, simple: false, acting_as: None, lacking: None };
     Ok(Ends { acceptor: Some(Arc::new(acceptor)), login: Some(Arc::new(login)), negotiator })
 }
 

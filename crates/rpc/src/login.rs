@@ -39,6 +39,8 @@ pub struct Login {
     pub simple: bool,
     /// In whose name to call, if the ticket's user may act for others there.
     pub acting_as: Option<String>,
+    /// What to say where a server asks for a proof and there is none that counts: why that is, if it is known.
+    pub lacking: Option<String>,
 }
 
 /// A delegation token.
@@ -94,6 +96,13 @@ impl Login {
         Credentials { token, kerberos, simple: self.simple }
     }
 
+    fn not_proven(&self, error: &dyn fmt::Display) -> CallError {
+        match &self.lacking {
+            Some(why) => failed(format_args!("{error}; {why}")),
+            None => failed(error),
+        }
+    }
+
     /// Opens a connection, and carries the exchange to its end.
     pub(crate) async fn open(
         &self,
@@ -114,7 +123,7 @@ impl Login {
             outward.flush().await.map_err(CallError::Connect)?;
             bytes.clear();
             let said = answer(inward, &mut buffer).await?;
-            let mut asking = machine.on_message(&said).map_err(failed)?;
+            let mut asking = machine.on_message(&said).map_err(|error| self.not_proven(&error))?;
             while let Asking::Gss { server, token } = asking {
                 let outcome = exchange.step(server, token).await.map_err(failed)?;
                 asking = machine.on_gss(outcome).map_err(failed)?;

@@ -20,10 +20,10 @@ __all__ = [
     "Reader",
     "Staged",
     "Writer",
+    "acting_user",
     "default_url",
     "parquet_footer_len",
     "parquet_pieces",
-    "ticket_user",
 ]
 
 __version__: str
@@ -155,4 +155,4 @@ class Mailbox:
 def default_url() -> str | None: ...
 def parquet_footer_len(trailer: bytes) -> int | None: ...
 def parquet_pieces(footer: bytes) -> list[tuple[int, int, int]] | None: ...
-def ticket_user() -> str | None: ...
+def acting_user() -> str | None: ...
