@@ -15,6 +15,7 @@ mod roles;
 mod secure;
 mod shell;
 mod up;
+mod welcome;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{IsTerminal, Write};
