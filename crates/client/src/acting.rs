@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `HADOOP_PROXY_USER` | always: who proves himself, or says who he is, acts for that user |
 //! | `HADOOP_USER_NAME` | where nobody proves who he is. Kerberos knows who has a ticket, and a variable does not change that |
-//! | the ticket of Kerberos, a delegation token | whose it is |
+//! | a delegation token, else the ticket of Kerberos | whose it is |
 //!
 //! Whether Kerberos is in use `hadoop.security.authentication` says in `$HADOOP_CONF_DIR/core-site.xml`; where that says
 //! nothing, it is if there is a ticket or a token.
@@ -35,7 +35,8 @@ impl Acting {
             proxy: said(PROXY),
             name: said(NAME),
             is_kerberos: nameservice::is_kerberos(),
-            proven: Ticket::user().or_else(login::token_owner),
+            // As for a login: a job may run where somebody else has a ticket.
+            proven: login::token_owner().or_else(Ticket::user),
         };
         said.acting(this_process)
     }

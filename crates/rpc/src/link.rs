@@ -83,7 +83,8 @@ impl Link {
                 let logged_in = login.open(addr, &peer, &mut Inward::new(inward), &mut outward).await?;
                 let said = match logged_in.is_simple {
                     true => Some(said),
-                    false => login.acting_as.as_deref().map(|user| (user, None)),
+                    false if logged_in.is_by_ticket => login.acting_as.as_deref().map(|user| (user, None)),
+                    false => None,
                 };
                 put_context(said, protocol, client_id, &mut first);
                 Some(logged_in)

@@ -99,6 +99,15 @@ async fn a_ticket_may_act_for_somebody() {
     assert_eq!(ask(&logged_in(&server, login), "who", "").await.unwrap(), "bob by ada@EXAMPLE.COM");
 }
 
+/// A token is used before the ticket, and says by itself who acts: that somebody else would be named is refused by HDFS.
+#[tokio::test]
+async fn a_token_acts_for_its_owner_beside_a_ticket() {
+    let (server, service) = secure_server(&[Qop::Auth]).await;
+    let token = service.tokens.issue("bob@EXAMPLE.COM", "");
+    let both = Login { tokens: vec![token], acting_as: Some("bob".into()), ..with_ticket(ada(), &[Qop::Auth]) };
+    assert_eq!(ask(&logged_in(&server, both), "who", "").await.unwrap(), "bob@EXAMPLE.COM by itself");
+}
+
 /// Where nobody is asked for a proof; and where one is, it says who calls, whatever else is said.
 #[tokio::test]
 async fn who_proves_nothing_says_for_whom_he_calls() {
