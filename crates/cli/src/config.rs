@@ -6,12 +6,11 @@
 //! ├── data1/ data2/ …       one datanode each; where it has several disks, the others beside it: data1-disk2/ …
 //! └── conf/                 the files `levada meta --config` and `levada data --config` take
 //!     ├── ports.json        the ports of the last start ([`crate::ports`])
-//!     └── hadoop/           where there are several metadata servers: HADOOP_CONF_DIR for stock clients
+//!     └── hadoop/           of several metadata servers, or a secure store: HADOOP_CONF_DIR for stock clients
 //! ```
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -128,70 +127,9 @@ pub(crate) fn disks_in(dir: &Path, datanodes: u16, max: u16) -> u16 {
     (2..=max).take_while(|disks| (1..=datanodes).any(|number| has(number, *disks))).count() as u16 + 1
 }
 
-/// How to call this program from a shell elsewhere: by its name if the shell found it by that, else by its path.
-fn own_name() -> String {
-    let called = std::env::args().next().unwrap_or_default();
-    let path = std::env::current_exe().ok().filter(|_| called.contains('/'));
-    path.map_or_else(|| "levada".into(), |path| path.display().to_string())
-}
-
 /// The URL of a store with these metadata servers.
 pub(crate) fn fs_of(rpc: &[String]) -> String {
     format!("hdfs://{}", rpc.join(","))
-}
-
-/// The name under which stock clients find several servers.
-fn hadoop_url() -> String {
-    format!("hdfs://{}", crate::hadoop::NAME)
-}
-
-/// The last lines of `up`: endpoints, and what to try.
-pub(crate) struct Welcome<'a> {
-    pub(crate) seconds: f64,
-    pub(crate) dir: &'a Path,
-    pub(crate) rpc: &'a [String],
-    /// The status page's URL.
-    pub(crate) http: &'a str,
-    pub(crate) data: &'a [SocketAddr],
-    /// How users are known, of a secure store.
-    pub(crate) security: Option<&'static str>,
-}
-
-impl Welcome<'_> {
-    pub(crate) fn text(&self, hadoop_conf: Option<&Path>) -> String {
-        let Self { seconds, dir, rpc, http, data, security } = self;
-        let fs = fs_of(rpc);
-        let mut text = format!("Levada is ready after {seconds:.2} s. Its data is in {}.\n\n", dir.display());
-        if hadoop_conf.is_some() {
-            // Only our own client takes a URL with several servers.
-            let _ = writeln!(text, "  {:<28} files, for every HDFS client with HADOOP_CONF_DIR as below", hadoop_url());
-            let _ = writeln!(text, "  {fs:<28} the same, for levada");
-        } else {
-            let _ = writeln!(text, "  {fs:<28} files, for every HDFS client");
-        }
-        let _ = writeln!(text, "  {:<28} status and metrics", http);
-        let nodes: Vec<String> = data.iter().map(SocketAddr::to_string).collect();
-        let _ = writeln!(text, "  {:<28} datanodes", nodes.join(" "));
-        if let Some(users) = security {
-            let _ = writeln!(text, "\nServers prove to each other who they are, and blocks travel encrypted; {users}.");
-        }
-        let _ = writeln!(text, "\nTry, in another terminal:\n");
-        let url = match hadoop_conf {
-            Some(conf) => {
-                let _ = writeln!(text, "  export HADOOP_CONF_DIR={}", conf.display());
-                hadoop_url()
-            }
-            None => fs,
-        };
-        let _ = writeln!(text, "  hdfs dfs -ls {url}/");
-        let _ = writeln!(
-            text,
-            "  python3 -c \"import hdfs_native as h; print(list(h.Client('{url}').list_status('/')))\"   # pip install hdfs-native"
-        );
-        let _ = writeln!(text, "  {} put /etc/hosts {url}/", own_name());
-        let _ = write!(text, "\nCtrl-C stops it; the data stays.");
-        text
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::roles::{StartError, announce, not_started, serve, stop_asked};
 use crate::service::Service;
+use crate::shell::session::acting;
 use client::Url;
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -31,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
     /// Who asks the store for its servers [default: the user of this machine]
-    #[arg(long, env = "HADOOP_USER_NAME", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// Connections at a time; with more, the one that was silent for longest is closed
     #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
@@ -75,8 +76,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     serve(async move {
         let (stop, service) = (stop_asked(args.until_stdin_ends), Service::of_environment());
         let url = Url::parse(&args.url).map_err(|error| StartError::new(&args.url, &error))?;
-        let given = args.user.filter(|user| !user.is_empty());
-        let user = given.or_else(client::ticket_user).unwrap_or_else(host::user::current);
+        let user = acting(args.user).user;
         let files = args.http.map(|addr| gateway::FilesConfig { addr, user: args.http_user });
         let (addr, beside_servers) = (args.listen, args.beside_servers);
         let connection_count_max = args.connections.clamp(1, affordable(args.root.is_some()));

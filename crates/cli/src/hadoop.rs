@@ -1,5 +1,6 @@
-//! The configuration with which stock HDFS clients find a store of several metadata servers: they know no URL that
-//! names more than one, but a name that stands for all.
+//! The configuration of stock HDFS clients, where they need one. A store of several metadata servers they find by it:
+//! they know no URL that names more than one, but a name that stands for all. At a secure one they learn from it that
+//! they have to prove who they are, and to whom.
 
 use crate::config::ConfigError;
 use std::path::{Path, PathBuf};
@@ -11,28 +12,78 @@ pub(crate) const NAME: &str = "levada";
 /// was stopped or cut off. Longer than nearly every call takes; a call that is repeated is done once.
 const ANSWER_WAIT_MS: u32 = 5_000;
 
+/// What clients are to know of a secure store.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Protected {
+    /// The servers' name in Kerberos, where users prove who they are.
+    pub(crate) principal: Option<String>,
+    /// Blocks travel encrypted, and servers say so themselves.
+    pub(crate) is_encrypted: bool,
+    /// Else what connections for blocks have to agree on.
+    pub(crate) data_transfer: Vec<String>,
+}
+
+/// What of calls stays secret. Servers take less as well, for clients that have no such file.
+pub(crate) const RPC_PROTECTION: &str = "privacy";
+
 /// Writes `core-site.xml` and `hdfs-site.xml` into `dir`, for `HADOOP_CONF_DIR`. `domain_socket`: of the datanodes, for
 /// clients that turn on `dfs.client.read.shortcircuit`, which needs libhadoop.
-pub(crate) fn write(dir: &Path, metas: &[String], domain_socket: Option<&Path>) -> Result<PathBuf, ConfigError> {
+pub(crate) fn write(
+    dir: &Path,
+    metas: &[String],
+    domain_socket: Option<&Path>,
+    protected: Option<&Protected>,
+) -> Result<PathBuf, ConfigError> {
     let failed = |error: std::io::Error| ConfigError(format!("{}: {error}", dir.display()));
     std::fs::create_dir_all(dir).map_err(failed)?;
-    std::fs::write(dir.join("core-site.xml"), file(&core_site())).map_err(failed)?;
-    std::fs::write(dir.join("hdfs-site.xml"), file(&hdfs_site(metas, domain_socket))).map_err(failed)?;
+    std::fs::write(dir.join("core-site.xml"), file(&core_site(metas, protected))).map_err(failed)?;
+    std::fs::write(dir.join("hdfs-site.xml"), file(&hdfs_site(metas, domain_socket, protected))).map_err(failed)?;
     Ok(dir.to_owned())
 }
 
 type Properties = Vec<(String, String)>;
 
-fn core_site() -> Properties {
-    vec![
-        ("fs.defaultFS".into(), format!("hdfs://{NAME}")),
-        ("ipc.client.rpc-timeout.ms".into(), ANSWER_WAIT_MS.to_string()),
-        ("ipc.client.connect.timeout".into(), "2000".into()),
-        ("ipc.client.connect.max.retries.on.timeouts".into(), "1".into()),
-    ]
+/// The URL that clients have with these files.
+pub(crate) fn url(metas: &[String]) -> String {
+    match metas {
+        [alone] => format!("hdfs://{alone}"),
+        _ => format!("hdfs://{NAME}"),
+    }
 }
 
-fn hdfs_site(metas: &[String], domain_socket: Option<&Path>) -> Properties {
+fn core_site(metas: &[String], protected: Option<&Protected>) -> Properties {
+    let mut properties = vec![("fs.defaultFS".into(), url(metas))];
+    if metas.len() > 1 {
+        properties.extend([
+            ("ipc.client.rpc-timeout.ms".into(), ANSWER_WAIT_MS.to_string()),
+            ("ipc.client.connect.timeout".into(), "2000".into()),
+            ("ipc.client.connect.max.retries.on.timeouts".into(), "1".into()),
+        ]);
+    }
+    if protected.is_some_and(|protected| protected.principal.is_some()) {
+        properties.push(("hadoop.security.authentication".into(), "kerberos".into()));
+        properties.push(("hadoop.rpc.protection".into(), RPC_PROTECTION.into()));
+    }
+    properties
+}
+
+fn hdfs_site(metas: &[String], domain_socket: Option<&Path>, protected: Option<&Protected>) -> Properties {
+    let mut properties = if metas.len() > 1 { nameservice(metas) } else { Properties::new() };
+    properties.extend(domain_socket.map(|path| ("dfs.domain.socket.path".into(), path.display().to_string())));
+    let Some(Protected { principal, is_encrypted, data_transfer }) = protected else { return properties };
+    properties.extend(principal.clone().map(|name| ("dfs.namenode.kerberos.principal".into(), name)));
+    if *is_encrypted || data_transfer.iter().any(|word| word == RPC_PROTECTION) {
+        // Without it Java agrees on 3DES, which takes many times as long.
+        properties.push(("dfs.encrypt.data.transfer.cipher.suites".into(), "AES/CTR/NoPadding".into()));
+    }
+    if !data_transfer.is_empty() {
+        properties.push(("dfs.data.transfer.protection".into(), data_transfer.join(",")));
+    }
+    properties
+}
+
+/// All servers behind one name.
+fn nameservice(metas: &[String]) -> Properties {
     let servers: Vec<String> = (1..=metas.len()).map(|number| format!("meta{number}")).collect();
     let mut properties = vec![
         ("dfs.nameservices".into(), NAME.into()),
@@ -49,7 +100,6 @@ fn hdfs_site(metas: &[String], domain_socket: Option<&Path>) -> Properties {
     ];
     let addrs = servers.iter().zip(metas);
     properties.extend(addrs.map(|(name, addr)| (format!("dfs.namenode.rpc-address.{NAME}.{name}"), addr.clone())));
-    properties.extend(domain_socket.map(|path| ("dfs.domain.socket.path".into(), path.display().to_string())));
     properties
 }
 
@@ -72,9 +122,33 @@ mod tests {
     #[test]
     fn a_client_finds_every_server_by_name() {
         let metas = ["127.0.0.1:8020", "127.0.0.1:8021"].map(str::to_owned);
-        let text = file(&hdfs_site(&metas, Some(Path::new("/store/data._PORT"))));
+        let text = file(&hdfs_site(&metas, Some(Path::new("/store/data._PORT")), None));
         assert!(text.contains("<name>dfs.ha.namenodes.levada</name>\n    <value>meta1,meta2</value>"), "{text}");
         assert!(text.contains("<name>dfs.namenode.rpc-address.levada.meta2</name>\n    <value>127.0.0.1:8021</value>"));
         assert!(text.contains("<name>dfs.domain.socket.path</name>\n    <value>/store/data._PORT</value>"), "{text}");
+    }
+
+    #[test]
+    fn a_client_of_a_secure_store_knows_whom_to_prove_itself_to() {
+        let metas = ["localhost:8020".to_owned()];
+        let principal = Some("nn/localhost@EXAMPLE.COM".to_owned());
+        let protected = Protected { principal, is_encrypted: true, data_transfer: Vec::new() };
+        let has = |properties: &Properties, name: &str, value: &str| {
+            properties.contains(&(name.to_owned(), value.to_owned()))
+        };
+        let core = core_site(&metas, Some(&protected));
+        assert!(has(&core, "fs.defaultFS", "hdfs://localhost:8020"));
+        assert!(has(&core, "hadoop.security.authentication", "kerberos"));
+        assert!(has(&core, "hadoop.rpc.protection", "privacy"));
+        let hdfs = hdfs_site(&metas, None, Some(&protected));
+        assert!(has(&hdfs, "dfs.namenode.kerberos.principal", "nn/localhost@EXAMPLE.COM"));
+        assert!(has(&hdfs, "dfs.encrypt.data.transfer.cipher.suites", "AES/CTR/NoPadding"));
+        assert_eq!(hdfs.len(), 2, "one server needs no name that stands for it: {hdfs:?}");
+        let less = Protected { is_encrypted: false, data_transfer: vec!["integrity".into()], ..protected };
+        let hdfs = hdfs_site(&metas, None, Some(&less));
+        assert!(has(&hdfs, "dfs.data.transfer.protection", "integrity") && hdfs.len() == 2, "{hdfs:?}");
+        // Without Kerberos clients need no more than their cipher.
+        let open = Protected { principal: None, is_encrypted: true, data_transfer: Vec::new() };
+        assert_eq!(core_site(&metas, Some(&open)).len(), 1);
     }
 }

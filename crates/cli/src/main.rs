@@ -17,6 +17,7 @@ mod secure;
 mod service;
 mod shell;
 mod up;
+mod welcome;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{IsTerminal, Write};

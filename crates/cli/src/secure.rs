@@ -4,7 +4,7 @@
 //! ```text
 //! DIR/certificates/ca/            the authority: ca.crt, and ca.key, which signs
 //! DIR/certificates/meta1/ …       node.crt, node.key, ca.crt of a server
-//! DIR/certificates/kerberos.toml  what `--principal` and `--keytab` said last
+//! DIR/certificates/kerberos.toml  what `--principal` and `--keytab` said at the last start that worked
 //! ```
 //!
 //! Promise: once they are there the store stays secure, also where `--secure` is not given again.
@@ -63,14 +63,25 @@ impl Certificates {
     /// What was said last counts until something else is said: a store whose users prove who they are does not open
     /// because an option was forgotten.
     pub(crate) fn kerberos(&self, said: Option<Kerberos>) -> Result<Option<Kerberos>, StartError> {
-        let path = self.dir.join("kerberos.toml");
+        let Some(said) = said else {
+            let path = self.kerberos_file();
+            return if path.exists() { config::read(&path).map(Some).map_err(StartError::from) } else { Ok(None) };
+        };
+        // The next start may be in another directory.
+        let keytab = std::path::absolute(&said.keytab);
+        let keytab = keytab.map_err(|error| StartError::new(&said.keytab.display().to_string(), &error))?;
         // Of this machine's names clients use the one for where they find it.
-        let said = said.map(|said| Kerberos { principal: said.principal.replace("_HOST", HOST), ..said });
-        match said {
-            Some(said) => config::write(&path, &said).map(|()| Some(said)).map_err(StartError::from),
-            None if path.exists() => config::read(&path).map(Some).map_err(StartError::from),
-            None => Ok(None),
-        }
+        Ok(Some(Kerberos { principal: said.principal.replace("_HOST", HOST), keytab }))
+    }
+
+    /// For the next start. Called when the servers have started by it: what did not work is not to take the place of what
+    /// did.
+    pub(crate) fn remember(&self, kerberos: &Kerberos) -> Result<(), StartError> {
+        config::write(&self.kerberos_file(), kerberos).map_err(StartError::from)
+    }
+
+    fn kerberos_file(&self) -> PathBuf {
+        self.dir.join("kerberos.toml")
     }
 
     fn dir_of(&self, server: &str) -> PathBuf {
@@ -189,13 +200,18 @@ mod tests {
         let mut certificates = Certificates::of(dir.path());
         certificates.equip_meta(1).unwrap();
         assert!(certificates.kerberos(None).unwrap().is_none());
-        let said = Kerberos { principal: "nn/_HOST@EXAMPLE.COM".into(), keytab: "/etc/nn.keytab".into() };
-        for said in [Some(said), None] {
-            let known = certificates.kerberos(said).unwrap().unwrap();
-            assert_eq!(
-                (&*known.principal, known.keytab.as_path()),
-                ("nn/localhost@EXAMPLE.COM", Path::new("/etc/nn.keytab"))
-            );
-        }
+        let said = |keytab: &str| Kerberos { principal: "nn/_HOST@EXAMPLE.COM".into(), keytab: keytab.into() };
+        let known = certificates.kerberos(Some(said("/etc/nn.keytab"))).unwrap().unwrap();
+        assert!(certificates.kerberos(None).unwrap().is_none(), "it has not worked yet");
+        certificates.remember(&known).unwrap();
+        // Of a start that fails.
+        certificates.kerberos(Some(said("/etc/other.keytab"))).unwrap();
+        let known = certificates.kerberos(None).unwrap().unwrap();
+        assert_eq!(
+            (&*known.principal, known.keytab.as_path()),
+            ("nn/localhost@EXAMPLE.COM", Path::new("/etc/nn.keytab"))
+        );
+        let near = certificates.kerberos(Some(said("nn.keytab"))).unwrap().unwrap();
+        assert_eq!(near.keytab, std::env::current_dir().unwrap().join("nn.keytab"));
     }
 }

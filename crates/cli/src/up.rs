@@ -1,11 +1,12 @@
 //! `levada up`: a whole store on one machine, in one process or with a process for each role.
 
 use crate::config::{self, DataFile, MetaFile};
-use crate::hadoop;
+use crate::hadoop::{self, Protected};
 use crate::ports::{LastPorts, Ports};
 use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, say, serve, stop_signal};
 use crate::secure::{self, Certificates, Kerberos};
 use crate::shell::size;
+use crate::welcome::{Security, Welcome};
 use futures_util::future::{join_all, pending, select_all};
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -98,7 +99,8 @@ struct Ready {
     /// Several disks a datanode: the directories of each.
     #[serde(skip_serializing_if = "Option::is_none")]
     disk_dirs: Option<Vec<Vec<PathBuf>>>,
-    /// Several metadata servers: what stock clients need as `HADOOP_CONF_DIR` to find them, as `hdfs://levada/`.
+    /// Several metadata servers, or a secure store: what stock clients need as `HADOOP_CONF_DIR` to find them, as
+    /// `hdfs://levada/`, and to prove who they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     hadoop_conf: Option<PathBuf>,
 }
@@ -118,6 +120,8 @@ const DISKS_MAX: u16 = 100;
 const DATANODES_NEW: u16 = 3;
 /// Least memory that makes sense: below it the buffers of a few connections would already be refused.
 const MEMORY_MIN: u64 = 64 << 20;
+/// All that there is, the best first.
+const RPC_PROTECTIONS: [&str; 3] = ["privacy", "integrity", "authentication"];
 /// What HDFS gives a directory.
 const HOME_MODE: u16 = 0o755;
 /// How long the home directory may take: servers that were all started just now agree on a leader within some two
@@ -259,6 +263,9 @@ impl Plan {
         if let Some(Kerberos { principal, keytab }) = self.kerberos.clone() {
             meta.security.authentication = metad::AuthenticationSetting::Kerberos;
             (meta.security.principal, meta.security.keytab) = (Some(principal), Some(keytab));
+            // The client chooses: ours takes the first, and Hadoop's, which has to name what it takes, the last, unless
+            // its configuration says more.
+            meta.security.rpc_protection = RPC_PROTECTIONS.map(str::to_owned).to_vec();
         }
         if let Some(interval) = self.block_key_ms {
             (meta.block_key_update_ms, meta.block_token_lifetime_ms) = (interval, interval);
@@ -315,12 +322,28 @@ impl Plan {
     }
 
     /// What of the store is protected; `None`: nothing.
-    fn security(&self) -> Option<&'static str> {
+    fn security(&self) -> Option<Security<'_>> {
         self.certificates.as_ref()?;
-        Some(match self.kerberos {
-            Some(_) => "users prove by Kerberos who they are",
-            None => "users are who they say they are, for want of --principal and --keytab",
+        let data_transfer = self.data_transfer_protection.first().map_or("privacy", String::as_str);
+        Some(Security { data_transfer, kerberos: self.kerberos.as_ref() })
+    }
+
+    /// What stock clients are to know of it.
+    fn protected(&self) -> Option<Protected> {
+        self.certificates.as_ref()?;
+        Some(Protected {
+            principal: self.kerberos.as_ref().map(|kerberos| kerberos.principal.clone()),
+            is_encrypted: self.encrypt_data_transfer,
+            data_transfer: self.data_transfer_protection.clone(),
         })
+    }
+
+    /// All servers have started.
+    fn remember(&self) -> Result<(), StartError> {
+        match (&self.certificates, &self.kerberos) {
+            (Some(certificates), Some(kerberos)) => certificates.remember(kerberos),
+            _ => Ok(()),
+        }
     }
 
     fn report(&self, json: bool, seconds: f64, meta: &[MetaReady], data: &[DataReady]) -> Result<(), StartError> {
@@ -331,11 +354,14 @@ impl Plan {
             eprintln!("levada: the next start takes other ports: {error}");
         }
         let (conf, domain_socket) = (self.dir.join("conf").join("hadoop"), config::domain_socket(&self.dir));
-        let hadoop_conf =
-            if rpc.len() > 1 { Some(hadoop::write(&conf, &rpc, domain_socket.as_deref())?) } else { None };
+        let protected = self.protected();
+        let hadoop_conf = match rpc.len() > 1 || protected.is_some() {
+            true => Some(hadoop::write(&conf, &rpc, domain_socket.as_deref(), protected.as_ref())?),
+            false => None,
+        };
         if !json {
             let (http, security) = (&self.url_of(http), self.security());
-            let welcome = config::Welcome { seconds, dir: &self.dir, rpc: &rpc, http, data: &addrs, security };
+            let welcome = Welcome { seconds, dir: &self.dir, rpc: &rpc, http, data: &addrs, security };
             say(&welcome.text(hadoop_conf.as_deref()));
             return Ok(());
         }
@@ -445,6 +471,7 @@ async fn in_this_process(
         let node = start.await.map_err(|error| StartError::new("a datanode did not start", &error))?;
         nodes.push(node?);
     }
+    plan.remember()?;
     plan.make_home(&ready).await;
     report(&ready, &nodes.iter().map(DataRole::ready).collect::<Vec<_>>())?;
     let end = tokio::select! {
@@ -493,6 +520,7 @@ async fn in_processes(
     for node in &mut nodes {
         data.push(node.ready().await?);
     }
+    plan.remember()?;
     plan.make_home(&ready).await;
     report(&ready, &data)?;
     let lost = if let [meta] = &mut metas[..] {

@@ -31,6 +31,7 @@
 //!
 //! Start reading at [`Client::connect`]; a read goes through `read/`, a write through `write/`.
 
+mod acting;
 pub mod admin;
 mod ahead;
 mod calls;
@@ -74,6 +75,7 @@ mod ticket;
 mod url;
 mod write;
 
+pub use acting::Acting;
 pub use ahead::{Ahead, AheadOptions, AheadStatistics, DataSet};
 pub use checksum::FileChecksum;
 pub use client::Client;
@@ -87,6 +89,5 @@ pub use read::{LayoutReport, LayoutWindow, RangeRead, Reader};
 pub use staged::{Existing, Staged, is_unfinished};
 pub use status::{BlockLocation, FileVersion, FsStats, Kind, ServerDefaults, Status, Summary};
 pub use store::Store;
-pub use ticket::ticket_user;
 pub use url::{PORT_DEFAULT, Url, default_fs};
 pub use write::{OpenFile, Writer};

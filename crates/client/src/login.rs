@@ -4,7 +4,9 @@
 use crate::nameservice::refuses_simple;
 use crate::ticket::Ticket;
 use rpc::{Kerberos, Login, LoginToken};
+use security::delegation::Identifier;
 use security::delegation::token_file::{self, StoredToken};
+use security::kerberos_name::KerberosName;
 use security::sasl::digest::Qop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,26 +25,54 @@ pub(crate) fn of_environment() -> Option<Arc<Login>> {
         let services = SERVICES.map(str::to_owned).into();
         Kerberos { initiator: ticket.initiator, services, host: None }
     });
-    let simple = !refuses_simple();
+    let (simple, lacking) = (!refuses_simple(), Ticket::why_none());
     match (tokens(), kerberos) {
-        (None, None) if simple => None,
-        (tokens, kerberos) => Some(Arc::new(login(tokens.unwrap_or_default(), kerberos, simple))),
+        (None, None) if simple && lacking.is_none() => None,
+        (tokens, kerberos) => Some(Arc::new(login(tokens.unwrap_or_default(), kerberos, simple, lacking))),
     }
 }
 
-/// The same in a user's name: who has the ticket of another one may have to be permitted to act for that user.
+/// The short name of whose delegation token there is.
+pub(crate) fn token_owner() -> Option<String> {
+    tokens()?.iter().find_map(owner_of)
+}
+
+/// The same in a user's name: who has the ticket of another one may have to be permitted to act for that user. Who has
+/// nothing but the token of another one cannot.
 pub(crate) fn as_user(login: &Option<Arc<Login>>, user: &str) -> Option<Arc<Login>> {
     let login = login.as_ref()?;
-    if login.kerberos.is_none() || login.acting_as.is_some() || Ticket::user().is_none_or(|own| own == user) {
-        return Some(Arc::clone(login));
+    Some(acting_as(login, user, Ticket::user().as_deref()).map_or_else(|| Arc::clone(login), Arc::new))
+}
+
+/// `None`: it is in that user's name already. `holder`: the ticket's user.
+fn acting_as(login: &Login, user: &str, holder: Option<&str>) -> Option<Login> {
+    let is_ticket_of_other = login.kerberos.is_some() && holder.is_some_and(|holder| holder != user);
+    let acting_as = Some(user.to_owned()).filter(|_| is_ticket_of_other && login.acting_as.is_none());
+    let is_of_other = |token: &LoginToken| owner_of(token).is_some_and(|owner| owner != user);
+    let other = login.tokens.iter().find(|token| is_of_other(token)).and_then(owner_of);
+    if acting_as.is_none() && other.is_none() {
+        return None;
     }
-    Some(Arc::new(Login { acting_as: Some(user.to_owned()), ..Login::clone(login) }))
+    let mut login = Login { acting_as: acting_as.or(login.acting_as.clone()), ..login.clone() };
+    login.tokens.retain(|token| !is_of_other(token));
+    if let Some(owner) = other {
+        let why =
+            format!("the delegation token in the file of {VARIABLE} is of {owner}, and nobody acts as {user} by it");
+        login.lacking = Some(why);
+    }
+    Some(login)
+}
+
+/// The short name of whose it is, by the rule of Hadoop that needs no settings. `None`: it is no token of HDFS.
+fn owner_of(token: &LoginToken) -> Option<String> {
+    let owner = Identifier::parse(&token.identifier).ok()?.owner;
+    KerberosName::parse(&owner).ok().map(|name| name.service)
 }
 
 /// Unless Hadoop's configuration demands more, a job goes on without its token where nothing is asked for; and a ticket
 /// may be for something else.
-fn login(tokens: Vec<LoginToken>, kerberos: Option<Kerberos>, simple: bool) -> Login {
-    Login { tokens, kerberos, qops: Qop::ALL.to_vec(), simple, acting_as: None }
+fn login(tokens: Vec<LoginToken>, kerberos: Option<Kerberos>, simple: bool, lacking: Option<String>) -> Login {
+    Login { tokens, kerberos, qops: Qop::ALL.to_vec(), simple, acting_as: None, lacking }
 }
 
 fn tokens() -> Option<Vec<LoginToken>> {
@@ -92,5 +122,52 @@ mod tests {
         assert!(of_file(&file).unwrap().is_empty());
         std::fs::write(&file, b"nonsense").unwrap();
         assert!(of_file(&file).is_err() && of_file(&dir.path().join("none")).is_err());
+    }
+
+    /// In place of a library of Kerberos, which nobody calls here.
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl security::sasl::rpc::Initiator for Nothing {
+        fn begin(
+            &self,
+            _server: &(String, String),
+            _qops: &[Qop],
+        ) -> Result<Box<dyn security::sasl::rpc::Initiating>, String> {
+            Err("there is no library".into())
+        }
+    }
+
+    fn of_ada() -> LoginToken {
+        let identifier = Identifier {
+            owner: "ada@EXAMPLE.COM".into(),
+            renewer: "yarn".into(),
+            real_user: String::new(),
+            issued: types::Millis(1),
+            max: types::Millis(2),
+            sequence: 3,
+            key: security::keys::KeyId(4),
+        };
+        LoginToken { identifier: identifier.encode().into(), password: vec![3; 32].into(), addrs: Vec::new() }
+    }
+
+    #[test]
+    fn a_token_serves_its_owner_alone() {
+        let with_token = login(vec![of_ada()], None, true, None);
+        assert!(acting_as(&with_token, "ada", None).is_none(), "nothing is to be changed");
+        let bob = acting_as(&with_token, "bob", None).unwrap();
+        assert!(bob.tokens.is_empty() && bob.kerberos.is_none());
+        let why = bob.lacking.unwrap();
+        assert!(why.contains("is of ada") && why.contains("acts as bob"), "{why}");
+    }
+
+    /// A token does not let anybody act for others, and the ticket beside it may.
+    #[test]
+    fn a_ticket_acts_for_somebody_in_place_of_the_token() {
+        let kerberos = Kerberos { initiator: Arc::new(Nothing), services: Vec::new(), host: None };
+        let both = login(vec![of_ada()], Some(kerberos), true, None);
+        assert!(acting_as(&both, "ada", Some("ada")).is_none());
+        let bob = acting_as(&both, "bob", Some("ada")).unwrap();
+        assert_eq!((bob.tokens.len(), bob.acting_as.as_deref()), (0, Some("bob")));
     }
 }

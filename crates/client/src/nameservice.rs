@@ -15,14 +15,23 @@ pub(crate) fn default_fs() -> Option<String> {
     default_in(&file("core-site.xml")?)
 }
 
+/// Whether users prove by Kerberos who they are; `None`: nothing is said of it.
+pub(crate) fn is_kerberos() -> Option<bool> {
+    is_kerberos_in(&file("core-site.xml")?)
+}
+
+fn is_kerberos_in(text: &str) -> Option<bool> {
+    property(text, "hadoop.security.authentication").map(|said| said.eq_ignore_ascii_case("kerberos"))
+}
+
 /// Whether a server that asks for no proof is to be refused: as it may be anybody.
 pub(crate) fn refuses_simple() -> bool {
     file("core-site.xml").is_some_and(|text| refuses_simple_in(&text))
 }
 
 fn refuses_simple_in(text: &str) -> bool {
-    let says = |name: &str, value: &str| property(text, name).is_some_and(|said| said.eq_ignore_ascii_case(value));
-    says("hadoop.security.authentication", "kerberos") && !says("ipc.client.fallback-to-simple-auth-allowed", "true")
+    let fallback = property(text, "ipc.client.fallback-to-simple-auth-allowed");
+    is_kerberos_in(text) == Some(true) && !fallback.is_some_and(|said| said.eq_ignore_ascii_case("true"))
 }
 
 fn file(name: &str) -> Option<String> {
@@ -85,7 +94,9 @@ mod tests {
         let fallback = property("ipc.client.fallback-to-simple-auth-allowed", "true");
         assert!(refuses_simple_in(&kerberos));
         assert!(!refuses_simple_in(&(kerberos + &fallback)));
-        assert!(!refuses_simple_in(&property("hadoop.security.authentication", "simple")) && !refuses_simple_in(""));
+        let simple = property("hadoop.security.authentication", "simple");
+        assert!(!refuses_simple_in(&simple) && !refuses_simple_in(""));
+        assert_eq!((is_kerberos_in(&simple), is_kerberos_in("")), (Some(false), None));
     }
 
     #[test]

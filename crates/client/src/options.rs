@@ -60,6 +60,9 @@ pub struct Options {
     /// Where access profiles of files that are read ahead outlive the process: below the user's cache directory. `None`:
     /// nowhere.
     pub profile_dir: Option<PathBuf>,
+    /// Who calls in the name of the client's user, where no proof is asked for: the server looks whether he may
+    /// (`hadoop.proxyuser.*`). `None`: the client's user himself. With a proof it is who proves himself.
+    pub real_user: Option<String>,
 }
 
 /// Who forwards to whom when a block is written.
@@ -97,6 +100,7 @@ impl Default for Options {
             local_reads: true,
             login: None,
             profile_dir: profile_dir::of_user(),
+            real_user: None,
         }
     }
 }

@@ -159,7 +159,9 @@ impl Store {
 
     /// As [`Store::rpc_options`], for calls to a metadata server.
     pub(crate) fn metad_options(&self, user: &str) -> rpc::ClientOptions {
-        self.rpc_options().with_login(login::as_user(&self.shared.login, user))
+        let real_user = self.shared.options.real_user.clone();
+        let options = rpc::ClientOptions { real_user, ..self.rpc_options() };
+        options.with_login(login::as_user(&self.shared.login, user))
     }
 
     /// For calls to one server, until the store is closed.

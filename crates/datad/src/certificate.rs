@@ -114,6 +114,11 @@ pub(crate) async fn keep(
 
 /// Answers when to look again.
 async fn renew(dir: &Path, credentials: &Arc<Credentials>, metads: &[String]) -> Duration {
+    // Whoever is asked would break off the handshake, as if nobody was there. The log has what to do instead:
+    // [`Credentials::follow`] sees to that.
+    if credentials.ended(SystemClock::new().now()).is_some() {
+        return AGAIN_EACH;
+    }
     let dir = dir.to_owned();
     let newcomer = match io::task::blocking(move || Newcomer::again(&dir)).await {
         Ok(newcomer) => newcomer,
@@ -208,5 +213,8 @@ mod tests {
         assert_eq!(joined(&config).await, Some(Joined { node, token: Some(5) }));
         authority.equip(&home, name, &[], Millis(now.0 - 91 * DAY_MS)).unwrap();
         assert_eq!(joined(&config).await, None);
+        // It is told to make a token, and asks none of the servers, of which there are none here.
+        let credentials = Arc::new(Credentials::open(&home).unwrap());
+        assert_eq!(renew(&home, &credentials, &[]).await, AGAIN_EACH);
     }
 }

@@ -1,8 +1,10 @@
 //! What a scraper of `/metrics` reads of the node and its disks: docs/metrics.md has all of it.
 
 use crate::node::Node;
+use io::{Clock, SystemClock};
 use metrics::{Described, Readings, Registry, gauge};
 use std::sync::Arc;
+use tls::Credentials;
 
 const FAMILIES: &[Described] = &[
     gauge("levada_transfers", "Operations of data transfer under way", &[]),
@@ -20,16 +22,27 @@ const FAMILIES: &[Described] = &[
     gauge("levada_disk_unread_seconds", "Time since the replica that waits longest for the scrub was read", DIR),
 ];
 
+const CERTIFICATE: &[Described] = &[gauge(
+    "levada_certificate_not_after_timestamp_seconds",
+    "When the certificate of this server ends or has ended, since 1970",
+    &[],
+)];
+
 const DIR: &[&str] = &["dir"];
 
-/// Adds what is read of the datanode at the moment of a scrape.
-pub(crate) fn register(registry: &mut Registry, node: &Arc<Node>) {
+/// Adds what is read of the datanode at the moment of a scrape. `own`: its certificate, if it has one.
+pub(crate) fn register(registry: &mut Registry, node: &Arc<Node>, own: Option<Arc<Credentials>>) {
     host::process::register(registry, env!("CARGO_PKG_VERSION"), "datanode");
     // Weak: a node that ends is not to be kept by who scrapes it.
     let node = Arc::downgrade(node);
     registry.read(FAMILIES, move |readings| {
         if let Some(node) = node.upgrade() {
             read(&node, readings);
+        }
+    });
+    registry.read(CERTIFICATE, move |readings| {
+        if let Some(end) = own.as_ref().and_then(|own| own.end(SystemClock::new().now())) {
+            readings.put(CERTIFICATE[0].name, &[], end.0 as f64 / 1e3);
         }
     });
 }

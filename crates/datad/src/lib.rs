@@ -121,7 +121,7 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let disks = io::task::blocking(move || disks::open(&dirs, &options)).await?;
     let (xfer, ipc) = (config.xfer_addr, config.ipc_addr);
     let node = Arc::new(Node::new(&config, disks, &mut metrics)?);
-    gauges::register(&mut metrics, &node);
+    gauges::register(&mut metrics, &node, credentials.clone());
     let listener = TcpListener::bind(xfer).await.map_err(|source| StartError::Bind { addr: xfer, source })?;
     let xfer_addr = listener.local_addr()?;
     let local_socket = config.domain_socket.as_deref().map(|path| LocalSocket::bind(path, xfer_addr.port()));

@@ -8,7 +8,7 @@ use crate::refusal;
 use crate::route::Route;
 use crate::start_error::StartError;
 use gss::Negotiator;
-use io::Clock;
+use io::{Clock, SystemClock};
 use raft::{Disk, Transport};
 use security::node_name::NodeName;
 use security::sasl::rpc::Acceptor;
@@ -86,6 +86,10 @@ impl Environment {
             let message =
                 format!("security.node_certificates: the certificate is of {other}, and this server is {own}");
             return Err(StartError::Config(message));
+        }
+        // It would serve names and no bytes: no datanode takes it for what it is, and no member.
+        if let Some(ended) = credentials.as_ref().and_then(|own| own.ended(SystemClock::new().now())) {
+            return Err(StartError::Config(format!("security.node_certificates: {ended}")));
         }
         if let (Some(dir), Some(credentials)) = (config.security.authority.clone(), &credentials) {
             let authority = io::task::blocking(move || Authority::open(&dir)).await;

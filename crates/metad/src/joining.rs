@@ -13,14 +13,14 @@ use crate::refusal;
 use crate::revocation::{counts, revocation};
 use hdfs::Exception;
 use hdfs::exception::RETRIABLE;
-use io::LogLimit;
+use io::{Clock, LogLimit, SystemClock};
 use rpc::{Call, Proof};
 use security::joining::{self, Command, JoinError, JoinToken, Taken};
 use security::node_name::{Certified, NodeName};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tls::{Authority, Host, Signed};
+use tls::{Authority, Credentials, Host, Signed};
 use types::{Millis, NodeId};
 use wire::admin::joining as admin;
 use wire::joining::{JoinRequest, RenewRequest, SignedResponse};
@@ -39,6 +39,7 @@ pub(crate) async fn join(
     core: &Arc<Core>,
     peer: SocketAddr,
     request: JoinRequest,
+    subject: &OnceLock<String>,
 ) -> Result<SignedResponse, Exception> {
     let JoinRequest { number, secret, public_key, node } = request;
     // Nothing is done for who has no token but to look for its row, once it is sure who leads.
@@ -68,7 +69,14 @@ pub(crate) async fn join(
     must_have_level(core).await?;
     let take = Command::Take { number, hash: JoinToken::hash(&secret), now, by: Taken::new(node, &public_key) };
     core.change_joining(take).await.map_err(refusal::raft)?.map_err(refused)?;
+    let _set_once = subject.set(invited(number, Some(node)));
     certify(core, authority, peer, (number, &public_key), own).await
+}
+
+/// As the audit log names an invitation, so that one line leads to the other.
+fn invited(number: u32, node: Option<NodeId>) -> String {
+    let node = node.map_or_else(|| "new".to_owned(), |node| node.to_string());
+    format!("{number:08x} {node}")
 }
 
 /// The first certificate of who has taken an invitation by this key.
@@ -134,9 +142,11 @@ pub(crate) async fn invite(
     core: &Arc<Core>,
     session: &Session,
     request: admin::InviteRequest,
+    subject: &OnceLock<String>,
 ) -> Result<admin::InviteResponse, Exception> {
     session.must_be_private("a join token", core.config.id)?;
     let authority = authority(core).await?;
+    must_be_signed_by(core, &authority).await?;
     let lifetime = Duration::from_millis(request.lifetime_ms);
     if lifetime.is_zero() || lifetime > INVITATION_LIFETIME_MAX {
         let days = INVITATION_LIFETIME_MAX.as_secs() / (24 * 3600);
@@ -159,6 +169,7 @@ pub(crate) async fn invite(
         let invitation = joining::Invitation { hash, expires, node, made_by, taken: None };
         match core.change_joining(Command::Invite { number, now, invitation }).await.map_err(refusal::raft)? {
             Ok(()) => {
+                let _set_once = subject.set(invited(number, node));
                 let token = JoinToken { authority: authority.fingerprint(), number, secret };
                 return Ok(admin::InviteResponse { number, token: token.text(), expires_ms: expires.0 });
             }
@@ -247,6 +258,20 @@ async fn authority(core: &Core) -> Result<Authority, Exception> {
     io::task::blocking(open).await.map_err(unusable)
 }
 
+/// A newcomer knows the store by the authority that its token names, and looks for the leader by it.
+async fn must_be_signed_by(core: &Core, authority: &Authority) -> Result<(), Exception> {
+    let Some(dir) = core.config.security.node_certificates.clone() else { return Ok(()) };
+    let own = io::task::blocking(move || Credentials::open(&dir)).await.map_err(unusable)?;
+    if own.is_signed_by(authority, SystemClock::new().now()) {
+        return Ok(());
+    }
+    Err(refusal::illegal(format!(
+        "metadata server {} leads by a certificate that security.authority there has not signed, so whoever joined by a \
+         token of that authority would not believe it: give it one of that authority first",
+        core.config.id
+    )))
+}
+
 /// The address of who asks for a certificate: any other one, which nobody signed for it yet, could be somebody else's.
 fn host(peer: SocketAddr) -> Host {
     peer.ip().to_canonical().into()
@@ -316,12 +341,35 @@ mod tests {
     /// A server with an authority, in this directory, which leads and has heard one datanode.
     async fn with_authority(dir: &Path) -> (tempfile::TempDir, crate::Metad, Arc<Core>) {
         let [authority, member] = ["ca", "member"].map(|name| dir.join(name));
-        let signer = Authority::open_or_make(&authority, Millis(1)).unwrap();
-        signer.equip(&member, NodeName::Member(1), &[], Millis(1)).unwrap();
+        let now = SystemClock::new().now();
+        let signer = Authority::open_or_make(&authority, now).unwrap();
+        signer.equip(&member, NodeName::Member(1), &[], now).unwrap();
         let set = |config: &mut crate::Config| {
             (config.security.authority, config.security.node_certificates) = (Some(authority), Some(member));
         };
         with_config(set).await
+    }
+
+    /// While one authority takes the place of another.
+    #[tokio::test]
+    async fn nobody_is_invited_who_would_not_believe_the_leader() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_dir, metad, core) = with_authority(dir.path()).await;
+        let invited = async || {
+            let session = Session::example("root", true);
+            let request = admin::InviteRequest { datanode: String::new(), lifetime_ms: 1000 };
+            let subject = OnceLock::new();
+            let answer = invite(&core, &session, request, &subject).await;
+            answer.map(|answer| assert_eq!(subject.get(), Some(&format!("{:08x} new", answer.number))))
+        };
+        invited().await.unwrap();
+        let now = SystemClock::new().now();
+        let former = Authority::open_or_make(&dir.path().join("former"), now).unwrap();
+        former.equip(&dir.path().join("member"), NodeName::Member(1), &[], now).unwrap();
+        let refused = invited().await.unwrap_err();
+        assert!(refused.message.contains("security.authority there has not signed"), "{}", refused.message);
+        drop(core);
+        metad.shutdown().await;
     }
 
     /// What it has is copied elsewhere without a wait, and it gets no part in what is written.
@@ -396,7 +444,9 @@ mod tests {
             public_key: public_key.clone().into(),
             node: String::new(),
         };
-        join(&core, PEER, request).await.unwrap();
+        let subject = OnceLock::new();
+        join(&core, PEER, request, &subject).await.unwrap();
+        assert_eq!(subject.get(), Some(&format!("00000001 {NODE}")));
         let certified = async || {
             let authority = authority(&core).await.unwrap();
             certify(&core, authority, PEER, (1, &public_key), None).await

@@ -10,6 +10,7 @@ use security::kerberos_name::KerberosName;
 use security::sasl::digest::Qop;
 use security::sasl::rpc::Acceptor;
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,6 +28,13 @@ pub(crate) fn of(config: &Config) -> Result<Ends, StartError> {
     let security = &config.security;
     let own = security.own_name(refusal::host()).map_err(StartError::Config)?.filter(|_| security.is_kerberos());
     let (Some(principal), Some(keytab)) = (own, security.keytab.clone()) else { return Ok(Ends::default()) };
+    warn_of_others(&keytab);
+    if security.node_certificates.is_none() {
+        tracing::warn!(
+            "no datanode can join: datanodes have no tickets, and security.node_certificates is missing. Give all servers \
+             certificates, as docs/security.md says"
+        );
+    }
     let settings = AcceptorSettings { principal: principal.clone(), keytab: keytab.clone(), replay_cache: None };
     let acceptor = gss::Acceptor::open(&settings).map_err(|error| wrong(&error))?;
     let negotiator = negotiator(config, &principal, &keytab)?;
@@ -35,8 +43,25 @@ pub(crate) fn of(config: &Config) -> Result<Ends, StartError> {
     let kerberos = Kerberos { initiator: Arc::new(initiator), services: vec![service], host: None };
     // The log has the keys of tokens: the best protection that the other member offers.
     let qops = Qop::ALL.to_vec();
-    let login = Login { tokens: Vec::new(), kerberos: Some(kerberos), qops, simple: false, acting_as: None };
+    let login =
+        Login { tokens: Vec::new(), kerberos: Some(kerberos), qops, simple: false, acting_as: None, lacking: None };
     Ok(Ends { acceptor: Some(Arc::new(acceptor)), login: Some(Arc::new(login)), negotiator })
+}
+
+/// Everybody's, in a file's mode.
+const OTHERS: u32 = 0o007;
+
+/// Who reads a keytab is the store, for everybody who trusts the KDC. It is not refused, as Hadoop does not: keytabs are
+/// made by the tools of a site, and belong to groups there.
+fn warn_of_others(keytab: &Path) {
+    if is_open_to_others(keytab) {
+        tracing::warn!(keytab = %keytab.display(), "every user of this machine can read or change the keytab: chmod o= it");
+    }
+}
+
+fn is_open_to_others(keytab: &Path) -> bool {
+    // One that is not there is refused when it is used.
+    std::fs::metadata(keytab).is_ok_and(|file| file.mode() & OTHERS != 0)
 }
 
 /// By the settings for it; without any, by `HTTP/` and the host of this server's own name, if its keytab has that.
@@ -45,6 +70,7 @@ fn negotiator(config: &Config, own: &KerberosName, keytab: &Path) -> Result<Opti
     let named = security.web_name(refusal::host()).map_err(StartError::Config)?;
     let is_named = named.is_some() || security.web_keytab.is_some();
     let principal = named.unwrap_or_else(|| KerberosName { service: "HTTP".into(), ..own.clone() });
+    security.web_keytab.iter().for_each(|keytab| warn_of_others(keytab));
     let keytab = security.web_keytab.clone().unwrap_or_else(|| keytab.to_owned());
     let settings = AcceptorSettings { principal: principal.clone(), keytab, replay_cache: None };
     match Negotiator::open(&settings) {
@@ -56,6 +82,25 @@ fn negotiator(config: &Config, own: &KerberosName, keytab: &Path) -> Result<Opti
         Err(error) => {
             tracing::warn!(%principal, %error, "HTTP /fsck is refused: no key for tickets there");
             Ok(None)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_keytab_is_for_its_owner_and_perhaps_a_group() {
+        let dir = tempfile::tempdir().unwrap();
+        let keytab = dir.path().join("nn.keytab");
+        assert!(!is_open_to_others(&keytab));
+        std::fs::write(&keytab, "keys").unwrap();
+        for (mode, is_open) in [(0o600, false), (0o640, false), (0o644, true), (0o602, true)] {
+            std::fs::set_permissions(&keytab, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(is_open_to_others(&keytab), is_open, "{mode:o}");
         }
     }
 }

@@ -60,10 +60,21 @@ pub(crate) struct Method {
     pub(crate) paths: fn(&Call) -> Vec<String>,
     /// What else it is about: a datanode, a member, a job.
     pub(crate) subject: fn(&Call) -> Option<String>,
+    /// Of a method that changes something: whether this call only asks how things are.
+    pub(crate) is_query: fn(&Call) -> bool,
     pub(crate) handler: Handler,
 }
 
 /// A call that names no paths, and is about nothing that the audit log could name.
 pub(crate) const fn row(name: &'static str, who: Who, needs: Needs, audit: Audit, handler: Handler) -> Method {
-    Method { name, who, needs, audit, paths: |_call| Vec::new(), subject: |_call| None, handler }
+    Method {
+        name,
+        who,
+        needs,
+        audit,
+        paths: |_call| Vec::new(),
+        subject: |_call| None,
+        is_query: |_call| false,
+        handler,
+    }
 }

@@ -48,7 +48,7 @@ impl Server {
     /// unchanged, so a simulation can have containers of a few blocks.
     pub async fn start(config: Config, environment: Environment) -> Result<Self, StartError> {
         let (calls, peers) = environment.ways(&config);
-        let Environment { clock, store, incoming, log, transport, owner, groups, host, .. } = environment;
+        let Environment { clock, store, incoming, log, transport, owner, groups, host, credentials, .. } = environment;
         let users = Users::new(owner, config.supergroup.clone(), groups, &config.security, &host);
         let users = users.map_err(StartError::Config)?;
         let machine = Arc::new(io::task::blocking(move || Machine::open(store, incoming)).await?);
@@ -65,7 +65,7 @@ impl Server {
         let audit = audit.map_err(|source| StartError::Dir { path: config.dir.join("audit"), source })?;
         let leadership = Leadership::new(config, machine, raft, clock, ways, users, Arc::clone(&room)).audited(audit);
         let leadership = Arc::new(leadership.counting(Telemetry::new(&mut metrics, door::table::names())));
-        readings::register(&mut metrics, &leadership);
+        readings::register(&mut metrics, &leadership, credentials);
         let standing = *leadership.raft.standing().borrow();
         if let Standing::Leading { term } = standing {
             // Alone. Errors are returned to the caller that starts the server.

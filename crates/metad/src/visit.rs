@@ -6,7 +6,7 @@ use crate::leadership::Leadership;
 use hdfs::Exception;
 use prost::Message;
 use rpc::Call;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
 
 /// A call that was let in.
@@ -19,6 +19,8 @@ pub(crate) struct Visit {
     pub(crate) standby: Option<Exception>,
     /// Receiver of the report, if this is a query over HTTP.
     pub(crate) report: Option<mpsc::Sender<String>>,
+    /// What it turned out to be about, for the audit log, where the request does not say so: an id that was drawn.
+    pub(crate) subject: OnceLock<String>,
 }
 
 impl Visit {

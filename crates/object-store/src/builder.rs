@@ -98,7 +98,8 @@ impl LevadaBuilder {
         self
     }
 
-    /// Who acts. Else `HADOOP_USER_NAME`, the holder of the ticket that `kinit` got, or the user of this process.
+    /// Who acts. Else `HADOOP_PROXY_USER`, `HADOOP_USER_NAME` where nobody proves who he is, the holder of the ticket that
+    /// `kinit` got, or the user of this process.
     pub fn with_user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
@@ -155,11 +156,11 @@ impl LevadaBuilder {
     pub fn build(self) -> Result<Levada> {
         let url = self.url.ok_or_else(|| generic("no URL was given, as in levada://host:8020"))?;
         let url = parse(&url)?.with_path("");
-        let given = self.user.filter(|user| !user.is_empty());
-        let user = given.or_else(user::of_environment);
-        let user = user.ok_or_else(|| generic("nobody says who acts: set the option `user`"))?;
+        let acting = user::acting(self.user);
+        let acting = acting.ok_or_else(|| generic("nobody says who acts: set the option `user`"))?;
+        let client::Acting { user, real_user } = acting;
         let gateway = self.options.gateway.or_else(|| std::env::var("LEVADA_GATEWAY").ok());
-        let options = Options { gateway: gateway.filter(|gateway| !gateway.is_empty()), ..self.options };
+        let options = Options { gateway: gateway.filter(|gateway| !gateway.is_empty()), real_user, ..self.options };
         Ok(Levada::with_create(Client::with_options(&url, &user, options), self.create))
     }
 }

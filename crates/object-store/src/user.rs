@@ -5,13 +5,10 @@ use std::os::unix::fs::MetadataExt;
 /// Where a user's name may stand.
 const VARIABLES: [&str; 2] = ["USER", "LOGNAME"];
 
-/// As HDFS's own client looks: its variable, the ticket of Kerberos, the user of this process.
-pub(crate) fn of_environment() -> Option<String> {
+/// As HDFS's own client looks: its variables, the ticket of Kerberos, the user of this process.
+pub(crate) fn acting(given: Option<String>) -> Option<client::Acting> {
     let named = |name: &str| std::env::var(name).ok().filter(|user| !user.is_empty());
-    named("HADOOP_USER_NAME")
-        .or_else(client::ticket_user)
-        .or_else(|| VARIABLES.into_iter().find_map(named))
-        .or_else(of_process)
+    client::Acting::of_environment(given, || VARIABLES.into_iter().find_map(named).or_else(of_process))
 }
 
 /// In containers often no variable is set. Only the file is read: to ask the system's library would link what a program

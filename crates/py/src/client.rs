@@ -7,7 +7,7 @@ use crate::runtime;
 use crate::staged::Staged;
 use crate::status::{entry_path, millis, to_dict};
 use crate::writer::Writer;
-use ::client::{Create, Options, Store, Url};
+use ::client::{Acting, Create, Options, Store, Url};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -204,8 +204,9 @@ pub(crate) fn default_url() -> Option<String> {
     ::client::default_fs()
 }
 
-/// Whose Kerberos ticket this process has.
+/// Who acts where nobody says so: whom `HADOOP_PROXY_USER` names, or `HADOOP_USER_NAME` where nobody proves who he is, or
+/// whose Kerberos ticket or delegation token this process has.
 #[pyfunction]
-pub(crate) fn ticket_user(py: Python<'_>) -> Option<String> {
-    py.detach(::client::ticket_user)
+pub(crate) fn acting_user(py: Python<'_>) -> Option<String> {
+    py.detach(|| Acting::of_environment(None, || None)).map(|acting| acting.user)
 }

@@ -35,7 +35,7 @@ mod _levada {
     #[pymodule_export]
     use crate::call::Call;
     #[pymodule_export]
-    use crate::client::{Client, default_url, ticket_user};
+    use crate::client::{Client, acting_user, default_url};
     #[pymodule_export]
     use crate::mailbox::{Begun, Mailbox};
     #[pymodule_export]

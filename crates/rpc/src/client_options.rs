@@ -26,6 +26,8 @@ pub struct ClientOptions {
     pub answers: Option<AnswerRoom>,
     /// The connection is a task of this group. `None`: it ends with the client, or by itself.
     pub tasks: Option<TaskGroup>,
+    /// Who calls in the name of the client's user, where nothing is proven. `None`: that user himself.
+    pub real_user: Option<String>,
     /// `None`: this client proves nothing, and only says who it is.
     pub login: Option<Arc<Login>>,
     /// A connection begins with TLS, and each end proves which node it is; then there is no login. `None`: no TLS.
@@ -77,6 +79,7 @@ impl Default for ClientOptions {
             queue_count_max: 256,
             answers: None,
             tasks: None,
+            real_user: None,
             login: None,
             node: None,
         }

@@ -75,18 +75,23 @@ impl Link {
         let (calls, queue) = mpsc::channel(options.queue_count_max.max(1));
         let waiting = Arc::new(Waiting::default());
         let mut first = BytesMut::new();
+        let said = (user, options.real_user.as_deref());
         let logged_in = match options.login.as_ref().filter(|_| options.node.is_none()) {
             Some(login) => {
                 let peer = socket.peer_addr().map_err(CallError::Connect)?.to_string();
                 let (inward, mut outward) = socket.split();
                 let logged_in = login.open(addr, &peer, &mut Inward::new(inward), &mut outward).await?;
-                let user = if logged_in.is_simple { Some(user) } else { login.acting_as.as_deref() };
-                put_context(user, protocol, client_id, &mut first);
+                let said = match logged_in.is_simple {
+                    true => Some(said),
+                    false if logged_in.is_by_ticket => login.acting_as.as_deref().map(|user| (user, None)),
+                    false => None,
+                };
+                put_context(said, protocol, client_id, &mut first);
                 Some(logged_in)
             }
             None => {
                 first.extend_from_slice(&Opening::encode(Auth::Simple));
-                put_context(Some(user), protocol, client_id, &mut first);
+                put_context(Some(said), protocol, client_id, &mut first);
                 None
             }
         };
@@ -207,9 +212,13 @@ fn broken(reason: &str) -> CallError {
 }
 
 /// `user`: in whose name to call, if the server does not know that.
-fn put_context(user: Option<&str>, protocol: &str, client_id: &Bytes, out: &mut BytesMut) {
-    let named = |user: &str| UserInformationProto { effective_user: Some(user.to_owned()), real_user: None };
-    let context = IpcConnectionContextProto { user_info: user.map(named), protocol: Some(protocol.to_owned()) };
+/// `said`: who calls, if the proof does not say so, and who does so for him.
+fn put_context(said: Option<(&str, Option<&str>)>, protocol: &str, client_id: &Bytes, out: &mut BytesMut) {
+    let user_info = said.map(|(user, real)| UserInformationProto {
+        effective_user: Some(user.to_owned()),
+        real_user: real.map(str::to_owned),
+    });
+    let context = IpcConnectionContextProto { user_info, protocol: Some(protocol.to_owned()) };
     frame::put_frame(&[&request_header(call_id::CONTEXT, client_id, -1), &context], out);
 }
 

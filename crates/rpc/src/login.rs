@@ -39,6 +39,8 @@ pub struct Login {
     pub simple: bool,
     /// In whose name to call, if the ticket's user may act for others there.
     pub acting_as: Option<String>,
+    /// What to say where a server asks for a proof and there is none that counts: why that is, if it is known.
+    pub lacking: Option<String>,
 }
 
 /// A delegation token.
@@ -71,6 +73,8 @@ pub struct Kerberos {
 pub(crate) struct LoggedIn {
     /// Whether the server goes by what the context says.
     pub(crate) is_simple: bool,
+    /// By a ticket, whose user may act for others; a token is its owner's.
+    pub(crate) is_by_ticket: bool,
     pub(crate) seal: Option<Seal>,
     /// What came behind the exchange already.
     pub(crate) early: BytesMut,
@@ -94,6 +98,13 @@ impl Login {
         Credentials { token, kerberos, simple: self.simple }
     }
 
+    fn not_proven(&self, error: &dyn fmt::Display) -> CallError {
+        match &self.lacking {
+            Some(why) => failed(format_args!("{error}; {why}")),
+            None => failed(error),
+        }
+    }
+
     /// Opens a connection, and carries the exchange to its end.
     pub(crate) async fn open(
         &self,
@@ -108,14 +119,15 @@ impl Login {
         let mut bytes = BytesMut::from(&Opening::encode(Auth::Sasl)[..]);
         put(&first, &mut bytes);
         let mut exchange = Exchange { kerberos: self.kerberos.clone(), qops: self.qops.clone(), context: None };
-        let mut buffer = BytesMut::new();
+        let (mut buffer, mut is_by_ticket) = (BytesMut::new(), false);
         loop {
             outward.write_all(&bytes).await.map_err(CallError::Connect)?;
             outward.flush().await.map_err(CallError::Connect)?;
             bytes.clear();
             let said = answer(inward, &mut buffer).await?;
-            let mut asking = machine.on_message(&said).map_err(failed)?;
+            let mut asking = machine.on_message(&said).map_err(|error| self.not_proven(&error))?;
             while let Asking::Gss { server, token } = asking {
+                is_by_ticket = true;
                 let outcome = exchange.step(server, token).await.map_err(failed)?;
                 asking = machine.on_gss(outcome).map_err(failed)?;
             }
@@ -124,7 +136,7 @@ impl Login {
                 Asking::Simple { send } => {
                     send.iter().for_each(|message| put(message, &mut bytes));
                     outward.write_all(&bytes).await.map_err(CallError::Connect)?;
-                    return Ok(LoggedIn { is_simple: true, seal: None, early: buffer });
+                    return Ok(LoggedIn { is_simple: true, is_by_ticket: false, seal: None, early: buffer });
                 }
                 Asking::Done { sealing } => {
                     let seal = match sealing {
@@ -135,7 +147,7 @@ impl Login {
                             Some(Seal::new(End::Client, context))
                         }
                     };
-                    return Ok(LoggedIn { is_simple: false, seal, early: buffer });
+                    return Ok(LoggedIn { is_simple: false, is_by_ticket, seal, early: buffer });
                 }
                 Asking::Gss { .. } => unreachable!("all steps were made"),
             }

@@ -6,7 +6,8 @@
 //! DIR/ca.crt     the authorities that it believes, one or, while one takes the place of another, several
 //! ```
 
-use crate::authority::{Authority, LIFETIME};
+use crate::authority::Authority;
+use crate::ending::{self, DUE_BEFORE_END, Date, Term, Watch};
 use crate::error::TlsError;
 use crate::files::{self, AUTHORITIES, CERTIFICATE, KEY};
 use crate::follow;
@@ -27,15 +28,11 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, TlsStream};
 use types::Millis;
-
-/// Before its end. Early enough that a store that is left alone for weeks goes on.
-const DUE_BEFORE_END: Duration = Duration::from_secs(LIFETIME.as_secs() / 2);
 
 /// Longer than any certificate counts, that of an authority too.
 const END_AFTER_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -76,12 +73,43 @@ pub(crate) struct Current {
     key: PrivateKeyDer<'static>,
     server: Arc<ServerConfig>,
     joined_by: Option<u32>,
+    /// Its end, once it was looked for: many signatures are verified to find it.
+    end: OnceLock<Millis>,
 }
 
 impl Current {
     /// Whether those who believe what this node believes take its certificate at that time.
     pub(crate) fn is_valid(&self, at: Millis) -> bool {
         self.chain.first().is_some_and(|own| verify::is_valid(own, &self.roots, at))
+    }
+
+    fn issued_at(&self) -> Option<Millis> {
+        self.chain.first().and_then(verify::issued_at)
+    }
+
+    /// From when on it is refused: its own end, past or to come. `None`: it counts neither now nor when it was signed.
+    fn end(&self, now: Millis) -> Option<Millis> {
+        if let Some(end) = self.end.get() {
+            return Some(*end);
+        }
+        let found = self.end_after(now).or_else(|| self.end_after(self.issued_at()?))?;
+        Some(*self.end.get_or_init(|| found))
+    }
+
+    /// Whoever verifies tells yes or no, so the date is found by asking.
+    fn end_after(&self, time: Millis) -> Option<Millis> {
+        // Any number may stand where an authority of ours writes when it signed.
+        let is_valid = |seconds: u64| self.is_valid(Millis(seconds.saturating_mul(1000)));
+        let mut yes = time.0 / 1000;
+        let mut no = yes + END_AFTER_MAX.as_secs();
+        if !is_valid(yes) {
+            return None;
+        }
+        while no - yes > 1 {
+            let middle = yes + (no - yes) / 2;
+            if is_valid(middle) { yes = middle } else { no = middle }
+        }
+        Some(Millis(no.saturating_mul(1000)))
     }
 }
 
@@ -148,6 +176,16 @@ impl Credentials {
         self.current().chain[1..].iter().any(|root| pem::fingerprint(root) == authority.fingerprint())
     }
 
+    /// Whether this authority has signed the certificate: who knows nothing else of the store takes it then.
+    pub fn is_signed_by(&self, authority: &Authority, now: Millis) -> bool {
+        let current = self.current();
+        let Some((own, known)) = current.chain.split_first() else { return false };
+        let mut roots = RootCertStore::empty();
+        let of_authority = known.iter().filter(|root| pem::fingerprint(root) == authority.fingerprint());
+        of_authority.for_each(|root| drop(roots.add(root.clone())));
+        verify::is_valid(own, &roots, now)
+    }
+
     /// Whether it is time for another certificate.
     pub fn is_due(&self, now: Millis) -> bool {
         let (current, then) = (self.current(), Millis(now.0 + DUE_BEFORE_END.as_millis() as u64));
@@ -161,24 +199,26 @@ impl Credentials {
 
     /// When it was signed, of a certificate by an authority of ours.
     pub fn issued_at(&self) -> Option<Millis> {
-        self.current().chain.first().and_then(verify::issued_at)
+        self.current().issued_at()
     }
 
-    /// From when on it is refused: its own end, or that of the authority. `None`: it is refused now. To the second, as
-    /// certificates have it.
+    /// From when on it is refused. `None`: it is refused now. To the second, as certificates have it.
     pub fn ends_at(&self, now: Millis) -> Option<Millis> {
-        // Whoever verifies tells yes or no, so the date is found by asking.
         let current = self.current();
-        let is_valid = |seconds: u64| current.is_valid(Millis(seconds * 1000));
-        let (mut yes, mut no) = (now.0 / 1000, now.0 / 1000 + END_AFTER_MAX.as_secs());
-        if !is_valid(yes) {
-            return None;
-        }
-        while no - yes > 1 {
-            let middle = yes + (no - yes) / 2;
-            if is_valid(middle) { yes = middle } else { no = middle }
-        }
-        Some(Millis(no * 1000))
+        current.end(now).filter(|_| current.is_valid(now))
+    }
+
+    /// The same, also of one that has ended. `None`: it counts neither now nor when it was signed.
+    pub fn end(&self, now: Millis) -> Option<Millis> {
+        self.current().end(now)
+    }
+
+    /// What to say to who runs this server if its certificate has ended: since when, and what to do.
+    pub fn ended(&self, now: Millis) -> Option<String> {
+        let current = self.current();
+        let end = current.end(now).filter(|end| *end <= now && !current.is_valid(now))?;
+        let (dir, end, advice) = (self.dir.display(), Date(end), ending::advice(self.name));
+        Some(format!("the certificate of {} in {dir} ended on {end}: {advice}", self.name))
     }
 
     /// The node's certificate (DER), without those of authorities.
@@ -197,21 +237,25 @@ impl Credentials {
         self.current().joined_by
     }
 
-    /// Looks at the files again and again, so that a new certificate is used without a restart. Who makes those of
-    /// metadata servers hears of it in the log when it is time: nobody else can make them.
+    /// Looks at the files again and again, so that a new certificate is used without a restart, and says so in the log
+    /// as its end comes near, and when it has ended.
     pub async fn follow(self: Arc<Self>) {
-        let (name, told) = (self.name.to_string(), AtomicBool::new(false));
+        let (name, watch) = (self.name.to_string(), Mutex::new(Watch::default()));
         let reload = move || {
-            let has_changed = self.reload()?;
-            let is_due = self.name.is_member() && self.is_due(SystemClock::new().now());
-            if is_due && !told.swap(true, Ordering::Relaxed) {
-                let dir = self.dir.display();
-                tracing::warn!(%dir, "this server's certificate is due: see levada certificate member");
-            }
-            told.fetch_and(is_due, Ordering::Relaxed);
-            Ok(has_changed)
+            // What cannot be read does not keep the one that counts from its end.
+            let has_changed = self.reload();
+            self.look(&mut watch.lock().unwrap_or_else(PoisonError::into_inner), SystemClock::new().now());
+            has_changed
         };
         follow::follow(name, reload).await;
+    }
+
+    fn look(&self, watch: &mut Watch, now: Millis) {
+        let current = self.current();
+        let term = Term { end: current.end(now), is_valid: current.is_valid(now) };
+        if let Some(stage) = watch.look(self.name, term, now) {
+            ending::log(stage, self.name, &self.dir);
+        }
     }
 
     /// The end that was dialled. `None`: the other end has no certificate, and is to prove otherwise who it is. One
@@ -328,5 +372,52 @@ pub(crate) fn usable(
     let key = key_of.map_err(|error| TlsError::content(&key, error))?;
     let roots = Arc::new(roots);
     let server = Arc::new(server_config(&roots, &chain, &key)?);
-    Ok((name, Current { digest, roots, chain, key, server, joined_by: pem::joined_by(certificate_text) }))
+    Ok((
+        name,
+        Current {
+            digest,
+            roots,
+            chain,
+            key,
+            server,
+            joined_by: pem::joined_by(certificate_text),
+            end: OnceLock::new(),
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::NodeId;
+
+    const DAY_MS: u64 = 24 * 3600 * 1000;
+
+    #[test]
+    fn the_end_of_a_certificate_is_known_before_and_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let [ca, home, other] = ["ca", "home", "other"].map(|name| dir.path().join(name));
+        let (signed, id) = (Millis(1_795_249_805_000), NodeId([7; 16]));
+        let authority = Authority::open_or_make(&ca, signed).unwrap();
+        authority.equip(&home, NodeName::Datanode(id), &[], signed).unwrap();
+        let end = Millis(signed.0 + 90 * DAY_MS + 1000);
+        for day in [200, 1] {
+            // Each time anew: what was found is kept.
+            let credentials = Credentials::open(&home).unwrap();
+            let now = Millis(signed.0 + day * DAY_MS);
+            assert_eq!(credentials.end(now), Some(end), "on day {day}");
+            assert_eq!(credentials.ends_at(now), Some(end).filter(|end| now < *end));
+            let ended = credentials.ended(now);
+            assert_eq!(ended.is_some(), day == 200);
+            if let Some(text) = ended {
+                assert!(text.contains("ended on 2027-02-19 08:30:06 UTC"), "{text}");
+                assert!(text.contains(&format!("invite --datanode {id}")), "{text}");
+            }
+        }
+        // By an authority that this node does not believe it never counted, so it has no end either.
+        Authority::open_or_make(&other, signed).unwrap();
+        std::fs::copy(other.join(AUTHORITIES), home.join(AUTHORITIES)).unwrap();
+        let credentials = Credentials::open(&home).unwrap();
+        assert_eq!((credentials.end(signed), credentials.ended(Millis(end.0 + 1))), (None, None));
+    }
 }

@@ -15,6 +15,7 @@
 
 mod authority;
 mod credentials;
+mod ending;
 mod error;
 mod files;
 mod follow;
@@ -27,6 +28,7 @@ mod verify;
 
 pub use authority::{Authority, CLOCK_BEHIND_MAX, LIFETIME, Signed};
 pub use credentials::{Credentials, Shown, Stream, introduce};
+pub use ending::Date;
 pub use error::TlsError;
 pub use hosts::Host;
 pub use newcomer::Newcomer;

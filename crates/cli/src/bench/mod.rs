@@ -54,5 +54,6 @@ const SETTLE: Duration = Duration::from_millis(500);
 
 /// A client of one's own: connections that nobody else uses.
 fn own_client(dir: &crate::shell::Target, options: Options) -> Client {
-    Client::with_options(dir.client.url(), dir.client.user(), options)
+    let real_user = dir.client.store().options().real_user.clone();
+    Client::with_options(dir.client.url(), dir.client.user(), Options { real_user, ..options })
 }

@@ -25,7 +25,7 @@ impl Failure {
     }
 
     pub(crate) fn of(subject: impl fmt::Display, error: &client::Error) -> Self {
-        let advice = advice::on(error.kind()).map(Into::into);
+        let advice = advice::on(error).map(Into::into);
         Self { subject: subject.to_string(), reason: error.to_string(), advice }
     }
 

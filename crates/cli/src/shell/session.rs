@@ -4,7 +4,7 @@ use super::failure::{Failure, Stop};
 use super::output::{Output, harmless};
 use super::progress::Progress;
 use super::temps::Temps;
-use client::{Client, Options, Url};
+use client::{Acting, Client, Options, Url};
 use std::collections::HashMap;
 use std::fmt;
 use std::io::IsTerminal;
@@ -22,8 +22,9 @@ pub(crate) struct Common {
     /// $HADOOP_CONF_DIR/core-site.xml, or hdfs://127.0.0.1:8020]
     #[arg(long, global = true, env = "LEVADA_URL", value_name = "URL", help_heading = "Common")]
     url: Option<String>,
-    /// Who acts [default: the user of this machine]
-    #[arg(long, global = true, env = "HADOOP_USER_NAME", value_name = "NAME", help_heading = "Common")]
+    /// Who acts [default: $HADOOP_PROXY_USER, $HADOOP_USER_NAME where nobody proves who he is, the user of the ticket of
+    /// Kerberos, or that of this machine]
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Common")]
     user: Option<String>,
     /// A gateway through which all servers of the store are reached: one that `levada gateway` runs
     #[arg(long, global = true, env = "LEVADA_GATEWAY", value_name = "HOST:PORT", help_heading = "Common")]
@@ -52,7 +53,7 @@ pub(crate) struct LongHelp {
 pub(crate) struct Session {
     command: &'static str,
     base: Url,
-    user: String,
+    acting: Acting,
     gateway: Option<String>,
     clients: Mutex<HashMap<String, Client>>,
     pub(crate) output: Output,
@@ -131,12 +132,10 @@ impl Session {
             if given.is_some() { "--url or $LEVADA_URL" } else { "fs.defaultFS of $HADOOP_CONF_DIR/core-site.xml" };
         let url = given.or_else(client::default_fs).unwrap_or_else(|| URL_DEFAULT.to_owned());
         let base = Url::parse(&url).map_err(|error| Failure::of(format!("{url} (from {from})"), &error))?;
-        let given = common.user.clone().filter(|user| !user.is_empty());
-        let user = given.or_else(client::ticket_user).unwrap_or_else(host::user::current);
         Ok(Arc::new(Self {
             command,
             base,
-            user,
+            acting: acting(common.user.clone()),
             gateway: common.gateway.clone().filter(|gateway| !gateway.is_empty()),
             clients: Mutex::default(),
             output: Output::new(common.json),
@@ -202,10 +201,16 @@ impl Session {
 
     fn client(&self, url: &Url) -> Client {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let options = || Options { gateway: self.gateway.clone(), ..Options::default() };
-        let connect = || Client::with_options(url, &self.user, options());
+        let Acting { user, real_user } = &self.acting;
+        let options = || Options { gateway: self.gateway.clone(), real_user: real_user.clone(), ..Options::default() };
+        let connect = || Client::with_options(url, user, options());
         clients.entry(url.authority.clone()).or_insert_with(connect).clone()
     }
+}
+
+/// Who acts, if nobody says so: the user of this machine at last.
+pub(crate) fn acting(given: Option<String>) -> Acting {
+    Acting::of_environment(given, || Some(host::user::current())).expect("this process has a user")
 }
 
 /// True for what can only mean a directory: `x/`, `.`, `x/..`.

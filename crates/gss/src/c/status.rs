@@ -9,6 +9,9 @@ use std::fmt;
 /// Texts of one status. The library has one or two; a limit for what it calls the next one.
 const TEXT_COUNT_MAX: usize = 8;
 
+/// What the library says of a status that has no text of its own.
+const SUCCESS: &str = "Success";
+
 /// A status other than success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -34,6 +37,8 @@ impl Library {
     pub(super) fn status(&'static self, major: u32, minor: u32) -> Status {
         // The text for 0 is that of an unknown error.
         let minor_text = if minor == 0 { String::new() } else { self.texts(minor, GSS_C_MECH_CODE) };
+        // Kerberos knows no more than GSSAPI then, as where a ticket has ended, and this is the system's word for 0.
+        let minor_text = if minor_text == SUCCESS { String::new() } else { minor_text };
         Status { major, minor, major_text: self.texts(major, GSS_C_GSS_CODE), minor_text }
     }
 

@@ -49,7 +49,7 @@ pub(crate) const ROWS: &[Method] = &[
         ..row(DRAIN, Administrator, Leader, Change, handler!(visit => datanodes::drain(visit.core(), visit.request()?)))
     },
     Method {
-        // Of a new datanode nobody knows the id yet.
+        // If it is refused. Otherwise the number and the whole id are known. A new datanode has no id yet.
         subject: |call| {
             let of = call.request::<InviteRequest>().ok()?;
             Some(if of.datanode.is_empty() { "new".to_owned() } else { of.datanode })
@@ -59,7 +59,7 @@ pub(crate) const ROWS: &[Method] = &[
             Administrator,
             Leader,
             Change,
-            handler!(visit => joining::invite(visit.core(), visit.session(), visit.request()?)),
+            handler!(visit => joining::invite(visit.core(), visit.session(), visit.request()?, &visit.subject)),
         )
     },
     row(

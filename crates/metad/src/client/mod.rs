@@ -31,17 +31,19 @@ use hdfs::proto::*;
 
 /// Each line has the method's name on the wire, its entry in the audit log, who may call it (default: users), and the
 /// server that answers (default: the leader; otherwise what a standby answers). Then follow its function, its request,
-/// which fields of that are paths, and what names to the audit log what else it is about. At the end are HDFS's
+/// which fields of that are paths, what names to the audit log what else it is about, and which of its calls change
+/// nothing. At the end are HDFS's
 /// features that Levada has not, which are refused with a message that ends with "not supported".
 macro_rules! methods {
     ($($name:literal $audit:ident $($who:ident)? $(@ $standby:ident)? =>
-        $module:ident::$function:ident($request:ty $(; $($path:ident),+)?) $(about $subject:ident)?;)*
+        $module:ident::$function:ident($request:ty $(; $($path:ident),+)?) $(about $subject:ident)? $(unless $query:ident)?;)*
     absent: $($absent:literal $absent_audit:ident => $what:literal;)*) => {
         /// Rows of the door's table.
         pub(crate) const ROWS: &[Method] = &[
             $(Method {
                 paths: |_call| paths!(_call, $request $(; $($path),+)?),
                 subject: |_call| subject!(_call, $request $(, $module::$subject)?),
+                is_query: |_call| is_query!(_call, $request $(, $module::$query)?),
                 ..row(
                     $name,
                     who!($($who)?),
@@ -103,6 +105,15 @@ macro_rules! subject {
     };
 }
 
+macro_rules! is_query {
+    ($call:ident, $request:ty) => {
+        false
+    };
+    ($call:ident, $request:ty, $query:path) => {
+        $call.request().is_ok_and(|request: $request| $query(&request))
+    };
+}
+
 // Checked where they are carried out, since it depends on the request: who owns a file (setPermission, setOwner,
 // setTimes, setAcl …), who may give one away (setOwner), rights on paths (`namespace::permission`), limits (setQuota:
 // superusers), whether safe mode is queried or changed (setSafeMode), whose attributes are set (setXAttr: `trusted` is
@@ -149,7 +160,8 @@ methods! {
     "getServerDefaults" Never => stats::get_server_defaults(GetServerDefaultsRequestProto);
     "getFsStats" Never => stats::get_fs_stats(GetFsStatusRequestProto);
     "getDatanodeReport" Never => stats::get_datanode_report(GetDatanodeReportRequestProto);
-    "setSafeMode" Change @ set_safe_mode => safe_mode::set_safe_mode(SetSafeModeRequestProto);
+    "setSafeMode" Change @ set_safe_mode =>
+        safe_mode::set_safe_mode(SetSafeModeRequestProto) about action unless is_query;
     "reportBadBlocks" Change => stats::report_bad_blocks(ReportBadBlocksRequestProto);
     "getHAServiceState" Never @ get_ha_service_state => stats::get_ha_service_state(HaServiceStateRequestProto);
     "msync" Never => stats::msync(MsyncRequestProto);

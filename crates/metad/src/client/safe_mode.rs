@@ -25,6 +25,18 @@ pub(super) async fn set_safe_mode(
     Ok(SetSafeModeResponseProto { result: on })
 }
 
+/// For the audit log: `enter`, `leave`, `get`, `force_exit`.
+pub(super) fn action(request: &SetSafeModeRequestProto) -> Option<String> {
+    let action = SafeModeActionProto::try_from(request.action).ok()?;
+    let name = action.as_str_name().to_ascii_lowercase();
+    Some(name.strip_prefix("safemode_").unwrap_or(&name).to_owned())
+}
+
+/// Whoever waits for its end asks again and again.
+pub(super) fn is_query(request: &SetSafeModeRequestProto) -> bool {
+    matches!(wanted(request), Ok(None))
+}
+
 /// `None`: it is only asked for.
 pub(super) fn wanted(request: &SetSafeModeRequestProto) -> Result<Option<bool>, Exception> {
     match SafeModeActionProto::try_from(request.action) {

@@ -27,7 +27,7 @@ use hdfs::Exception;
 use hdfs::exception::STANDBY;
 use protocol::Protocol;
 use rpc::Call;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
 use types::mutation::{self, Mutation};
 
@@ -61,15 +61,16 @@ async fn pass_one(
     }
     assert!(method.name.is_empty() || method.name == call.method, "{} is not {}", method.name, call.method);
     let came = CallTimer::now(leadership);
-    let mut visit =
-        Visit { leadership: Arc::clone(leadership), call, core: None, session: None, standby: None, report };
+    let leader = Arc::clone(leadership);
+    let subject = OnceLock::new();
+    let mut visit = Visit { leadership: leader, call, core: None, session: None, standby: None, report, subject };
     let answer = match enter(protocol, method, &mut visit).await {
         Ok(handler) => handler(&visit).await,
         Err(refused) => Err(refused),
     };
     let time = came.passed(leadership);
     leadership.telemetry.calls.ended(row.0, time, answer.as_ref().err().map(|refused| refused.class));
-    if is_recorded(leadership, method, &answer) {
+    if is_recorded(leadership, method, &visit.call, &answer) {
         let Call { user, peer, .. } = &visit.call;
         let mut caller = Caller {
             user: &user.effective,
@@ -90,7 +91,7 @@ async fn pass_one(
             protocol: protocol.name,
             method: &visit.call.method,
             paths: (method.paths)(&visit.call),
-            subject: (method.subject)(&visit.call),
+            subject: visit.subject.get().cloned().or_else(|| (method.subject)(&visit.call)),
         };
         came.record(leadership, time, &caller, named, &answer);
     }
@@ -166,7 +167,7 @@ async fn leader(leadership: &Leadership, protocol: &Protocol) -> Result<Arc<Core
     leadership.leading().await
 }
 
-fn is_recorded(leadership: &Leadership, method: &Method, answer: &Result<Bytes, Exception>) -> bool {
+fn is_recorded(leadership: &Leadership, method: &Method, call: &Call, answer: &Result<Bytes, Exception>) -> bool {
     let Some(log) = &leadership.audit else { return false };
     match answer {
         // Who has proven nothing and has no token that counts would fill the log, and so have the rest of it forgotten.
@@ -175,6 +176,7 @@ fn is_recorded(leadership: &Leadership, method: &Method, answer: &Result<Bytes, 
         // The caller goes to the server that leads, which records it.
         Err(error) if error.class == STANDBY => false,
         _ => match method.audit {
+            Audit::Change if (method.is_query)(call) => log.has_reads,
             Audit::Change => true,
             Audit::Read => log.has_reads,
             Audit::Never => false,

@@ -113,7 +113,7 @@ const JOINING: &[Method] = &[Method {
         Newcomer,
         Leader,
         Change,
-        handler!(visit => joining::join(visit.core(), visit.call.peer, visit.request()?)),
+        handler!(visit => joining::join(visit.core(), visit.call.peer, visit.request()?, &visit.subject)),
     )
 }];
 

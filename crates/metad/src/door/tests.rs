@@ -6,7 +6,10 @@ use crate::container_sealing::tests::with_node;
 use crate::telemetry::RowNumber;
 use crate::{fsck, http_query};
 use hdfs::exception::{ACCESS_CONTROL, RPC_NO_SUCH_METHOD, RPC_NO_SUCH_PROTOCOL};
-use hdfs::proto::{ConcatRequestProto, FsPermissionProto, GetFileInfoRequestProto, MkdirsRequestProto};
+use hdfs::proto::{
+    ConcatRequestProto, FsPermissionProto, GetFileInfoRequestProto, MkdirsRequestProto, SafeModeActionProto,
+    SetSafeModeRequestProto,
+};
 use metrics::class_name;
 use prost::Message;
 use serde_json::Value;
@@ -136,6 +139,14 @@ async fn what_changes_or_is_denied_is_written_down() {
     pass(&leadership, call(wire::admin::ADMIN_PROTOCOL, None, wire::admin::jobs::STOP_JOB, &owner, stop))
         .await
         .unwrap_err();
+    let safe_mode = |action: SafeModeActionProto, user: &str| {
+        let request = SetSafeModeRequestProto { action: action.into(), checked: None };
+        call(hdfs::protocol::CLIENT, None, "setSafeMode", user, request.encode_to_vec())
+    };
+    for action in [SafeModeActionProto::SafemodeGet, SafeModeActionProto::SafemodeLeave] {
+        pass(&leadership, safe_mode(action, &owner)).await.unwrap();
+    }
+    pass(&leadership, safe_mode(SafeModeActionProto::SafemodeEnter, STRANGER)).await.unwrap_err();
     let query = |user: &str| [("ugi", user), ("path", "/a")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     let check = async |user: &str| {
         let mut pieces = http_query::fsck(&leadership, query(user).into(), [10, 0, 0, 7].into(), None).unwrap();
@@ -182,6 +193,8 @@ async fn what_changes_or_is_denied_is_written_down() {
             "nobody concat /a/1 /a/2 /a/all allowed=true FileNotFoundException",
             "owner mkdirs /x/x/x/x/x allowed=true IOException",
             "owner stopJob 77 allowed=true IllegalArgumentException",
+            "owner setSafeMode leave allowed=true -",
+            "nobody setSafeMode enter allowed=false AccessControlException",
             "owner fsck /a allowed=true -",
             "no:name fsck /a allowed=false AccessControlException",
         ]

@@ -211,7 +211,9 @@ async fn carry_out(leadership: &Arc<Leadership>, core: Arc<Core>, call: Call) ->
     let (_, method, _) = table::find(&call.protocol, &call.method).unwrap();
     let session = leadership.session(&call).await?;
     let leadership = Arc::clone(leadership);
-    let visit = Visit { leadership, call, core: Some(core), session: Some(session), standby: None, report: None };
+    let subject = std::sync::OnceLock::new();
+    let visit =
+        Visit { leadership, call, core: Some(core), session: Some(session), standby: None, report: None, subject };
     (method.handler)(&visit).await
 }
 

@@ -575,4 +575,9 @@ async fn a_server_starts_with_its_own_certificate_alone() {
     );
     let message = start(dir.path().join("nothing")).await;
     assert!(message.contains("node.crt"), "{message}");
+    let past = Millis(now().0 - 91 * 24 * 3600 * 1000);
+    let own = equip(dir.path(), "ca", OWN);
+    Authority::open(&dir.path().join("ca")).unwrap().equip(&own, OWN, &[], past).unwrap();
+    let message = start(own).await;
+    assert!(message.contains(" ended on 20") && message.contains("levada certificate member 1"), "{message}");
 }

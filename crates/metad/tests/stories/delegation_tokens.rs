@@ -47,7 +47,14 @@ fn login(ticket: Option<Ticket>, token: Option<LoginToken>, qop: Qop) -> Login {
         services: vec!["nn".into()],
         host: Some(HOST.into()),
     });
-    Login { tokens: token.into_iter().collect(), kerberos, qops: vec![qop], simple: false, acting_as: None }
+    Login {
+        tokens: token.into_iter().collect(),
+        kerberos,
+        qops: vec![qop],
+        simple: false,
+        acting_as: None,
+        lacking: None,
+    }
 }
 
 struct World {

@@ -20,8 +20,8 @@ __all__ = [
     "Reader",
     "Staged",
     "Writer",
+    "acting_user",
     "default_url",
-    "ticket_user",
 ]
 
 __version__: str
@@ -155,4 +155,4 @@ class Mailbox:
     def take(self) -> list[tuple[int, Any, BaseException | None]]: ...
 
 def default_url() -> str | None: ...
-def ticket_user() -> str | None: ...
+def acting_user() -> str | None: ...

@@ -43,7 +43,8 @@ class LevadaFileSystem(AsyncFileSystem):
 
     `host`: a host, `host:port`, or several of those with commas; else what Hadoop's configuration names.
     `port`: of `host`, 8020 if nothing says another.
-    `user`: who acts; else HADOOP_USER_NAME, the holder of the Kerberos ticket, or the user of this process.
+    `user`: who acts; else HADOOP_PROXY_USER, HADOOP_USER_NAME where nobody proves who he is, the holder of the Kerberos
+    ticket, or the user of this process.
     `replication`, `block_size`: of new files; else what the store proposes.
     `gateway`: `host:port` of one through which all servers are reached; else LEVADA_GATEWAY, if that is set.
     `ahead`: what will be read next is fetched before, where the store is far away.
@@ -513,4 +514,4 @@ def _url(host: str | None, port: int | None) -> str:
 
 
 def _user() -> str:
-    return os.environ.get("HADOOP_USER_NAME") or _levada.ticket_user() or getpass.getuser()
+    return _levada.acting_user() or getpass.getuser()

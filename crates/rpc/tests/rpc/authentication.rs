@@ -32,7 +32,7 @@ async fn secure_server(qops: &[Qop]) -> (Server, Arc<TestService>) {
 }
 
 fn login(qops: &[Qop]) -> Login {
-    Login { tokens: Vec::new(), kerberos: None, qops: qops.to_vec(), simple: false, acting_as: None }
+    Login { tokens: Vec::new(), kerberos: None, qops: qops.to_vec(), simple: false, acting_as: None, lacking: None }
 }
 
 fn with_ticket(ticket: Ticket, qops: &[Qop]) -> Login {
@@ -97,6 +97,38 @@ async fn a_ticket_may_act_for_somebody() {
     let (server, _service) = secure_server(&[Qop::Auth]).await;
     let login = Login { acting_as: Some("bob".into()), ..with_ticket(ada(), &[Qop::Auth]) };
     assert_eq!(ask(&logged_in(&server, login), "who", "").await.unwrap(), "bob by ada@EXAMPLE.COM");
+}
+
+/// A token is used before the ticket, and says by itself who acts: that somebody else would be named is refused by HDFS.
+#[tokio::test]
+async fn a_token_acts_for_its_owner_beside_a_ticket() {
+    let (server, service) = secure_server(&[Qop::Auth]).await;
+    let token = service.tokens.issue("bob@EXAMPLE.COM", "");
+    let both = Login { tokens: vec![token], acting_as: Some("bob".into()), ..with_ticket(ada(), &[Qop::Auth]) };
+    assert_eq!(ask(&logged_in(&server, both), "who", "").await.unwrap(), "bob@EXAMPLE.COM by itself");
+}
+
+/// Where nobody is asked for a proof; and where one is, it says who calls, whatever else is said.
+#[tokio::test]
+async fn who_proves_nothing_says_for_whom_he_calls() {
+    let (open, _service) = server_with(ServerOptions::default()).await;
+    let real_user = || Some("carol".to_owned());
+    let options = ClientOptions { real_user: real_user(), ..ClientOptions::default() };
+    assert_eq!(ask(&client_with(&open, options), "who", "").await.unwrap(), "alice by carol");
+    let (server, _service) = secure_server(&[Qop::Auth]).await;
+    let options = ClientOptions { real_user: real_user(), ..ClientOptions::default() };
+    let options = options.with_login(Some(Arc::new(with_ticket(ada(), &[Qop::Auth]))));
+    assert_eq!(ask(&client_with(&server, options), "who", "").await.unwrap(), "ada@EXAMPLE.COM by itself");
+}
+
+/// Whoever lacks a ticket or a token hears why, where that is known.
+#[tokio::test]
+async fn who_cannot_prove_anything_hears_why() {
+    let (server, _service) = secure_server(&[Qop::Auth]).await;
+    let lacking = Some("your ticket has expired".to_owned());
+    let (class, message) = refused(&logged_in(&server, Login { lacking, ..login(&[Qop::Auth]) })).await;
+    assert_eq!(class, AUTHORIZATION);
+    assert!(message.ends_with("; your ticket has expired"), "{message}");
 }
 
 /// As of a user of Active Directory who is in many groups.
