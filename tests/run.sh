@@ -44,7 +44,7 @@ once() { # name, dependency text, command...
   local stamp=$cache/stamps/$1 wanted=$2
   shift 2
   if [ "$(cat "$stamp" 2> /dev/null)" != "$wanted" ]; then
-    "$@"
+    "$@" || return
     mkdir -p "$cache/stamps"
     echo "$wanted" > "$stamp"
   fi
@@ -215,7 +215,8 @@ debian_root() {
     [ ! -s "$file" ] || archives+=("$file")
   done
   mmdebstrap --quiet --variant=essential --include=passwd,debconf,systemd --format=tar \
-    "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$cache/debian.tar" "${archives[@]}"
+    "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$cache/debian.part" "${archives[@]}" || return
+  mv "$cache/debian.part" "$cache/debian.tar"
 }
 
 # What people install. It needs root, for the namespaces.
@@ -226,7 +227,7 @@ dist() {
   need "command -v ip" iproute2
   mkdir -p "$cache"
   once python "$(sha256sum tests/requirements.txt) $(python3 --version)" python_packages
-  once debian "$(declare -f debian_root)" debian_root
+  once debian "$(declare -f debian_root)" debian_root || say "no clean Debian: the packages are looked at, and not installed"
   if [ -z "${LEVADA_BIN:-}" ]; then
     say "cargo build --release"
     cargo build -q --release

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from machine import Machine, run
+from machine import Machine, NotBooted, run
 
 ROOT = pathlib.Path(__file__).parents[2]
 CACHE = pathlib.Path(os.environ.get("LEVADA_TEST_CACHE", ROOT / ".test"))
@@ -36,16 +36,22 @@ def made(program, tmp_path_factory) -> dict[str, pathlib.Path]:
 @pytest.fixture
 def debian(tmp_path) -> pathlib.Path:
     """A clean root."""
-    root = tmp_path / "debian"
+    root, archive = tmp_path / "debian", CACHE / "debian.tar"
+    if not archive.exists():
+        pytest.skip("no clean Debian could be had from the package archives of this machine")
     root.mkdir()
-    run("tar", "--extract", "--file", CACHE / "debian.tar", "--directory", root)
+    run("tar", "--extract", "--file", archive, "--directory", root)
     yield root
     shutil.rmtree(root)
 
 
 @pytest.fixture
 def machine(debian) -> Machine:
-    machine = Machine(debian)
+    try:
+        machine = Machine(debian)
+    except NotBooted as why:
+        # Nothing of ours runs in it yet: some containers do not let anybody boot.
+        pytest.skip(f"a clean Debian does not boot in namespaces here: {why}")
     yield machine
     machine.off()
 

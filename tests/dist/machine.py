@@ -10,6 +10,10 @@ HERE = pathlib.Path(__file__).parent
 BOOT_S_MAX = 60
 
 
+class NotBooted(Exception):
+    """This machine makes no namespaces, or systemd does not start in them."""
+
+
 class Machine:
     """`root`: a directory with an unpacked Debian."""
 
@@ -17,22 +21,30 @@ class Machine:
         self.root = root
         namespaces = ["--mount", "--pid", "--uts", "--ipc", "--net", "--cgroup", "--fork", "--kill-child"]
         self.boot = subprocess.Popen(["unshare", *namespaces, str(HERE / "boot.sh"), str(root)], stdin=subprocess.DEVNULL)
-        self.pid = self._first_process()
-        deadline = time.monotonic() + BOOT_S_MAX
-        while self.run("systemctl", "is-system-running", "--wait", check=False).stdout.strip() != "running":
-            assert self.boot.poll() is None and time.monotonic() < deadline, self.run("systemctl", check=False).stdout
-            time.sleep(0.1)
+        try:
+            self.pid = self._first_process()
+            deadline = time.monotonic() + BOOT_S_MAX
+            while self.run("systemctl", "is-system-running", "--wait", check=False).stdout.strip() != "running":
+                self._must_come(deadline, "systemd is not running")
+                time.sleep(0.1)
+        except NotBooted:
+            self.off()
+            raise
+
+    def _must_come(self, deadline: float, what: str):
+        if self.boot.poll() is not None or time.monotonic() > deadline:
+            raise NotBooted(what)
 
     def _first_process(self) -> int:
         children = pathlib.Path(f"/proc/{self.boot.pid}/task/{self.boot.pid}/children")
         deadline = time.monotonic() + BOOT_S_MAX
         while not (children.exists() and children.read_text().strip()):
-            assert self.boot.poll() is None and time.monotonic() < deadline, "the namespaces were not made"
+            self._must_come(deadline, "the namespaces were not made")
             time.sleep(0.01)
         pid = int(children.read_text().split()[0])
         # Until then it is the script.
         while pathlib.Path(f"/proc/{pid}/comm").read_text().strip() != "systemd":
-            assert self.boot.poll() is None and time.monotonic() < deadline, "systemd did not start"
+            self._must_come(deadline, "systemd did not start")
             time.sleep(0.01)
         return pid
 
