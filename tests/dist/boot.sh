@@ -28,7 +28,6 @@ ln -s pts/ptmx "$root/dev/ptmx"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mount -t tmpfs tmpfs "$root/tmp"
 ip link set lo up
-hostname clean
 cd "$root"
 mkdir -p old
 pivot_root . old
