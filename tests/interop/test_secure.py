@@ -165,6 +165,8 @@ def test_users_with_tickets_write_and_read(secure, tmp_path):
     secure.hdfs_dfs(ada, "-get", "/own", tmp_path / "own", options=protection)
     assert (tmp_path / "own").read_bytes() == data
     secure.levada(ada, "chmod", "600", "/java")
+    # Whose ticket it is counts, and not $HADOOP_USER_NAME.
+    assert secure.levada(ada, "cat", "/java", text=False, user="bob").stdout == data
     denied = secure.levada(secure.user("bob"), "cat", "/java", check=False)
     assert "Permission denied: user=bob" in denied.stderr.replace("permission", "Permission"), denied.stderr
     refused = secure.levada(NONE, "ls", "/", check=False)
