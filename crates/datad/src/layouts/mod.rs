@@ -361,3 +361,60 @@ pub(crate) async fn serve(
     }
     crate::ranges::serve(service, connection, ranges).await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+    use container::Options;
+    use std::task::Poll;
+
+    fn known(budget: &Budget) -> Known {
+        let pieces = (0..1000).map(|n| layout::Piece { first: n, offset: n * 10, len: 10 }).collect();
+        let column = layout::Column { name: String::new(), pieces };
+        let table = layout::Table { entries: 1000, columns: vec![column], ..layout::Table::default() };
+        let of = layout::Layout { tables: vec![table] };
+        let bytes = layout::encode(&of).unwrap().into();
+        let entry = Entry { memory_len: part::memory_len(&of), bytes, ..entry::tests::entry(0) };
+        let memory = budget.take_for_read(entry.bytes.len() as u64).unwrap();
+        Known { entry: Arc::new(entry), memory }
+    }
+
+    /// A record is short, what it is decoded to is not.
+    #[tokio::test]
+    async fn a_part_is_made_where_there_is_memory_for_it_and_then_holds_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let disks = disks::open(&[dir.path().to_owned()], &Options::default()).unwrap();
+        let layouts = Layouts::new(&mut Registry::default(), &disks, 1 << 20);
+        let wish = || Wish::Columns(vec![(0, 0)]);
+        let little = Budget::new(64 << 10);
+        let refused = layouts.part(known(&little), ReadLayout::default(), wish()).await;
+        assert!(matches!(refused, Err(Ended::Answer(Answer::Busy(_)))));
+        assert_eq!(little.used_len(), 0);
+        let (part, memory) = layouts.part(known(&little), ReadLayout::default(), Wish::All).await.ok().unwrap();
+        assert_eq!(little.used_len(), part.len(), "nothing has to be made for all of it");
+        drop((part, memory));
+        let plenty = Budget::new(1 << 20);
+        let (part, memory) = layouts.part(known(&plenty), ReadLayout::default(), wish()).await.ok().unwrap();
+        assert!(matches!(part.answer, Answer::Found(_)));
+        assert_eq!((plenty.used_len(), memory.held_len()), (part.len(), part.len()));
+    }
+
+    /// As many as may make something of records do: another waits before it takes memory for more.
+    #[tokio::test]
+    async fn no_more_parts_are_made_at_a_time_than_there_are_places() {
+        let dir = tempfile::tempdir().unwrap();
+        let disks = disks::open(&[dir.path().to_owned()], &Options::default()).unwrap();
+        let layouts = Layouts::new(&mut Registry::default(), &disks, 1 << 20);
+        let budget = Budget::new(1 << 20);
+        let all = Arc::clone(&layouts.answering).acquire_many_owned(ANSWERING_COUNT_MAX as u32).await.unwrap();
+        let request = ReadLayout { window_len: 100, ..ReadLayout::default() };
+        let known = known(&budget);
+        let record_len = budget.used_len();
+        let mut made = std::pin::pin!(layouts.part(known, request, Wish::All));
+        std::future::poll_fn(|context| Poll::Ready(assert!(made.as_mut().poll(context).is_pending()))).await;
+        assert_eq!(budget.used_len(), record_len);
+        drop(all);
+        assert!(made.await.is_ok());
+    }
+}

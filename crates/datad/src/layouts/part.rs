@@ -56,16 +56,17 @@ pub(super) fn of_record(record: &Bytes, request: ReadLayout, wish: Wish) -> Part
         Wish::Columns(columns) => Wanted::Columns(columns),
         Wish::At(offsets) => Wanted::At(offsets),
     };
-    let made = layout::decode(record).and_then(|layout| {
+    let made = layout::decode(record).map_err(|error| error.to_string()).and_then(|layout| {
         if let Wanted::All = wanted {
             return Ok((record.clone(), layout));
         }
         let layout = layout.with_pieces_of(&wanted);
-        Ok((layout::encode(&layout)?.into(), layout))
+        let encoded = layout::encode(&layout).map_err(|error| error.to_string())?;
+        Ok((Bytes::from(encoded), layout))
     });
     let (record, layout) = match made {
         Ok(made) => made,
-        Err(error) => return Part { answer: Answer::TooLarge(error.to_string()), ranges: None },
+        Err(text) => return Part { answer: Answer::TooLarge(text), ranges: None },
     };
     let answer = within(record);
     let has_window = request.window_len > 0 && matches!(answer, Answer::Found(_));
