@@ -18,6 +18,8 @@ pub use crate::proto::{LayoutAnswer, LayoutBlock, LayoutOutcome, LayoutWish, Ran
 use crate::ranges::{Asked, RANGE_COUNT_MAX};
 use crate::{Op, OpHeader, WireError, delimited};
 use bytes::Bytes;
+use prost::Message;
+use prost::encoding::{WireType, encode_key, encode_varint};
 use types::ChecksumKind;
 use types::limits::{BLOCK_LEN_MAX, OP_MESSAGE_LEN_MAX};
 
@@ -35,6 +37,9 @@ pub const ANSWER_LEN_MAX: usize = RECORD_LEN_MAX + TEXT_LEN_MAX + 64;
 /// Most bytes of a window, and most pieces.
 pub const WINDOW_LEN_MAX: u64 = 64 << 20;
 pub const WINDOW_COUNT_MAX: usize = RANGE_COUNT_MAX - BLOCK_COUNT_MAX;
+
+/// The number of its record in the message of an answer.
+const RECORD_TAG: u32 = 2;
 
 const REQUEST: &str = "request for a layout";
 const ANSWER: &str = "layout";
@@ -174,6 +179,23 @@ impl ReadLayout {
     }
 }
 
+impl LayoutAnswer {
+    /// What is sent before the record, which is not copied for it: the record comes last, also in the message.
+    pub fn head(&self) -> Vec<u8> {
+        let mut head = Vec::new();
+        if self.record.is_empty() {
+            delimited::put(self, &mut head);
+            return head;
+        }
+        let rest = Self { record: Bytes::new(), ..self.clone() };
+        encode_varint(self.encoded_len() as u64, &mut head);
+        head.extend_from_slice(&rest.encode_to_vec());
+        encode_key(RECORD_TAG, WireType::LengthDelimited, &mut head);
+        encode_varint(self.record.len() as u64, &mut head);
+        head
+    }
+}
+
 impl Answer {
     /// As it is sent. The record is not above its limit; a text is cut.
     pub fn into_message(self) -> LayoutAnswer {
@@ -287,6 +309,19 @@ mod tests {
             refused(&|request| request.blocks = vec![LayoutBlock::default(); BLOCK_COUNT_MAX + 1])
                 .contains("of blocks")
         );
+    }
+
+    #[test]
+    fn a_record_is_sent_behind_its_head() {
+        for answer in [Answer::Found(Bytes::from(vec![7; 300])), Answer::Unknown("no".into())] {
+            let message = answer.clone().into_message();
+            let sent = [message.head(), message.record.to_vec()].concat();
+            let (heard, len) = delimited::split(&sent, ANSWER, ANSWER_LEN_MAX).unwrap().unwrap();
+            assert_eq!(len, sent.len());
+            assert_eq!(Answer::of(delimited::decode(heard, ANSWER).unwrap()), Ok(answer));
+        }
+        let message = Answer::Found(Bytes::from_static(b"123456789")).into_message();
+        assert_eq!(message.head(), [16, 0x1d, 0x83, 0x92, 0x06, 0xe3, 0x12, 9]);
     }
 
     #[test]

@@ -2,13 +2,15 @@
 //! server names.
 
 use super::entry::{Entry, Outcome, Touched};
+use super::part;
 use crate::data_service::DataService;
 use crate::fetch::{CopyError, Fetcher};
 use crate::metad::Leader;
-use crate::read::{once_it_serves, stored};
+use crate::read::{if_it_serves, stored};
 use bytes::Bytes;
 use container::{Reader, ReplicaError};
 use layout::{Answer as Next, Inquiry, LayoutError, Limits, Want};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
@@ -49,10 +51,52 @@ pub(super) struct Asking<'a> {
     /// One of the places for those. It is held until a thread has ended, also if nobody waits for it any more.
     pub(super) place: Arc<OwnedSemaphorePermit>,
     pub(super) touched: Vec<Touched>,
+    pub(super) elsewhere: Elsewhere,
+}
+
+/// What was learned of other nodes.
+#[derive(Debug, Default)]
+pub(super) struct Elsewhere {
+    /// Of blocks, by their places, who has them.
+    sources: HashMap<usize, Vec<String>>,
+    read_count: usize,
+}
+
+/// What a file said.
+pub(super) struct Said {
+    pub(super) entry: Entry,
+    /// Whether others may be given it: whose file it is was held against the asker's token, by the last block's replica.
+    pub(super) is_sure: bool,
 }
 
 impl Asking<'_> {
-    pub(super) async fn run(mut self) -> Result<Entry, Ended> {
+    /// Whose file it is, is asked first: its last block is what it is known by.
+    pub(super) async fn run(mut self) -> Result<Said, Ended> {
+        let is_sure = self.has_last().await?;
+        let entry = self.ask().await?;
+        Ok(Said { entry, is_sure })
+    }
+
+    /// Whether the file's last block is here, and as long as it is said to be.
+    async fn has_last(&mut self) -> Result<bool, Ended> {
+        let Some((place, block)) = self.request.blocks.iter().copied().enumerate().last() else { return Ok(false) };
+        let named = self.service.admission.layout(self.request, place).map_err(Ended::Refused)?;
+        let opened = if_it_serves(self.service, named, move |reader| {
+            // Of a file that was cut, less of it counts than there is.
+            let is_it = reader.identity().generation.0 == block.generation && block.len <= reader.len();
+            Ok(Ok(is_it.then_some(reader.identity().file)))
+        });
+        match opened.await {
+            Ok(Ok(Some(file))) => {
+                self.touch(&block, file);
+                Ok(true)
+            }
+            Err(refused) if refused.status == Status::ERROR_ACCESS_TOKEN => Err(Ended::Refused(refused)),
+            _ => Ok(false),
+        }
+    }
+
+    async fn ask(&mut self) -> Result<Entry, Ended> {
         let mut asked = layout::begin_within(self.request.file_len, LIMITS).map(Next::Ask);
         loop {
             let failed = match asked {
@@ -61,12 +105,13 @@ impl Asking<'_> {
                     continue;
                 }
                 Ok(Next::Done(layout)) => {
-                    let encoded = self.apart(move || layout::encode(&layout)).await;
-                    match encoded {
-                        Some(Ok(record)) if record.len() <= RECORD_LEN_MAX => {
-                            return Ok(self.entry(Outcome::Found, record.into()));
+                    let encoded =
+                        self.apart(move || layout::encode(&layout).map(|record| (record, part::memory_len(&layout))));
+                    match encoded.await {
+                        Some(Ok((record, memory_len))) if record.len() <= RECORD_LEN_MAX => {
+                            return Ok(Entry { memory_len, ..self.entry(Outcome::Found, record.into()) });
                         }
-                        Some(Ok(record)) => {
+                        Some(Ok((record, _))) => {
                             let text = format!("its record has {} bytes, {RECORD_LEN_MAX} may be given", record.len());
                             return Ok(self.entry(Outcome::TooLarge, text.into()));
                         }
@@ -86,7 +131,7 @@ impl Asking<'_> {
     }
 
     fn entry(&mut self, outcome: Outcome, bytes: Bytes) -> Entry {
-        Entry { outcome, touched: std::mem::take(&mut self.touched), bytes }
+        Entry { outcome, memory_len: 0, touched: std::mem::take(&mut self.touched), bytes }
     }
 
     /// Gives the parser what it wants.
@@ -166,7 +211,8 @@ impl Asking<'_> {
     /// Bytes of one block, and whose it is.
     async fn read(&self, place: usize, asked: Asked) -> Result<(Vec<u8>, FileId), Refusal> {
         let named = self.service.admission.layout(self.request, place)?;
-        let opened = once_it_serves(self.service, named, move |reader| {
+        // Of a replica that grows, too, what is there now: the place is wanted by others.
+        let opened = if_it_serves(self.service, named, move |reader| {
             Ok(match has_all(stored(&reader), &[asked]) {
                 Ok(()) => Ok((verified(&reader, asked)?, reader.identity().file)),
                 Err(unserved) => Err(unserved),
@@ -185,22 +231,18 @@ impl Asking<'_> {
 
 /// Nodes that are asked for a block.
 const SOURCE_COUNT_MAX: usize = 3;
+/// Reads of other nodes for one file. A footer and what it points to take a few; each may take some round trips.
+const READ_COUNT_MAX: usize = 64;
 
 /// Of whose file a block is, that was read without a token on another node.
 pub(super) const NOT_SAID: FileId = InodeId(0);
 
 impl Asking<'_> {
     /// As [`Self::read`], of other nodes: those that the metadata server names, by the asker's token, which they check.
-    async fn read_elsewhere(&self, place: usize, asked: Asked) -> Option<(Vec<u8>, FileId)> {
+    async fn read_elsewhere(&mut self, place: usize, asked: Asked) -> Option<(Vec<u8>, FileId)> {
         let named = self.service.admission.layout(self.request, place).ok()?;
         let of = self.request.blocks.get(place)?;
-        let addrs = match self.leader?.asker()?.sources(of.block).await {
-            Ok(addrs) => addrs,
-            Err(error) => {
-                tracing::debug!(error = rpc::log_text(&error), "nobody says who has a block for a layout");
-                return None;
-            }
-        };
+        let addrs = self.sources(place, of.block).await?;
         let token = self.request.tokens.get(of.token as usize)?;
         let order = CopyOrder {
             block: of.block,
@@ -210,7 +252,8 @@ impl Asking<'_> {
             ..CopyOrder::default()
         };
         let range = Range { from: asked.from, end: asked.end() };
-        for addr in addrs.into_iter().take(SOURCE_COUNT_MAX) {
+        for addr in addrs {
+            self.elsewhere.begin_read()?;
             // As many connections lead to other nodes as may.
             let onward = self.service.admission.onward().ok()?;
             let fetcher = Fetcher::new(&self.service.limits, Some(Arc::clone(&self.service.outward)));
@@ -227,6 +270,34 @@ impl Asking<'_> {
             }
         }
         None
+    }
+}
+
+impl Asking<'_> {
+    /// The nodes that have a block, as they were named when they were asked for first.
+    async fn sources(&mut self, place: usize, block: u64) -> Option<Vec<String>> {
+        if let Some(known) = self.elsewhere.sources.get(&place) {
+            return Some(known.clone());
+        }
+        match self.leader?.asker()?.sources(block).await {
+            Ok(mut addrs) => {
+                addrs.truncate(SOURCE_COUNT_MAX);
+                self.elsewhere.sources.insert(place, addrs.clone());
+                Some(addrs)
+            }
+            Err(error) => {
+                tracing::debug!(error = rpc::log_text(&error), "nobody says who has a block for a layout");
+                None
+            }
+        }
+    }
+}
+
+impl Elsewhere {
+    /// `None`: there were as many as may be.
+    fn begin_read(&mut self) -> Option<()> {
+        self.read_count += 1;
+        (self.read_count <= READ_COUNT_MAX).then_some(())
     }
 }
 
@@ -250,4 +321,16 @@ fn verified(reader: &Reader, asked: Asked) -> Result<Vec<u8>, Refusal> {
     data.drain(..(asked.from - start) as usize);
     reader.count_sent(data.len() as u64);
     Ok(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_is_not_read_of_other_nodes_for_ever() {
+        let mut elsewhere = Elsewhere::default();
+        let begun = (0..1000).filter(|_| elsewhere.begin_read().is_some()).count();
+        assert_eq!(begun, READ_COUNT_MAX);
+    }
 }

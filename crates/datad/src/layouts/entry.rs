@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! layouts/<last block>-<its generation>-<length of the file>       numbers in hexadecimal digits
-//! 0      4     5       6         7   8        32          36      40
-//! ┌──────┬─────┬───────┬─────────┬───┬────────┬───────────┬───────┬─────────────────────────────┬────────────────┐
-//! │ LVLY │ ver │ reads │ outcome │ 0 │ key    │ count u32 │ crc   │ count × { offset, block,    │ record or text │
-//! │      │ u8  │ u8    │ u8      │   │ 3 × u64│           │ u32   │ generation, len, file u64 } │                │
-//! └──────┴─────┴───────┴─────────┴───┴────────┴───────────┴───────┴─────────────────────────────┴────────────────┘
-//! reads: what the parsers read (layout::READS); crc: CRC-32C of all but itself
+//! 0      4     5       6         7   8        32          36      40        48
+//! ┌──────┬─────┬───────┬─────────┬───┬────────┬───────────┬───────┬─────────┬──────────────────────────┬─────────┐
+//! │ LVLY │ ver │ reads │ outcome │ 0 │ key    │ count u32 │ crc   │ memory  │ count × { offset, block, │ record  │
+//! │      │ u8  │ u8    │ u8      │   │ 3 × u64│           │ u32   │ u64     │ generation, len, file:   │ or text │
+//! │      │     │       │         │   │        │           │       │         │ u64 }                    │         │
+//! └──────┴─────┴───────┴─────────┴───┴────────┴───────────┴───────┴─────────┴──────────────────────────┴─────────┘
+//! reads: what the parsers read (layout::READS); crc: CRC-32C of all but itself; memory: what the layout takes, decoded
 //! ```
 //!
 //! A block never changes under its generation, and a file that is appended to, cut or replaced has another last block
@@ -21,9 +22,11 @@ use types::{BlockId, ChecksumKind, FileId, Generation, InodeId};
 use wire::layouts::{Answer, BLOCK_COUNT_MAX, LayoutBlock, RECORD_LEN_MAX, ReadLayout};
 
 const MAGIC: [u8; 4] = *b"LVLY";
-const VERSION: u8 = 1;
-const HEAD_LEN: usize = 40;
+/// 1 did not say what memory a layout takes, nor always name the last block.
+const VERSION: u8 = 2;
+const HEAD_LEN: usize = 48;
 const CRC_AT: usize = 36;
+const MEMORY_AT: usize = 40;
 const BLOCK_LEN: usize = 40;
 /// Longest file of an entry.
 pub(super) const FILE_LEN_MAX: usize = HEAD_LEN + BLOCK_COUNT_MAX * BLOCK_LEN + RECORD_LEN_MAX;
@@ -61,6 +64,9 @@ pub(super) enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) outcome: Outcome,
+    /// Bytes that the layout takes, decoded; 0 where there is none.
+    pub(super) memory_len: u64,
+    /// That of the key is the first.
     pub(super) touched: Vec<Touched>,
     /// The record or the text.
     pub(super) bytes: Bytes,
@@ -134,6 +140,7 @@ impl Entry {
         key.numbers().iter().for_each(|number| file.extend_from_slice(&number.to_be_bytes()));
         file.extend_from_slice(&(self.touched.len() as u32).to_be_bytes());
         file.extend_from_slice(&[0; 4]);
+        file.extend_from_slice(&self.memory_len.to_be_bytes());
         for Touched { offset, block, generation, len, file: owner } in &self.touched {
             for number in [*offset, block.0, generation.0, *len, owner.0] {
                 file.extend_from_slice(&number.to_be_bytes());
@@ -141,7 +148,7 @@ impl Entry {
         }
         file.extend_from_slice(&self.bytes);
         let crc = crc(&file).to_be_bytes();
-        file[CRC_AT..HEAD_LEN].copy_from_slice(&crc);
+        file[CRC_AT..MEMORY_AT].copy_from_slice(&crc);
         file
     }
 
@@ -152,10 +159,11 @@ impl Entry {
         let (numbers, _) = head.get(8..32)?.as_chunks::<8>();
         let is_ours = head.starts_with(&MAGIC) && (version, reads) == (VERSION, layout::READS);
         let is_its = numbers.iter().map(|number| u64::from_be_bytes(*number)).eq(key.numbers());
-        if !is_ours || !is_its || *head.get(CRC_AT..)? != crc(&file).to_be_bytes() {
+        if !is_ours || !is_its || *head.get(CRC_AT..MEMORY_AT)? != crc(&file).to_be_bytes() {
             return None;
         }
         let count = u32::from_be_bytes(*head.get(32..)?.first_chunk()?) as usize;
+        let memory_len = u64::from_be_bytes(*head.get(MEMORY_AT..)?.first_chunk()?);
         let blocks_len = count.checked_mul(BLOCK_LEN)?;
         let (blocks, _) = rest.get(..blocks_len)?.as_chunks::<BLOCK_LEN>();
         let touched = blocks.iter().map(|block| {
@@ -171,12 +179,12 @@ impl Entry {
             })
         });
         let (outcome, touched) = (Outcome::of_number(outcome)?, touched.collect::<Option<_>>()?);
-        Some(Self { outcome, touched, bytes: Bytes::from(file).slice(HEAD_LEN + blocks_len..) })
+        Some(Self { outcome, memory_len, touched, bytes: Bytes::from(file).slice(HEAD_LEN + blocks_len..) })
     }
 }
 
 fn crc(file: &[u8]) -> u32 {
-    let (head, rest) = (file.get(..CRC_AT).unwrap_or_default(), file.get(HEAD_LEN..).unwrap_or_default());
+    let (head, rest) = (file.get(..CRC_AT).unwrap_or_default(), file.get(MEMORY_AT..).unwrap_or_default());
     let sums = [head, rest].map(|part| ChecksumKind::Crc32c.of(part).to_be_bytes());
     ChecksumKind::Crc32c.of(sums.as_flattened())
 }
@@ -192,7 +200,7 @@ pub(super) mod tests {
     pub(in super::super) fn entry(len: usize) -> Entry {
         let touched =
             Touched { offset: 0, block: BlockId(7), generation: Generation(1001), len: 5000, file: InodeId(16_400) };
-        Entry { outcome: Outcome::Found, touched: vec![touched; 2], bytes: vec![3; len].into() }
+        Entry { outcome: Outcome::Found, memory_len: 300, touched: vec![touched; 2], bytes: vec![3; len].into() }
     }
 
     #[test]
@@ -214,13 +222,13 @@ pub(super) mod tests {
     #[test]
     fn golden_bytes() {
         let file = entry(2).encode(key(0xab));
-        assert_eq!(file[..8], [b'L', b'V', b'L', b'Y', 1, layout::READS, 0, 0]);
+        assert_eq!(file[..8], [b'L', b'V', b'L', b'Y', 2, layout::READS, 0, 0]);
         assert_eq!(
             file[8..36],
             [0, 0, 0, 0, 0, 0, 0, 0xab, 0, 0, 0, 0, 0, 0, 3, 0xe9, 0, 0, 0, 0, 0, 0, 0x13, 0x88, 0, 0, 0, 2]
         );
-        assert_eq!(file[40..80].as_chunks::<8>().0.map_numbers(), [0, 7, 1001, 5000, 16_400]);
-        assert_eq!(file[120..], [3, 3]);
+        assert_eq!(file[40..88].as_chunks::<8>().0.map_numbers(), [300, 0, 7, 1001, 5000, 16_400]);
+        assert_eq!(file[128..], [3, 3]);
     }
 
     trait Numbers {

@@ -5,38 +5,46 @@
 //!                  └─────────────┴──▶ has the asker tokens for the blocks it was made of? ──▶ the columns it wants
 //! ```
 //!
+//! An entry is that of the file's last block, which is here: its replica says whose file it is.
+//!
 //! Promise: nobody learns of a file what its token does not let it read. A hostile file costs a bounded amount of
 //! memory and time, once: what cannot be read is kept, too. Nothing here is needed for anything else: where there is
 //! neither room nor time, the answer is that the node is busy.
 
 mod asking;
 mod entry;
+mod part;
 mod recent;
 mod shelf;
+mod timed_out;
 mod window;
 
+use crate::budget::Reservation;
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::metad::Leader;
 use crate::operations::Operation;
-use asking::{Asking, Ended, NOT_SAID};
+use asking::{Asking, Elsewhere, Ended, NOT_SAID, Said};
 use disks::Disks;
 use entry::{Entry, Key};
 use metrics::{Counter, Registry};
+use part::{MADE_FACTOR, Part};
 use recent::Recent;
 use shelf::Shelf;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use std::io::Result;
+use std::io::{Error, ErrorKind, Result};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::sync::{Mutex, Semaphore};
-use wire::layouts::{Answer, LayoutBlock, LayoutOutcome, ReadLayout, Wish};
-use wire::{Status, delimited};
+use timed_out::TimedOut;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use wire::Status;
+use wire::layouts::{Answer, LayoutBlock, ReadLayout, Wish};
 use xfer::answer::{self, Refusal, success};
+use xfer::memory::Held;
 
 /// Files asked at a time: each may take some hundred megabytes, and a thread.
 const ASKING_COUNT_MAX: usize = 2;
-/// Answers made of kept records at a time.
+/// Records read from the disk, and answers made of records, at a time.
 const ANSWERING_COUNT_MAX: usize = 4;
 /// Requests that wait for their turn to ask; more are answered as busy.
 const WAITING_COUNT_MAX: usize = 64;
@@ -44,6 +52,8 @@ const WAITING_COUNT_MAX: usize = 64;
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a file is asked at most. The slowest by purpose takes some seconds of a core.
 const ASKING_MAX: Duration = Duration::from_secs(20);
+/// How long a record takes on its way at most: readers do without after this time.
+const SENDING_MAX: Duration = Duration::from_secs(40);
 /// Files that are told apart where each is to be asked once. Two that are not wait for each other.
 const FILE_COUNT: usize = 16;
 
@@ -56,6 +66,7 @@ pub(crate) struct Layouts {
     asking: Arc<Semaphore>,
     answering: Arc<Semaphore>,
     alone: [Mutex<()>; FILE_COUNT],
+    timed_out: TimedOut,
     counts: Counts,
     /// Who says which other nodes have a block.
     leader: OnceLock<Arc<Leader>>,
@@ -75,6 +86,13 @@ struct Counts {
 enum Found {
     Memory,
     Disk,
+}
+
+/// What is known of a file, for one request.
+struct Known {
+    entry: Arc<Entry>,
+    /// For the record, while it is needed.
+    memory: Reservation,
 }
 
 impl Layouts {
@@ -101,6 +119,7 @@ impl Layouts {
             asking: Arc::new(Semaphore::new(ASKING_COUNT_MAX)),
             answering: Arc::new(Semaphore::new(ANSWERING_COUNT_MAX)),
             alone: Default::default(),
+            timed_out: TimedOut::default(),
             counts,
             leader: OnceLock::new(),
         }
@@ -116,39 +135,46 @@ impl Layouts {
         self.shelf.len()
     }
 
+    /// What is sent, and its memory.
     async fn answer(
         &self,
         service: &DataService,
-        request: &ReadLayout,
+        request: ReadLayout,
         wish: Wish,
-    ) -> std::result::Result<Answer, Refusal> {
-        let Some(key) = Key::of(request) else { return Err(Refusal::error("it names no block")) };
-        let entry = match self.known(service, request, key).await {
-            Ok(entry) => entry,
-            Err(Ended::Refused(refused)) => return Err(refused),
+    ) -> std::result::Result<(Part, Option<Reservation>), Refusal> {
+        let answered = async {
+            let known = self.known(service, &request).await?;
+            match known.entry.why_not() {
+                Some(why_not) => Ok((Part { answer: why_not, ranges: None }, None)),
+                None => self.part(known, request, wish).await.map(|(part, memory)| (part, Some(memory))),
+            }
+        };
+        match answered.await {
+            Ok(answered) => Ok(answered),
+            Err(Ended::Refused(refused)) => Err(refused),
             Err(Ended::Answer(answer)) => {
                 match answer {
                     Answer::NotHere { .. } => self.counts.not_here.inc(),
                     _ => self.counts.busy.inc(),
                 };
-                return Ok(answer);
+                Ok((Part { answer, ranges: None }, None))
             }
-        };
-        match entry.why_not() {
-            Some(why_not) => Ok(why_not),
-            None => Ok(self.of_record(entry, wish).await),
         }
     }
 
     /// What is known of the file, after it was asked if need be; or what is answered instead.
-    async fn known(
-        &self,
-        service: &DataService,
-        request: &ReadLayout,
-        key: Key,
-    ) -> std::result::Result<Arc<Entry>, Ended> {
-        if let Some(known) = self.kept(service, request, key).await {
-            return known;
+    async fn known(&self, service: &DataService, request: &ReadLayout) -> std::result::Result<Known, Ended> {
+        let no_block = || Ended::Refused(Refusal::error("it names no block"));
+        let key = Key::of(request).ok_or_else(no_block)?;
+        let last = request.blocks.len().checked_sub(1).ok_or_else(no_block)?;
+        // Before anything is looked for, also of what is known of the file.
+        let named = service.admission.layout(request, last).map_err(Ended::Refused)?;
+        if let Some(known) = self.kept(service, request, key).await? {
+            return Ok(known);
+        }
+        let asked_for = (key, named.file());
+        if self.timed_out.has(asked_for, service.now()) {
+            return Err(Ended::Answer(Answer::Busy("this file could not be asked in time; do without".to_owned())));
         }
         let Ok(_waits) = self.waiting.try_acquire() else { return Err(Ended::Answer(busy())) };
         let turn = async {
@@ -160,16 +186,23 @@ impl Layouts {
             return Err(Ended::Answer(busy()));
         };
         // Another may have asked meanwhile.
-        if let Some(known) = self.kept(service, request, key).await {
-            return known;
+        if let Some(known) = self.kept(service, request, key).await? {
+            return Ok(known);
         }
-        let leader = self.leader.get();
-        let asking = Asking { service, leader, request, place: Arc::new(place), touched: Vec::new() };
-        let asked = tokio::time::timeout(ASKING_MAX, asking.run()).await;
-        let entry = Arc::new(asked.unwrap_or_else(|_elapsed| Err(Ended::Answer(busy())))?);
+        let (leader, place) = (self.leader.get(), Arc::new(place));
+        let asking = Asking { service, leader, request, place, touched: Vec::new(), elsewhere: Elsewhere::default() };
+        let Ok(said) = tokio::time::timeout(ASKING_MAX, asking.run()).await else {
+            self.timed_out.put(asked_for, service.now());
+            return Err(Ended::Answer(busy()));
+        };
+        let Said { entry, is_sure } = said?;
+        let entry = Arc::new(entry);
         self.counts.asked.inc();
-        self.keep(service, key, &entry).await;
-        Ok(entry)
+        if is_sure {
+            self.keep(service, key, &entry).await;
+        }
+        let memory = memory(service, entry.bytes.len() as u64)?;
+        Ok(Known { entry, memory })
     }
 
     /// What is kept of the file, if it is the file that is asked for.
@@ -178,46 +211,61 @@ impl Layouts {
         service: &DataService,
         request: &ReadLayout,
         key: Key,
-    ) -> Option<std::result::Result<Arc<Entry>, Ended>> {
-        let (entry, found) = match self.recent.get(key) {
-            Some(entry) => (entry, Found::Memory),
-            None => (self.on_disk(service, key).await?, Found::Disk),
+    ) -> std::result::Result<Option<Known>, Ended> {
+        let (known, found) = match self.recent.get(key) {
+            Some(entry) => {
+                let memory = memory(service, entry.bytes.len() as u64)?;
+                (Known { entry, memory }, Found::Memory)
+            }
+            None => match self.on_disk(service, key).await? {
+                Some(known) => (known, Found::Disk),
+                None => return Ok(None),
+            },
         };
+        let entry = &known.entry;
+        // That of the key comes first: who may not read the file does not learn which blocks it is missing.
         for touched in &entry.touched {
             let overlaps = |block: &LayoutBlock| touched.offset < block.end() && block.offset < touched.end();
             let Some(place) = request.blocks.iter().position(overlaps) else {
-                let not_here = Answer::NotHere { offset: touched.offset, len: touched.len };
-                return Some(Err(Ended::Answer(not_here)));
+                return Err(Ended::Answer(Answer::NotHere { offset: touched.offset, len: touched.len }));
             };
             if !touched.is(&request.blocks[place]) {
-                return None;
+                return Ok(None);
             }
-            let named = match service.admission.layout(request, place) {
-                Ok(named) => named,
-                Err(refused) => return Some(Err(Ended::Refused(refused))),
-            };
+            let named = service.admission.layout(request, place).map_err(Ended::Refused)?;
             // Made when nobody was asked for tokens: by now the file has to be asked again.
             if touched.file == NOT_SAID && named.file().is_some() {
-                return None;
+                return Ok(None);
             }
-            if let Err(refused) = service.admission.must_cover(&named, touched.file) {
-                return Some(Err(Ended::Refused(refused)));
-            }
+            service.admission.must_cover(&named, touched.file).map_err(Ended::Refused)?;
         }
         match found {
             Found::Memory => self.counts.in_memory.inc(),
             Found::Disk => {
-                self.recent.put(key, Arc::clone(&entry));
+                self.recent.put(key, Arc::clone(entry));
                 self.counts.on_disk.inc()
             }
         };
-        Some(Ok(entry))
+        Ok(Some(known))
     }
 
-    async fn on_disk(&self, service: &DataService, key: Key) -> Option<Arc<Entry>> {
+    /// What is kept on the disk: memory is taken, and a turn waited for, before it is read.
+    async fn on_disk(&self, service: &DataService, key: Key) -> std::result::Result<Option<Known>, Ended> {
+        let shelf = Arc::clone(&self.shelf);
+        let Ok(Some(found)) = self.disks.for_disk(0, move |_| shelf.find(key)).await else { return Ok(None) };
+        let place = self.turn_to_answer().await?;
+        let memory = memory(service, found.len)?;
         let (shelf, now) = (Arc::clone(&self.shelf), service.replicas.wall());
-        let found = self.disks.for_disk(0, move |_| shelf.get(key, now)).await;
-        found.ok().flatten().map(Arc::new)
+        let loaded = self.disks.for_disk(0, move |_| {
+            let _place = place;
+            shelf.load(key, found, now).map(|entry| Known { entry: Arc::new(entry), memory })
+        });
+        Ok(loaded.await.ok().flatten())
+    }
+
+    async fn turn_to_answer(&self) -> std::result::Result<OwnedSemaphorePermit, Ended> {
+        let turn = tokio::time::timeout(WAIT_MAX, Arc::clone(&self.answering).acquire_owned()).await;
+        turn.ok().and_then(|place| place.ok()).ok_or_else(|| Ended::Answer(busy()))
     }
 
     async fn keep(&self, service: &DataService, key: Key, entry: &Arc<Entry>) {
@@ -237,31 +285,42 @@ impl Layouts {
     }
 
     /// What is wanted of a record.
-    async fn of_record(&self, entry: Arc<Entry>, wish: Wish) -> Answer {
-        let wanted = match wish {
-            Wish::All => return Answer::Found(entry.bytes.clone()),
-            Wish::Columns(columns) => layout::Wanted::Columns(columns),
-            Wish::At(offsets) => layout::Wanted::At(offsets),
-        };
-        let turn = tokio::time::timeout(WAIT_MAX, Arc::clone(&self.answering).acquire_owned()).await;
-        let Ok(Ok(place)) = turn else {
-            self.counts.busy.inc();
-            return busy();
-        };
+    async fn part(
+        &self,
+        known: Known,
+        request: ReadLayout,
+        wish: Wish,
+    ) -> std::result::Result<(Part, Reservation), Ended> {
+        let Known { entry, mut memory } = known;
+        if let Some(part) = part::as_it_is(&entry.bytes, &request, &wish) {
+            return Ok((part, memory));
+        }
+        let place = self.turn_to_answer().await?;
+        if !memory.grow_to(entry.memory_len.saturating_mul(MADE_FACTOR).saturating_add(memory.held_len())) {
+            return Err(Ended::Answer(no_memory()));
+        }
         let made = io::task::blocking(move || {
             let _place = place;
-            let layout = layout::decode(&entry.bytes).map_err(|error| error.to_string())?;
-            layout::encode(&layout.with_pieces_of(&wanted)).map_err(|error| error.to_string())
+            let part = part::of_record(&entry.bytes, request, wish);
+            // The record that it was made of goes now.
+            drop(entry);
+            memory.shrink_to(part.len());
+            (part, memory)
         });
-        match made.await {
-            Ok(record) => Answer::Found(record.into()),
-            Err(text) => Answer::TooLarge(text),
-        }
+        Ok(made.await)
     }
 }
 
 fn busy() -> Answer {
     Answer::Busy("this node asks as many files for their layouts as it may; try another node".to_owned())
+}
+
+fn no_memory() -> Answer {
+    Answer::Busy("no memory left for another layout; try another node".to_owned())
+}
+
+fn memory(service: &DataService, len: u64) -> std::result::Result<Reservation, Ended> {
+    service.budget.take_for_read(len).ok_or_else(|| Ended::Answer(no_memory()))
 }
 
 /// Serves one request. `Ok(true)`: the connection may carry another operation.
@@ -273,30 +332,89 @@ pub(crate) async fn serve(
 ) -> Result<std::result::Result<bool, Refusal>> {
     let counted = service.operations.begin(Operation::Layout, || service.now());
     let answered = match request.checked() {
-        Ok(wish) => layouts.answer(service, &request, wish).await,
+        Ok(wish) => layouts.answer(service, request, wish).await,
         Err(error) => Err(Refusal { status: Status::ERROR_INVALID, ..Refusal::error(error.to_string()) }),
     };
-    let answer = match answered {
-        Ok(answer) => answer.into_message(),
+    let (Part { answer, ranges }, mut memory) = match answered {
+        Ok(answered) => answered,
         Err(refused) => {
             counted.refused();
             return Ok(Err(refused));
         }
     };
-    let Some(_memory) = service.budget.take_for_read(2 * answer.record.len() as u64) else {
-        counted.refused();
-        return Ok(Err(Refusal::error("no memory left for another read; try another node")));
-    };
+    let answer = answer.into_message();
     layouts.counts.bytes.inc_by(answer.record.len() as u64);
-    let mut bytes = answer::encode(success());
-    delimited::put(&answer, &mut bytes);
-    connection.send_within(&bytes, Duration::from_millis(service.limits.reader_stalled_ms)).await?;
+    let mut head = answer::encode(success());
+    head.extend_from_slice(&answer.head());
+    let sending = async {
+        connection.send_all(&head, !answer.record.is_empty()).await?;
+        connection.send_all(&answer.record, false).await
+    };
+    let limit = SENDING_MAX.min(Duration::from_millis(service.limits.reader_stalled_ms));
+    tokio::time::timeout(limit, sending).await.map_err(|_| Error::from(ErrorKind::TimedOut))??;
     counted.done();
-    if request.window_len > 0 && answer.outcome() == LayoutOutcome::Found {
-        let record = answer.record;
-        // All of it is a request for ranges, as if the reader had listed them.
-        let ranges = io::task::blocking(move || window::ranges(request, &record)).await;
-        return crate::ranges::serve(service, connection, ranges).await;
+    drop(answer);
+    let Some(ranges) = ranges else { return Ok(Ok(true)) };
+    // The window takes its own.
+    if let Some(memory) = &mut memory {
+        memory.shrink_to(ranges.ranges.len() as u64);
     }
-    Ok(Ok(true))
+    crate::ranges::serve(service, connection, ranges).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::Budget;
+    use container::Options;
+    use std::task::Poll;
+
+    fn known(budget: &Budget) -> Known {
+        let pieces = (0..1000).map(|n| layout::Piece { first: n, offset: n * 10, len: 10 }).collect();
+        let column = layout::Column { name: String::new(), pieces };
+        let table = layout::Table { entries: 1000, columns: vec![column], ..layout::Table::default() };
+        let of = layout::Layout { tables: vec![table] };
+        let bytes = layout::encode(&of).unwrap().into();
+        let entry = Entry { memory_len: part::memory_len(&of), bytes, ..entry::tests::entry(0) };
+        let memory = budget.take_for_read(entry.bytes.len() as u64).unwrap();
+        Known { entry: Arc::new(entry), memory }
+    }
+
+    /// A record is short, what it is decoded to is not.
+    #[tokio::test]
+    async fn a_part_is_made_where_there_is_memory_for_it_and_then_holds_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let disks = disks::open(&[dir.path().to_owned()], &Options::default()).unwrap();
+        let layouts = Layouts::new(&mut Registry::default(), &disks, 1 << 20);
+        let wish = || Wish::Columns(vec![(0, 0)]);
+        let little = Budget::new(64 << 10);
+        let refused = layouts.part(known(&little), ReadLayout::default(), wish()).await;
+        assert!(matches!(refused, Err(Ended::Answer(Answer::Busy(_)))));
+        assert_eq!(little.used_len(), 0);
+        let (part, memory) = layouts.part(known(&little), ReadLayout::default(), Wish::All).await.ok().unwrap();
+        assert_eq!(little.used_len(), part.len(), "nothing has to be made for all of it");
+        drop((part, memory));
+        let plenty = Budget::new(1 << 20);
+        let (part, memory) = layouts.part(known(&plenty), ReadLayout::default(), wish()).await.ok().unwrap();
+        assert!(matches!(part.answer, Answer::Found(_)));
+        assert_eq!((plenty.used_len(), memory.held_len()), (part.len(), part.len()));
+    }
+
+    /// As many as may make something of records do: another waits before it takes memory for more.
+    #[tokio::test]
+    async fn no_more_parts_are_made_at_a_time_than_there_are_places() {
+        let dir = tempfile::tempdir().unwrap();
+        let disks = disks::open(&[dir.path().to_owned()], &Options::default()).unwrap();
+        let layouts = Layouts::new(&mut Registry::default(), &disks, 1 << 20);
+        let budget = Budget::new(1 << 20);
+        let all = Arc::clone(&layouts.answering).acquire_many_owned(ANSWERING_COUNT_MAX as u32).await.unwrap();
+        let request = ReadLayout { window_len: 100, ..ReadLayout::default() };
+        let known = known(&budget);
+        let record_len = budget.used_len();
+        let mut made = std::pin::pin!(layouts.part(known, request, Wish::All));
+        std::future::poll_fn(|context| Poll::Ready(assert!(made.as_mut().poll(context).is_pending()))).await;
+        assert_eq!(budget.used_len(), record_len);
+        drop(all);
+        assert!(made.await.is_ok());
+    }
 }

@@ -7,7 +7,7 @@
 use super::entry::{Entry, FILE_LEN_MAX, Key};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{ErrorKind, Result};
+use std::io::{ErrorKind, Read, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -37,8 +37,9 @@ struct State {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    len: u64,
+pub(super) struct Known {
+    /// Bytes that it takes to read it.
+    pub(super) len: u64,
     turn: u64,
 }
 
@@ -52,32 +53,41 @@ impl Shelf {
         self.len.load(Ordering::Relaxed)
     }
 
-    pub(super) fn get(&self, key: Key, now: Millis) -> Option<Entry> {
-        self.with(|state| self.find(state, key, now))
+    /// Which file is kept for it, for who has yet to take the memory. None is read.
+    pub(super) fn find(&self, key: Key) -> Option<Known> {
+        self.with(|state| state.files.get(&key).copied())
     }
 
-    fn find(&self, state: &mut State, key: Key, now: Millis) -> Option<Entry> {
-        state.files.get(&key)?;
+    /// Reads what was found. Others find, and read, theirs meanwhile.
+    pub(super) fn load(&self, key: Key, found: Known, now: Millis) -> Option<Entry> {
         let path = self.dir.join(key.name());
-        let read = read(&path).map(|file| Entry::decode(key, file));
-        let entry = match read {
+        let entry = match read(&path, found.len).map(|file| Entry::decode(key, file)) {
             Ok(Some(entry)) => entry,
             Ok(None) => {
+                self.remove_unread(key, found);
                 tracing::info!(path = %path.display(), "a layout that was kept cannot be read, and is removed");
-                self.remove(state, key);
                 return None;
             }
             Err(error) => {
+                self.remove_unread(key, found);
                 tracing::debug!(path = %path.display(), %error, "a layout that was kept is not there");
-                self.remove(state, key);
                 return None;
             }
         };
-        state.was_used(key);
+        self.with(|state| state.was_used(key));
         // For the order after a restart; that it cannot be noted costs nothing else.
         let used_at = SystemTime::UNIX_EPOCH + Duration::from_millis(now.0);
         let _noted = File::options().write(true).open(&path).and_then(|file| file.set_modified(used_at));
         Some(entry)
+    }
+
+    /// Not if it was put anew, or used, since it was found: another has read it then.
+    fn remove_unread(&self, key: Key, found: Known) {
+        self.with(|state| {
+            if state.files.get(&key).is_some_and(|known| known.turn == found.turn) {
+                self.remove(state, key);
+            }
+        });
     }
 
     pub(super) fn put(&self, key: Key, entry: &Entry) -> Result<()> {
@@ -181,11 +191,16 @@ impl State {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    if std::fs::metadata(path)?.len() > FILE_LEN_MAX as u64 {
+/// What is longer than was found is not read: no memory was taken for it.
+fn read(path: &Path, len_max: u64) -> Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let len = file.metadata()?.len();
+    if len > len_max.min(FILE_LEN_MAX as u64) {
         return Err(ErrorKind::FileTooLarge.into());
     }
-    std::fs::read(path)
+    let mut bytes = Vec::with_capacity(len as usize);
+    file.take(len).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -194,6 +209,12 @@ mod tests {
     use super::*;
 
     const NOW: Millis = Millis(1_700_000_000_000);
+
+    impl Shelf {
+        fn get(&self, key: Key, now: Millis) -> Option<Entry> {
+            self.load(key, self.find(key)?, now)
+        }
+    }
 
     fn names(dir: &Path) -> Vec<String> {
         let mut names: Vec<_> =
@@ -236,6 +257,38 @@ mod tests {
         std::fs::write(dir.path().join(key(1).name()), b"LVLY").unwrap();
         assert_eq!(shelf.get(key(1), NOW), None);
         assert!(names(dir.path()).is_empty() && shelf.len() == 0);
+    }
+
+    /// Who waits for one file does not hold up those who look for others.
+    #[test]
+    fn a_file_that_does_not_come_holds_up_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path().to_owned(), 1 << 20);
+        shelf.put(key(1), &entry(10)).unwrap();
+        shelf.put(key(2), &entry(10)).unwrap();
+        let path = dir.path().join(key(1).name());
+        std::fs::remove_file(&path).unwrap();
+        // Opening it waits until somebody writes to it.
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let found = shelf.find(key(1)).unwrap();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| shelf.load(key(1), found, NOW));
+            assert_eq!(shelf.get(key(2), NOW), Some(entry(10)));
+            drop(File::options().write(true).open(&path).unwrap());
+            assert_eq!(waits.join().unwrap(), None);
+        });
+    }
+
+    /// Memory is taken for what was found, before it is read.
+    #[test]
+    fn a_file_that_is_longer_than_it_was_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(dir.path().to_owned(), 1 << 20);
+        shelf.put(key(1), &entry(10)).unwrap();
+        let found = shelf.find(key(1)).unwrap();
+        assert_eq!(found.len, FILE_LEN_MIN);
+        std::fs::write(dir.path().join(key(1).name()), entry(5000).encode(key(1))).unwrap();
+        assert_eq!(shelf.load(key(1), found, NOW), None);
     }
 
     /// A disk that is gone, or full: the file is asked again each time, and nothing else.

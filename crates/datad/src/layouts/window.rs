@@ -1,11 +1,11 @@
 //! The first bytes of the columns that a reader wants, which follow their layout.
 
+use layout::Layout;
 use wire::layouts::{ReadLayout, WINDOW_COUNT_MAX};
 use wire::ranges::{Asked, RangesBlock, ReadRanges, put_ranges};
 
 /// What a request for them would be, had the reader listed them.
-pub(super) fn ranges(request: ReadLayout, record: &[u8]) -> ReadRanges {
-    let layout = layout::decode(record).unwrap_or_default();
+pub(super) fn ranges(request: ReadLayout, layout: &Layout) -> ReadRanges {
     let pieces = layout.window(request.window_first, request.window_len, WINDOW_COUNT_MAX);
     let cut = request.in_blocks(pieces.iter().map(|piece| (piece.offset, piece.len)));
     let (mut blocks, mut ranges) = (Vec::new(), Vec::new());

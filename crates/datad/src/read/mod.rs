@@ -94,16 +94,9 @@ pub(crate) async fn once_it_serves<T: Send + 'static>(
     named: Named,
     serve: impl Fn(Reader) -> Result<Result<T, Unserved>, Refusal> + Clone + Send + 'static,
 ) -> Result<Result<T, Unserved>, Refusal> {
-    let (block, generation) = (named.block(), named.generation());
     let began = service.now();
     loop {
-        let (admission, serve) = (Arc::clone(&service.admission), serve.clone());
-        let served = service.replicas.disks.for_block(block, move |disks| -> Result<_, Refusal> {
-            let reader = disks.read(block, generation)?;
-            admission.must_cover(&named, reader.identity().file)?;
-            serve(reader)
-        });
-        let unserved = match served.await?? {
+        let unserved = match if_it_serves(service, named, serve.clone()).await? {
             Ok(served) => return Ok(Ok(served)),
             Err(unserved) => unserved,
         };
@@ -113,4 +106,19 @@ pub(crate) async fn once_it_serves<T: Send + 'static>(
             None => return Ok(Err(unserved)),
         }
     }
+}
+
+/// The same, without a second look.
+pub(crate) async fn if_it_serves<T: Send + 'static>(
+    service: &DataService,
+    named: Named,
+    serve: impl FnOnce(Reader) -> Result<Result<T, Unserved>, Refusal> + Send + 'static,
+) -> Result<Result<T, Unserved>, Refusal> {
+    let (block, generation, admission) = (named.block(), named.generation(), Arc::clone(&service.admission));
+    let served = service.replicas.disks.for_block(block, move |disks| -> Result<_, Refusal> {
+        let reader = disks.read(block, generation)?;
+        admission.must_cover(&named, reader.identity().file)?;
+        serve(reader)
+    });
+    served.await?
 }

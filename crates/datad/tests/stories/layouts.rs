@@ -268,3 +268,66 @@ fn what_is_known_is_shown_to_those_alone_who_may_read_the_file() {
     assert!(matches!(with(to_read()), Ok(Answer::Found(_))));
     assert_eq!((count(&cluster, "asked"), count(&cluster, "in_memory")), (1, 1));
 }
+
+/// Who has no token for a file names its last block behind one of his own, which is no table.
+#[test]
+fn who_may_not_read_a_file_learns_nothing_of_it_and_changes_nothing() {
+    const OTHER: InodeId = InodeId(16_401);
+    let (cluster, keys) = (Cluster::new(1), Keys::new());
+    cluster.node(0).join_pool(POOL);
+    cluster.node(0).hear_token_rules(&keys.said());
+    let write = |file: &InBlocks, owner: InodeId| {
+        for (number, block) in file.request.blocks.iter().enumerate() {
+            let token = token(&keys.ring, owner, &[Mode::Write], Some(block.block));
+            let create = Ask::create(block.block);
+            let ask = Ask { token: token.identifier.to_vec(), password: token.password.to_vec(), ..create };
+            let mut chain = cluster.chain(&[0], &ask).unwrap();
+            chain.send_all(file.piece(number));
+            chain.finish();
+        }
+    };
+    let file = InBlocks::of(golden("pyarrow-pages.parquet"), 2000, 1);
+    let garbage = InBlocks::of(pattern(1, 2000), 2000, 900);
+    write(&file, FILE);
+    write(&garbage, OTHER);
+    let with = |request: &ReadLayout, token: TokenProto| {
+        let mut request = request.clone();
+        request.tokens[0] = RangesToken { identifier: token.identifier, password: token.password };
+        said(&mut cluster.connect(0), &request).map_err(|refused| refused.status)
+    };
+    let refused = Err(i32::from(Status::ERROR_ACCESS_TOKEN.0));
+    let to_read = |file| token(&keys.ring, file, &[Mode::Read], None);
+    assert!(matches!(with(&file.request, to_read(FILE)), Ok(Answer::Found(_))));
+    let mut lying = file.request.clone();
+    lying.blocks.drain(1..lying.blocks.len() - 1);
+    lying.blocks[0] = garbage.request.blocks[0];
+    assert_eq!(with(&lying, to_read(OTHER)), refused);
+    let mut last_alone = file.request.clone();
+    last_alone.blocks.drain(..last_alone.blocks.len() - 1);
+    assert_eq!(with(&last_alone, TokenProto::none()), refused);
+    assert_eq!(with(&last_alone, to_read(OTHER)), refused);
+    assert!(matches!(with(&last_alone, to_read(FILE)), Ok(Answer::NotHere { offset: 0, .. })));
+    assert!(matches!(with(&file.request, to_read(FILE)), Ok(Answer::Found(_))));
+    assert_eq!((count(&cluster, "asked"), count(&cluster, "in_memory"), kept(&cluster).len()), (1, 1, 1));
+}
+
+/// Only the replica of the last block says whose file it is, and which.
+#[test]
+fn what_is_found_without_the_last_block_is_not_kept() {
+    let cluster = Cluster::new(1);
+    let garbage = InBlocks::of(pattern(1, 5000), 2000, 1);
+    cluster.write(&[0], 1, garbage.piece(0));
+    for _ in 0..2 {
+        let answer = garbage.ask(&cluster, &Wish::All);
+        assert!(matches!(&answer, Answer::Unknown(_)), "{answer:?}");
+    }
+    // It is here now, but not as long as is said.
+    cluster.write(&[0], 3, garbage.piece(2));
+    let mut said_longer = garbage.request.clone();
+    said_longer.blocks[2].len += 1;
+    said_longer.file_len += 1;
+    assert!(matches!(said(&mut cluster.connect(0), &said_longer), Ok(Answer::Unknown(_))));
+    assert_eq!((count(&cluster, "asked"), kept(&cluster).len()), (3, 0));
+    assert!(matches!(garbage.ask(&cluster, &Wish::All), Answer::Unknown(_)));
+    assert_eq!((count(&cluster, "asked"), kept(&cluster).len()), (4, 1));
+}

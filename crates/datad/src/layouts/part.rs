@@ -1,0 +1,128 @@
+//! What is wanted of a record: the pieces of some columns, and the first bytes of these.
+//!
+//! Promise: a record is decoded once for both, and nothing is given that is longer than an answer may be. All of this
+//! takes processor time, and [`MADE_FACTOR`] times the memory of the layout.
+
+use super::window;
+use bytes::Bytes;
+use layout::{Column, Layout, Piece, Table, Wanted};
+use wire::layouts::{Answer, RECORD_LEN_MAX, ReadLayout, Wish};
+use wire::ranges::ReadRanges;
+
+/// What is taken to make a part, for each byte of the layout: vectors grow by doubling, and the list of the window or
+/// the part's record is made beside it. A guess.
+pub(super) const MADE_FACTOR: u64 = 4;
+
+/// What is sent.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) answer: Answer,
+    /// The bytes that follow, as if the reader had listed them; if there is a window.
+    pub(super) ranges: Option<ReadRanges>,
+}
+
+impl Part {
+    /// Bytes that it takes until it is sent.
+    pub(super) fn len(&self) -> u64 {
+        let record_len = match &self.answer {
+            Answer::Found(record) => record.len(),
+            _ => 0,
+        };
+        record_len as u64 + self.ranges.as_ref().map_or(0, |ranges| ranges.ranges.len() as u64)
+    }
+}
+
+/// Bytes that a layout takes in memory.
+pub(super) fn memory_len(layout: &Layout) -> u64 {
+    let columns = |table: &Table| table.columns.iter().map(column_len).sum::<usize>();
+    let tables = layout.tables.iter().map(|table| size_of::<Table>() + table.name.len() + columns(table));
+    tables.sum::<usize>() as u64
+}
+
+fn column_len(column: &Column) -> usize {
+    size_of::<Column>() + column.name.len() + column.pieces.len() * size_of::<Piece>()
+}
+
+/// The record itself, if all of it is wanted and no window: nothing has to be made then.
+pub(super) fn as_it_is(record: &Bytes, request: &ReadLayout, wish: &Wish) -> Option<Part> {
+    let is_whole = matches!(wish, Wish::All) && request.window_len == 0;
+    is_whole.then(|| Part { answer: within(record.clone()), ranges: None })
+}
+
+/// Takes processor time.
+pub(super) fn of_record(record: &Bytes, request: ReadLayout, wish: Wish) -> Part {
+    let wanted = match wish {
+        Wish::All => Wanted::All,
+        Wish::Columns(columns) => Wanted::Columns(columns),
+        Wish::At(offsets) => Wanted::At(offsets),
+    };
+    let made = layout::decode(record).map_err(|error| error.to_string()).and_then(|layout| {
+        if let Wanted::All = wanted {
+            return Ok((record.clone(), layout));
+        }
+        let layout = layout.with_pieces_of(&wanted);
+        let encoded = layout::encode(&layout).map_err(|error| error.to_string())?;
+        Ok((Bytes::from(encoded), layout))
+    });
+    let (record, layout) = match made {
+        Ok(made) => made,
+        Err(text) => return Part { answer: Answer::TooLarge(text), ranges: None },
+    };
+    let answer = within(record);
+    let has_window = request.window_len > 0 && matches!(answer, Answer::Found(_));
+    Part { answer, ranges: has_window.then(|| window::ranges(request, &layout)) }
+}
+
+/// A part may be longer than the whole: the file chose the numbers, and a record says the difference of two.
+fn within(record: Bytes) -> Answer {
+    match record.len() {
+        ..=RECORD_LEN_MAX => Answer::Found(record),
+        len => Answer::TooLarge(format!("what is wanted of it takes {len} bytes, {RECORD_LEN_MAX} may be given")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::layouts::LayoutBlock;
+
+    fn layout() -> Layout {
+        let pieces = |at| (0..9).map(|n| Piece { first: n * 10, offset: at + n * 100, len: 50 }).collect();
+        let columns = [0, 1000].map(|at| Column { name: format!("at {at}"), pieces: pieces(at) });
+        Layout { tables: vec![Table { entries: 90, columns: columns.into(), ..Table::default() }] }
+    }
+
+    #[test]
+    fn what_is_longer_than_an_answer_may_be_is_too_large() {
+        let longest = within(vec![0; RECORD_LEN_MAX].into());
+        assert_eq!(longest.into_message().record.len(), RECORD_LEN_MAX);
+        let longer = within(vec![0; RECORD_LEN_MAX + 1].into());
+        assert!(matches!(&longer, Answer::TooLarge(text) if text.contains("16777217")), "{longer:?}");
+        assert!(longer.into_message().record.is_empty());
+    }
+
+    #[test]
+    fn a_window_is_of_the_columns_that_are_sent() {
+        let record = Bytes::from(layout::encode(&layout()).unwrap());
+        let block = LayoutBlock { offset: 0, block: 1, generation: 1001, len: 5000, token: 0 };
+        let request = ReadLayout { blocks: vec![block], file_len: 5000, window_len: 120, ..ReadLayout::default() };
+        let part = of_record(&record, request.clone(), Wish::Columns(vec![(0, 1)]));
+        let Answer::Found(sent) = &part.answer else { panic!("{part:?}") };
+        // As the reader finds it, in what it got.
+        let expected = window::ranges(request.clone(), &layout::decode(sent).unwrap());
+        assert_eq!((part.ranges.as_ref(), expected.blocks[0].range_count), (Some(&expected), 2));
+        assert_eq!(part.len(), sent.len() as u64 + expected.ranges.len() as u64);
+        let all = of_record(&record, request.clone(), Wish::All);
+        assert_eq!(all.ranges.map(|ranges| ranges.blocks[0].range_count), Some(2));
+        assert!(as_it_is(&record, &request, &Wish::All).is_none(), "its window has to be found");
+        let request = ReadLayout { window_len: 0, ..request };
+        assert!(as_it_is(&record, &request, &Wish::Columns(Vec::new())).is_none());
+        assert_eq!(as_it_is(&record, &request, &Wish::All).map(|part| part.answer), Some(Answer::Found(record)));
+    }
+
+    #[test]
+    fn the_memory_of_a_layout_is_that_of_its_pieces_above_all() {
+        let one = memory_len(&layout());
+        assert!(one >= 18 * size_of::<Piece>() as u64 && one < 18 * 2 * size_of::<Piece>() as u64, "{one}");
+    }
+}
