@@ -86,6 +86,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
             user,
             files,
             root: args.root.map(|addr| gateway::FilesConfig { addr, user: args.root_user }),
+            root_limits: gateway::RootLimits::default(),
             metrics_addr: args.metrics,
             connection_count_max,
             beside_servers,

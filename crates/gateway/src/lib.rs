@@ -29,6 +29,7 @@ use io::task::Owned;
 use io::{ConnectionLimit, TaskGroup};
 pub use root::CONNECTION_COUNT_MAX as ROOT_CONNECTION_COUNT_MAX;
 use root::Root;
+pub use root::RootLimits;
 use servers::Servers;
 use std::io::Error;
 use std::net::SocketAddr;
@@ -50,6 +51,7 @@ pub struct Config {
     pub files: Option<FilesConfig>,
     /// Files over XRootD; `None`: not here.
     pub root: Option<FilesConfig>,
+    pub root_limits: RootLimits,
     /// `/metrics` and `/health`; `None`: nowhere.
     pub metrics_addr: Option<SocketAddr>,
     /// Connections through it. With more, one over which no server has said anything is closed, and of those the one
@@ -119,7 +121,7 @@ impl Gateway {
         let root = match &config.root {
             Some(FilesConfig { addr, user }) => {
                 let (counts, tasks) = (counts.root.clone(), tunnels.clone());
-                Some(Root::serve(*addr, store.clone(), user, root_limit, counts, tasks).await?)
+                Some(Root::serve(*addr, store.clone(), user, root_limit, config.root_limits, counts, tasks).await?)
             }
             None => None,
         };

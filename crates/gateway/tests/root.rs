@@ -3,6 +3,7 @@
 mod support;
 
 use client::Create;
+use gateway::RootLimits;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -174,6 +175,10 @@ async fn a_file_is_read_in_every_way() {
     assert!(peer.read(file, 2_999_990, 100).await.unwrap() == data[2_999_990..], "up to the end");
     assert_eq!(peer.read(file, 3_000_000, 100).await, Ok(Vec::new()));
     assert_eq!(peer.read(file, u64::MAX >> 1, 0).await, Ok(Vec::new()));
+    for behind in [3_000_000, 3_000_001] {
+        let none = peer.ask(RequestCode::Pgread, &read_parameters(file, behind, 100), b"").await;
+        assert_eq!(none, Ok(Vec::new()), "not even a sum");
+    }
     let pages = peer.ask(RequestCode::Pgread, &read_parameters(file, 5, 2_500_000), b"").await.unwrap();
     let (mut rest, mut read, mut room) = (&pages[..], Vec::new(), 4096 - 5);
     while !rest.is_empty() {
@@ -264,6 +269,8 @@ async fn names_are_looked_up_and_listed() {
     assert!(lines[3].contains(" 5 16 ") && with_status.ends_with('\0'));
     assert_eq!(peer.text(RequestCode::Locate, &[], b"/d/a").await, Ok(format!("Sr{addr}\0")));
     assert_eq!(peer.text(RequestCode::Locate, &[], b"*").await, Ok(format!("Sr{addr}\0")));
+    let much = peer.ask(RequestCode::Query, &[0, 7], &[0xff; 64 << 10]).await;
+    assert_eq!(much, Err(ErrorCode::ArgTooLong));
     let config = peer.text(RequestCode::Query, &[0, 7], b"readv_iov_max readv_ior_max").await;
     assert_eq!(config, Ok("509\n2097136\n".into()));
     assert!(peer.text(RequestCode::Query, &[0, 5], b"/").await.unwrap().contains("&oss.free="));
@@ -345,6 +352,65 @@ async fn a_client_that_takes_nothing_holds_up_nobody_else() {
     let (header, _) = slow.response().await;
     assert_eq!(header.status, ResponseStatus::OkSoFar);
     cluster.stop().await;
+}
+
+/// Those who open all the files that may be open, and then do nothing, keep nobody else from his.
+#[tokio::test]
+async fn an_idle_session_gives_up_its_files_for_another() {
+    let limits = RootLimits { file_count: 4, ..RootLimits::default() };
+    let cluster = Cluster::with(100, limits).await;
+    let addr = cluster.gateway.root_addr().unwrap();
+    put(&cluster, "/f", b"0123456789").await;
+    let mut idle = Peer::connect(addr, &host::user::current()).await;
+    for _ in 0..4 {
+        idle.open("/f").await.unwrap();
+    }
+    let mut other = Peer::connect(addr, &host::user::current()).await;
+    let file = other.open("/f").await.expect("the idle session makes room");
+    assert_eq!(other.read(file, 5, 5).await, Ok(b"56789".to_vec()));
+    assert_eq!(idle.socket.read_to_end(&mut Vec::new()).await.unwrap_or(0), 0, "it is closed");
+    cluster.stop().await;
+}
+
+/// Two clients have as much as all answers together may, and take none of it. The third is served before they are closed
+/// as clients that take nothing.
+#[tokio::test]
+async fn answers_that_nobody_takes_give_way_to_others() {
+    let limits = RootLimits { answers_len: 8 << 20, ..RootLimits::default() };
+    let cluster = Cluster::with(100, limits).await;
+    let addr = cluster.gateway.root_addr().unwrap();
+    let data = bytes(20_000_000);
+    put(&cluster, "/f", &data).await;
+    let mut other = Peer::connect(addr, &host::user::current()).await;
+    let of_other = other.open("/f").await.unwrap();
+    let mut stalled = Vec::new();
+    for _ in 0..2 {
+        let mut peer = Peer::connect(addr, &host::user::current()).await;
+        let file = peer.open("/f").await.unwrap();
+        for _ in 0..10 {
+            peer.send(RequestCode::Read, &read_parameters(file, 0, 20_000_000), b"").await;
+        }
+        // Its answers have begun: what follows the first is waiting, or will be.
+        assert_eq!(peer.response().await.0.status, ResponseStatus::OkSoFar);
+        stalled.push(peer);
+    }
+    settled(&cluster).await;
+    let before_they_end = tokio::time::timeout(Duration::from_secs(20), other.read(of_other, 0, 20_000_000));
+    assert!(before_they_end.await.expect("one of the others makes room").unwrap() == data);
+    cluster.stop().await;
+}
+
+/// Until no more bytes go to clients.
+async fn settled(cluster: &Cluster) {
+    let mut before = -1.0;
+    loop {
+        let sent = value(&scraped(cluster).await, "levada_gateway_root_bytes_total");
+        if sent == before {
+            return;
+        }
+        before = sent;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }
 
 /// While long answers take all the room that there is for answers, short ones are not waited for by those.

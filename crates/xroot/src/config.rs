@@ -1,7 +1,7 @@
 //! What a server says of itself when it is asked for its configuration.
 
 use crate::codes::ErrorCode;
-use crate::limits::{CONFIG_COUNT_MAX, ELEMENT_LEN_MAX, VECTOR_COUNT_ANNOUNCED};
+use crate::limits::{CONFIG_COUNT_MAX, CONFIG_LEN_MAX, ELEMENT_LEN_MAX, VECTOR_COUNT_ANNOUNCED};
 use crate::refusal::Refusal;
 use std::fmt::Write;
 
@@ -18,6 +18,10 @@ impl Config {
     /// One line for each word, in their order: its value, or the word itself where it has none, as XRootD's server does.
     /// There are no checksums of whole files, no copies between servers and no further connections of a session.
     pub(crate) fn answer(&self, body: &[u8]) -> Result<String, Refusal> {
+        if body.len() > CONFIG_LEN_MAX {
+            let text = format!("{} bytes of words; {CONFIG_LEN_MAX} at a time", body.len());
+            return Err(Refusal::new(ErrorCode::ArgTooLong, text));
+        }
         let text = String::from_utf8_lossy(body);
         let words =
             || text.split(|letter: char| letter.is_whitespace() || letter == '\0').filter(|word| !word.is_empty());
@@ -58,5 +62,7 @@ mod tests {
         assert_eq!(answer(b"chksum version  tpc").unwrap(), "chksum\nlevada 1\ntpc\n");
         assert_eq!(answer(b" "), Err(ErrorCode::ArgMissing));
         assert_eq!(answer(&b"a ".repeat(65)), Err(ErrorCode::ArgTooLong));
+        assert_eq!(answer(&[0xff; 4096]).unwrap().len(), 3 * 4096 + 1, "what is no text is three bytes each");
+        assert_eq!(answer(&[0xff; 4097]), Err(ErrorCode::ArgTooLong));
     }
 }

@@ -26,6 +26,8 @@ pub const SKIPPED_LEN_MAX: u32 = 16 << 20;
 pub const STATX_COUNT_MAX: usize = 1024;
 /// Words of one question for the configuration. Clients ask for two to five.
 pub const CONFIG_COUNT_MAX: usize = 64;
+/// Bytes of such a question: words are of tens of letters. An answer repeats words that have no value.
+pub const CONFIG_LEN_MAX: usize = 4 << 10;
 /// Files that a session has open. A guess: a chain of files is opened one after the other, and fsspec-xrootd keeps some
 /// for 30 s.
 pub const HANDLE_COUNT_MAX: usize = 1024;

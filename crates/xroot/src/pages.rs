@@ -57,7 +57,11 @@ impl PagesFrame {
         HEAD_LEN + self.sums_len() + self.len
     }
 
+    /// None where there are no bytes: at the end of a file, which may be inside of a page, too.
     fn sums_len(&self) -> usize {
+        if self.len == 0 {
+            return 0;
+        }
         SUM_LEN * (self.offset as usize % PAGE_LEN + self.len).div_ceil(PAGE_LEN)
     }
 
@@ -114,14 +118,16 @@ mod tests {
 
     #[test]
     fn pages_are_those_of_the_file() {
-        for (offset, len) in [(0, 0), (0, 1), (0, 4096), (5, 4096), (4095, 1), (4095, 2), (8192, 10_000), (1, 700_000)]
-        {
+        let empty = [(0, 0), (5, 0), (4095, 0), (4096, 0), (5000, 0)];
+        let some = [(0, 1), (0, 4096), (5, 4096), (4095, 1), (4095, 2), (8192, 10_000), (1, 700_000)];
+        for (offset, len) in empty.into_iter().chain(some) {
             let part = PagesFrame::next(offset, len as u64);
             assert!(part.is_last() && part.data_len() == len);
             let data: Vec<u8> = (0..len).map(|at| (at % 251) as u8).collect();
             let mut frame = vec![7; part.frame_len()];
             part.data(&mut frame).copy_from_slice(&data);
             part.seal(StreamId([1, 2]), &mut frame);
+            assert!(len > 0 || frame.len() == HEAD_LEN, "{offset}");
             assert!(pages(&frame, offset) == data, "{offset} {len}");
             assert_eq!(frame[..8], [1, 2, 0x0f, 0xa7, 0, 0, 0, 24]);
             assert_eq!((frame[14], frame[15]), (30, 0));

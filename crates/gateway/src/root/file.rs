@@ -2,10 +2,11 @@
 
 use super::refusals::of_read;
 use super::requests::info;
+use super::room::Share;
 use crate::opened::Opened;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, watch};
+use tokio::sync::{Mutex, watch};
 use xroot::{ErrorCode, Info, Refusal};
 
 /// A file that is being opened. Requests may name it before it is.
@@ -25,7 +26,7 @@ pub(super) struct OpenFile {
     /// Looks at the file that were begun; and the last that ended, with what it saw.
     look_count: AtomicU64,
     last_look: Mutex<Look>,
-    _permit: OwnedSemaphorePermit,
+    _place: Share,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,9 +36,9 @@ struct Look {
 }
 
 impl OpenFile {
-    pub(super) fn new(opened: Opened, permit: OwnedSemaphorePermit) -> Self {
+    pub(super) fn new(opened: Opened, place: Share) -> Self {
         let info = info(&opened.status);
-        Self { opened, info, look_count: AtomicU64::new(0), last_look: Mutex::default(), _permit: permit }
+        Self { opened, info, look_count: AtomicU64::new(0), last_look: Mutex::default(), _place: place }
     }
 
     pub(super) fn len(&self) -> u64 {

@@ -8,13 +8,16 @@
 //!
 //! Promise: all bytes of an answer that came to its end are of one version of a file, that which was opened; else the
 //! answer is an error. A connection holds at most as much as `outbox` and `session` name, and all together at most
-//! [`ANSWERS_LEN_MAX`] of answers: a client that does not read them holds up nobody but itself, and not for long.
+//! what [`RootLimits`] has. Where that is used up, a session that waits for its client makes room ([`room`]): one that
+//! holds much and does nothing holds up nobody else.
 
 mod file;
 mod outbox;
+mod presence;
 mod reads;
 mod refusals;
 mod requests;
+mod room;
 mod session;
 
 use crate::counts::RootCounts;
@@ -22,24 +25,39 @@ use crate::users::Users;
 use client::Store;
 use io::socket::{SocketOptions, apply};
 use io::task::Owned;
-use io::{ConnectionLimit, TaskGroup};
+use io::{ConnectionLimit, SystemClock, TaskGroup};
+use room::Room;
 use session::Shared;
 use std::io::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 /// Connections at a time. With more, the one whose client was waited for longest is closed. A guess: clients keep one
 /// to a server, for minutes after its use.
 pub const CONNECTION_COUNT_MAX: usize = 1024;
-/// Bytes of answers of all connections that were begun and not taken by clients. A guess.
-const ANSWERS_LEN_MAX: usize = 1 << 30;
-/// Files that all sessions together have open. Each has the places of its blocks. A guess.
-const FILE_COUNT_MAX: usize = 16 << 10;
+/// Before a session is closed for the room of its answers. Whoever reads from far away takes nothing for moments; clients
+/// open a new session and ask again. A guess.
+const STALL_TIME_MIN: Duration = Duration::from_secs(1);
 /// After an error that is of no connection: too many open files.
 const REST: Duration = Duration::from_millis(100);
+
+/// What all sessions together hold at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RootLimits {
+    /// Files that are open. Each has the places of its blocks.
+    pub file_count: usize,
+    /// Bytes of answers that were begun and not taken by clients. Less than one session may have is taken for that.
+    pub answers_len: usize,
+}
+
+impl Default for RootLimits {
+    /// Guesses.
+    fn default() -> Self {
+        Self { file_count: 16 << 10, answers_len: 1 << 30 }
+    }
+}
 
 /// A front that serves until it is dropped, or its tasks are ended.
 #[derive(Debug)]
@@ -55,6 +73,7 @@ impl Root {
         store: Store,
         user: &str,
         limit: Arc<ConnectionLimit>,
+        limits: RootLimits,
         counts: RootCounts,
         tasks: TaskGroup,
     ) -> Result<Self, Error> {
@@ -63,8 +82,9 @@ impl Root {
         let addr = listener.local_addr()?;
         let shared = Arc::new(Shared {
             users: Users::new(store, user),
-            answers: Arc::new(Semaphore::new(ANSWERS_LEN_MAX)),
-            files: Arc::new(Semaphore::new(FILE_COUNT_MAX)),
+            answers: Arc::new(Room::new(limits.answers_len.max(outbox::SESSION_LEN_MAX), STALL_TIME_MIN)),
+            files: Room::new(limits.file_count, Duration::ZERO),
+            clock: Arc::new(SystemClock::new()),
             counts,
         });
         let accept = io::task::spawn_owned("root", accept(listener, shared, limit, tasks));

@@ -6,7 +6,8 @@
 //!                  └──────────────── given back once the socket took it ◀───────────────┘
 //! ```
 
-use io::{ConnectionPermit, RequestGuard};
+use super::presence::{Presence, Request};
+use super::room::{Holder, Room, Share};
 use metrics::Counter;
 use std::io::{Error, ErrorKind, IoSlice};
 use std::ops::{Deref, DerefMut};
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 
 /// Bytes of answers that wait for a client: two of the longest frames, one that is sent and one that is read. More brings
 /// nothing: behind it the kernel has as much.
-const SESSION_LEN_MAX: usize = (4 << 20) + (64 << 10);
+pub(super) const SESSION_LEN_MAX: usize = (4 << 20) + (64 << 10);
 /// Frames in the queue: of short ones thousands would fit.
 const FRAME_COUNT_MAX: usize = 64;
 /// Frames of one write. A guess.
@@ -38,9 +39,9 @@ const _: () = assert!(xroot::limits::PART_LEN_MAX + (8 << 10) <= SESSION_LEN_MAX
 pub(super) struct Frame {
     bytes: Vec<u8>,
     spare: Option<Spare>,
-    _room: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+    _room: Option<(OwnedSemaphorePermit, Share)>,
     /// A session whose answers were not taken yet is no idle one.
-    _request: RequestGuard,
+    _request: Request,
 }
 
 impl Deref for Frame {
@@ -106,10 +107,13 @@ impl Spare {
 #[derive(Clone, Debug)]
 pub(super) struct Outbox {
     queue: mpsc::Sender<Frame>,
-    /// Of the session, and of all.
-    rooms: [Arc<Semaphore>; 2],
+    /// Of the session.
+    own: Arc<Semaphore>,
+    /// Of all, and the session in it.
+    all: Arc<Room>,
+    holder: Arc<Holder>,
     spare: Spare,
-    permit: Arc<ConnectionPermit>,
+    presence: Arc<Presence>,
 }
 
 /// The session is at its end.
@@ -118,25 +122,23 @@ pub(super) struct Gone;
 
 impl Outbox {
     /// The outbox, and the queue for [`send`].
-    pub(super) fn new(all: Arc<Semaphore>, permit: Arc<ConnectionPermit>) -> (Self, mpsc::Receiver<Frame>) {
+    pub(super) fn new(all: Arc<Room>, presence: Arc<Presence>) -> (Self, mpsc::Receiver<Frame>) {
         let (queue, frames) = mpsc::channel(FRAME_COUNT_MAX);
-        let rooms = [Arc::new(Semaphore::new(SESSION_LEN_MAX)), all];
-        (Self { queue, rooms, spare: Spare::default(), permit }, frames)
+        let (own, holder) = (Arc::new(Semaphore::new(SESSION_LEN_MAX)), all.join(Arc::clone(&presence)));
+        (Self { queue, own, all, holder, spare: Spare::default(), presence }, frames)
     }
 
     /// A frame of this length, once there is room for it. What is in it is of no meaning: all of it is to be written to.
     pub(super) async fn frame(&self, len: usize) -> Result<Frame, Gone> {
         let room = self.room(len).await?;
-        let (spare, request) = (self.spare.clone(), self.permit.begin_request());
+        let (spare, request) = (self.spare.clone(), self.presence.begin_request());
         Ok(Frame { bytes: spare.take(len), spare: Some(spare), _room: Some(room), _request: request })
     }
 
-    async fn room(&self, len: usize) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Gone> {
-        let count = len as u32;
-        let [own, all] = &self.rooms;
-        let own = Arc::clone(own).acquire_many_owned(count).await.map_err(|_closed| Gone)?;
-        let all = Arc::clone(all).acquire_many_owned(count).await.map_err(|_closed| Gone)?;
-        Ok((own, all))
+    async fn room(&self, len: usize) -> Result<(OwnedSemaphorePermit, Share), Gone> {
+        let own = Arc::clone(&self.own).acquire_many_owned(len as u32).await.map_err(|_closed| Gone)?;
+        let share = self.all.share(&self.holder, len).await.ok_or(Gone)?;
+        Ok((own, share))
     }
 
     pub(super) async fn put(&self, frame: Frame) -> Result<(), Gone> {
@@ -146,7 +148,7 @@ impl Outbox {
     /// As [`Self::frame`] and [`Self::put`], of bytes that there are.
     pub(super) async fn send(&self, bytes: Vec<u8>) -> Result<(), Gone> {
         let room = self.room(bytes.len()).await?;
-        self.put(Frame { bytes, spare: None, _room: Some(room), _request: self.permit.begin_request() }).await
+        self.put(Frame { bytes, spare: None, _room: Some(room), _request: self.presence.begin_request() }).await
     }
 
     /// No request is under way: buffers are not kept for none.
@@ -159,7 +161,7 @@ impl Outbox {
 pub(super) async fn send(
     socket: &TcpStream,
     mut queue: mpsc::Receiver<Frame>,
-    permit: &Arc<ConnectionPermit>,
+    presence: &Arc<Presence>,
     sent: &Counter,
 ) -> Result<(), Error> {
     let mut frames = Vec::with_capacity(WRITE_COUNT_MAX);
@@ -168,13 +170,13 @@ pub(super) async fn send(
             return Ok(());
         }
         let too_slow = |_elapsed| Error::new(ErrorKind::TimedOut, "the client takes too little");
-        timeout(WRITE_TIME_MAX, write(socket, &frames, permit)).await.map_err(too_slow)??;
+        timeout(WRITE_TIME_MAX, write(socket, &frames, presence)).await.map_err(too_slow)??;
         sent.inc_by(frames.iter().map(|frame| frame.len() as u64).sum());
         frames.clear();
     }
 }
 
-async fn write(socket: &TcpStream, frames: &[Frame], permit: &Arc<ConnectionPermit>) -> Result<(), Error> {
+async fn write(socket: &TcpStream, frames: &[Frame], presence: &Arc<Presence>) -> Result<(), Error> {
     let mut slices: Vec<IoSlice<'_>> = frames.iter().map(|frame| IoSlice::new(frame)).collect();
     let mut left = &mut slices[..];
     while !left.is_empty() {
@@ -182,7 +184,7 @@ async fn write(socket: &TcpStream, frames: &[Frame], permit: &Arc<ConnectionPerm
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(len) => IoSlice::advance_slices(&mut left, len),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let _stalled = permit.response_stalled();
+                let _stalled = presence.stall();
                 let stalled = |_elapsed| Error::new(ErrorKind::TimedOut, "the client takes nothing");
                 timeout(STALL_TIME_MAX, socket.writable()).await.map_err(stalled)??;
             }

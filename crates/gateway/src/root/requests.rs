@@ -10,12 +10,16 @@ use client::{Error, ErrorKind, Kind, Status};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use xroot::{
     Element, ErrorCode, FsPath, Handle, Info, ListingText, Open, Refusal, Request, Session, Space, StreamId,
     TYPE_OF_NOTHING, Target, answer,
 };
 
+/// For a place for one more open file, while no session is idle that has some. A guess: clients wait for much longer.
+const PLACE_TIME_MAX: Duration = Duration::from_secs(2);
 /// Paths whose types are asked for at a time. A guess.
 const STATUS_COUNT_MAX: usize = 16;
 
@@ -103,10 +107,11 @@ impl Asked {
         }
     }
 
-    /// Bytes that it takes until it is answered, where those are many.
+    /// Bytes that it takes until its answer has room, where those are many.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::ReadVector { elements, .. } => elements.len() * Element::LEN,
+            Self::List { .. } => xroot::limits::LISTING_PART_LEN_MAX,
             Self::StatTypes(paths) => paths.iter().map(|path| path.as_str().len() + size_of::<FsPath>()).sum(),
             _ => 0,
         }
@@ -155,8 +160,9 @@ pub(super) async fn carry_out(common: &Common, stream: StreamId, asked: Asked) -
 }
 
 async fn opened_at(common: &Common, path: &str) -> Result<OpenFile, NotDone> {
-    let too_many = |_| Refusal::new(ErrorCode::Overloaded, "as many files are open as there may be; try again later");
-    let permit = Arc::clone(&common.shared.files).try_acquire_owned().map_err(too_many)?;
+    let too_many = || Refusal::new(ErrorCode::Overloaded, "as many files are open as there may be; try again later");
+    let placing = timeout(PLACE_TIME_MAX, common.shared.files.share(&common.files, 1));
+    let place = placing.await.ok().flatten().ok_or_else(too_many)?;
     let client = common.client().await?;
     let status = client.existing(path).await?;
     match status.kind {
@@ -168,7 +174,7 @@ async fn opened_at(common: &Common, path: &str) -> Result<OpenFile, NotDone> {
         return Err(Refusal::new(ErrorCode::Unsupported, format!("{what} cannot be read")).into());
     }
     let opened = Opened::of(client.clone(), path, status).await.map_err(|error| of_open(&error))?;
-    Ok(OpenFile::new(opened, permit))
+    Ok(OpenFile::new(opened, place))
 }
 
 /// Names, as they come.

@@ -2,24 +2,27 @@
 
 use super::file::Opening;
 use super::outbox::{self, Gone, Outbox};
+use super::presence::Presence;
 use super::requests::{self, Asked, NotDone};
+use super::room::{Holder, Room};
 use crate::counts::RootCounts;
 use crate::users::Users;
 use client::{Client, Error as StoreError};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use io::{ConnectionPermit, LogLimit};
+use io::{ConnectionPermit, LogLimit, SystemClock};
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::OnceCell;
 use xroot::{Config, Event, Handle, Refusal, RequestCode, Session, StreamId, answer};
 
 /// Requests under way in one session; while there are so many, no further one is read. XRootD's client has a handful.
 const REQUEST_COUNT_MAX: usize = 32;
-/// Bytes of what they ask for, which vectors are long for: one more of the longest is then taken.
+/// Bytes of what they ask for, which vectors are long for, and of answers that wait for room: one more of the longest is
+/// then taken.
 const ASKED_LEN_MAX: usize = 256 << 10;
 /// For a login, which clients send at once.
 const LOGIN_TIME_MAX: Duration = Duration::from_secs(20);
@@ -35,9 +38,11 @@ static STRANGERS: LogLimit = LogLimit::new(Duration::from_secs(1));
 pub(super) struct Shared {
     pub(super) users: Users,
     /// Room for answers, in bytes.
-    pub(super) answers: Arc<Semaphore>,
+    pub(super) answers: Arc<Room>,
     /// Room for open files.
-    pub(super) files: Arc<Semaphore>,
+    pub(super) files: Room,
+    /// By which it is known for how long a client was waited for.
+    pub(super) clock: Arc<SystemClock>,
     pub(super) counts: RootCounts,
 }
 
@@ -46,7 +51,9 @@ pub(super) struct Shared {
 pub(super) struct Common {
     pub(super) shared: Arc<Shared>,
     pub(super) outbox: Outbox,
-    permit: Arc<ConnectionPermit>,
+    presence: Arc<Presence>,
+    /// The session in the room for open files.
+    pub(super) files: Arc<Holder>,
     /// Of this machine, as the client reached it.
     pub(super) addr: SocketAddr,
     /// Who he says he is, from the first request on that the store answers; empty: he does not.
@@ -67,12 +74,13 @@ impl Common {
 }
 
 pub(super) async fn run(socket: TcpStream, peer: SocketAddr, permit: Arc<ConnectionPermit>, shared: Arc<Shared>) {
-    let (outbox, queue) = Outbox::new(Arc::clone(&shared.answers), Arc::clone(&permit));
+    let presence = Presence::new(permit, Arc::clone(&shared.clock));
+    let (outbox, queue) = Outbox::new(Arc::clone(&shared.answers), Arc::clone(&presence));
     let sent = shared.counts.sent.clone();
     let ended = tokio::select! {
-        ended = serve(&socket, outbox, &permit, shared) => ended,
-        ended = outbox::send(&socket, queue, &permit, &sent) => ended,
-        () = permit.evicted() => return tracing::debug!(%peer, "a connection is closed to make room for another"),
+        ended = serve(&socket, outbox, &presence, shared) => ended,
+        ended = outbox::send(&socket, queue, &presence, &sent) => ended,
+        () = presence.evicted() => return tracing::debug!(%peer, "a connection is closed to make room for another"),
     };
     let Err(error) = ended else { return };
     match error.kind() {
@@ -93,12 +101,7 @@ struct Answered {
     not_opened: Option<(Handle, Opening)>,
 }
 
-async fn serve(
-    socket: &TcpStream,
-    outbox: Outbox,
-    permit: &Arc<ConnectionPermit>,
-    shared: Arc<Shared>,
-) -> Result<(), Error> {
+async fn serve(socket: &TcpStream, outbox: Outbox, presence: &Arc<Presence>, shared: Arc<Shared>) -> Result<(), Error> {
     let addr = socket.local_addr()?;
     let mut id = [0; 16];
     io::random::fill(&mut id);
@@ -106,7 +109,8 @@ async fn serve(
     let login = tokio::time::sleep(LOGIN_TIME_MAX);
     tokio::pin!(login);
     let (user, client) = (OnceLock::new(), OnceCell::new());
-    let common = Arc::new(Common { shared, outbox, permit: Arc::clone(permit), addr, user, client });
+    let (presence, files) = (Arc::clone(presence), shared.files.join(Arc::clone(presence)));
+    let common = Arc::new(Common { shared, outbox, presence, files, addr, user, client });
     let mut running = FuturesUnordered::new();
     let mut asked_len = 0;
     let mut bytes = vec![0; READ_LEN];
@@ -118,17 +122,21 @@ async fn serve(
                 None => is_drained = true,
                 Some(Event::Answer { code, bytes }) => {
                     common.shared.counts.count_answer(code, &bytes);
+                    let len = bytes.len();
                     let work = Work::Send(bytes);
                     // Greeting and login are answered in their order. Later the room may be with requests that have to
                     // go on before there is some.
                     match running.is_empty() {
-                        true => drop(work.run(&common).await?),
-                        false => running.push(work.run_with(Arc::clone(&common))),
+                        true => drop(work.run_with(Arc::clone(&common)).await?),
+                        false => {
+                            asked_len += len;
+                            running.push(work.run_with(Arc::clone(&common)));
+                        }
                     }
                 }
                 Some(Event::Request { stream, code, request }) => {
                     common.user.get_or_init(|| {
-                        permit.prove();
+                        common.presence.prove();
                         session.user().unwrap_or_default().to_owned()
                     });
                     let asked = Asked::of(&mut session, request);
@@ -173,7 +181,7 @@ enum Work {
 
 impl Work {
     async fn run_with(self, common: Arc<Common>) -> Result<Answered, Error> {
-        let _request = common.permit.begin_request();
+        let _request = common.presence.begin_request();
         self.run(&common).await
     }
 
@@ -181,8 +189,9 @@ impl Work {
         let gone = |Gone| Error::from(ErrorKind::BrokenPipe);
         match self {
             Self::Send(bytes) => {
+                let asked_len = bytes.len();
                 common.outbox.send(bytes).await.map_err(gone)?;
-                Ok(Answered { asked_len: 0, not_opened: None })
+                Ok(Answered { asked_len, not_opened: None })
             }
             Self::Answer { stream, code, asked } => {
                 let asked_len = asked.as_ref().map_or(0, Asked::len);

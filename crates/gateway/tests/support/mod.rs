@@ -1,7 +1,7 @@
 //! A store in this process, with a gateway before it.
 
 use client::{Client, Options, Store, Url};
-use gateway::{Config, FilesConfig, Gateway};
+use gateway::{Config, FilesConfig, Gateway, RootLimits};
 use std::net::SocketAddr;
 
 pub(crate) struct Cluster {
@@ -13,6 +13,10 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) async fn new(connection_count_max: usize) -> Self {
+        Self::with(connection_count_max, RootLimits::default()).await
+    }
+
+    pub(crate) async fn with(connection_count_max: usize, root_limits: RootLimits) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let mut config = metad::Config::new(dir.path().join("meta"), any);
@@ -30,6 +34,7 @@ impl Cluster {
             user: user.clone(),
             files: Some(FilesConfig { addr: any, user: user.clone() }),
             root: Some(FilesConfig { addr: any, user }),
+            root_limits,
             metrics_addr: Some(any),
             connection_count_max,
             beside_servers: true,
