@@ -75,8 +75,17 @@ async fn a_gateway_does_not_start_beside_a_metadata_server_by_chance() {
     let (url, user) = (cluster.client().url().clone(), host::user::current());
     let addr = "127.0.0.1:0".parse().unwrap();
     let (files, metrics_addr) = (None, None);
-    let config =
-        Config { addr, url, user, files, root: None, metrics_addr, connection_count_max: 10, beside_servers: false };
+    let config = Config {
+        addr,
+        url,
+        user,
+        files,
+        root: None,
+        root_limits: gateway::RootLimits::default(),
+        metrics_addr,
+        connection_count_max: 10,
+        beside_servers: false,
+    };
     let refused = Gateway::start(config).await.unwrap_err();
     assert!(refused.to_string().contains("is on this machine"), "{refused}");
     cluster.stop().await;

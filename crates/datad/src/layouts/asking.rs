@@ -79,7 +79,9 @@ impl Asking<'_> {
 
     /// Whether the file's last block is here, and as long as it is said to be.
     async fn has_last(&mut self) -> Result<bool, Ended> {
-        let Some((place, block)) = self.request.blocks.iter().copied().enumerate().last() else { return Ok(false) };
+        let Some((place, block)) = self.request.blocks.iter().copied().enumerate().next_back() else {
+            return Ok(false);
+        };
         let named = self.service.admission.layout(self.request, place).map_err(Ended::Refused)?;
         let opened = if_it_serves(self.service, named, move |reader| {
             // Of a file that was cut, less of it counts than there is.

@@ -412,7 +412,8 @@ mod tests {
         let known = known(&budget);
         let record_len = budget.used_len();
         let mut made = std::pin::pin!(layouts.part(known, request, Wish::All));
-        std::future::poll_fn(|context| Poll::Ready(assert!(made.as_mut().poll(context).is_pending()))).await;
+        let is_pending = std::future::poll_fn(|context| Poll::Ready(made.as_mut().poll(context).is_pending())).await;
+        assert!(is_pending);
         assert_eq!(budget.used_len(), record_len);
         drop(all);
         assert!(made.await.is_ok());
