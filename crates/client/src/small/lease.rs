@@ -1,6 +1,6 @@
 //! Blocks on lease, taken ahead of time.
 
-use super::put::Wish;
+use super::wish::Wish;
 use crate::client::{Client, Session};
 use crate::error::{Error, Result};
 use crate::lease_blocks::{Kind, WantedFor, lease_blocks};

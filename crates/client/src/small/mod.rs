@@ -16,5 +16,6 @@
 
 mod lease;
 mod put;
+mod wish;
 
-pub(crate) use put::Wish;
+pub(crate) use wish::Wish;

@@ -1,8 +1,8 @@
 //! One small file on its way.
 
 use super::lease;
+use super::wish::Wish;
 use crate::client::Client;
-use crate::create::Create;
 use crate::error::{Error, Result};
 use crate::stock::{Lease, Stock};
 use ::io::request_connections::RequestError;
@@ -10,15 +10,6 @@ use wire::client::{CLIENT_PROTOCOL, PUT_FILE, PutBlock, PutFileRequest, PutFileR
 use wire::small::SmallWrite;
 use xfer::small::{ATTEMPT_COUNT_MAX, OutgoingRequest, Verdict};
 use xfer::writer::Whole;
-
-/// How the file is to be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish<'a> {
-    pub(crate) path: &'a str,
-    pub(crate) create: &'a Create,
-    pub(crate) replication: u16,
-    pub(crate) block_len: u64,
-}
 
 /// A block that is given back unless the server has said that the file is put. It may have refused before it looked at
 /// the block, and a caller may drop the put half-way: either would hold one lease more each time. A server that has put
