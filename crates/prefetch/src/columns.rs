@@ -32,6 +32,8 @@ const PIECES_LISTED_MAX: usize = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Moment<'a> {
     pub(crate) number: u64,
+    /// Some of what it reads was fetched ahead, and nobody had read it.
+    pub(crate) was_unread: bool,
     pub(crate) settings: &'a Settings,
     pub(crate) holdings: &'a mut Holdings,
     pub(crate) decided: &'a mut Vec<Decision>,
@@ -240,7 +242,7 @@ impl Columns {
             moment.decided.push(Decision::Rewound { entry: entries.start });
             self.rewind(lane, entries.start, moment.holdings);
         }
-        self.pass(lane, mark, touched, moment);
+        self.pass(lane, mark, touched, start == 0, moment);
         let cursor = self.lanes[lane].cursor(mark);
         if missed && cursor.next > cursor.position && piece < cursor.next {
             // It was listed and is not there: it failed or was dropped, and so may have been what follows it.
@@ -271,17 +273,19 @@ impl Columns {
         }
     }
 
-    /// The cursor goes to `piece`, past those before it.
-    fn pass(&mut self, lane: usize, mark: usize, touched: Touched, moment: &mut Moment<'_>) {
+    /// The cursor goes to `piece`, past those before it. `begins`: the read has the piece's first byte.
+    fn pass(&mut self, lane: usize, mark: usize, touched: Touched, begins: bool, moment: &mut Moment<'_>) {
         let Touched { table, column, piece } = touched;
         let cursor = *self.lanes[lane].cursor(mark);
         let Some((_, known)) = self.tables.get(&table).and_then(|table| table.marks.get(mark)) else { return };
         let reach = known.reach;
-        let (skipped, follows) = if piece < cursor.position {
-            if !self.lanes[lane].cursor(mark).come_back_to(piece) {
-                return;
+        let passed = if piece < cursor.position {
+            match self.lanes[lane].cursor(mark).come_back_to(piece) {
+                true => Some((0, false)),
+                // Read twice, or given up too early: in parts it would count for each.
+                false if begins && moment.was_unread => None,
+                false => return,
             }
-            (0, false)
         } else {
             let mut passed_len = 0;
             for passed in cursor.position..cursor.next.min(piece.saturating_add(1)) {
@@ -292,10 +296,14 @@ impl Columns {
                 }
             }
             self.lanes[lane].settle_backlog(mark, passed_len);
-            (self.lanes[lane].cursor(mark).pass_to(piece), piece == cursor.position)
+            Some((self.lanes[lane].cursor(mark).pass_to(piece), piece == cursor.position))
         };
         let Some((_, known)) = self.tables.get_mut(&table).and_then(|table| table.marks.get_mut(mark)) else { return };
-        match known.passes(skipped, follows, moment.settings.waste_percent) {
+        let judgement = match passed {
+            Some((skipped, follows)) => known.passes(skipped, follows, moment.settings.waste_percent),
+            None => known.regains(moment.settings.waste_percent),
+        };
+        match judgement {
             Judgement::Same => {}
             Judgement::Sparse { taken, skipped } => {
                 moment.decided.push(Decision::ColumnSparse { column: self.index.name(column), taken, skipped });

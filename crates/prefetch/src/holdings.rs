@@ -256,9 +256,12 @@ impl Holdings {
         }
     }
 
-    /// The program reads `span`: what is there of it counts as used, or as promised where it is still on its way.
-    pub(crate) fn read(&mut self, span: Span) {
+    /// The program reads `span`: what is there of it counts as used, or as promised where it is still on its way. True:
+    /// some of it was fetched ahead, and nobody had read it.
+    pub(crate) fn read(&mut self, span: Span) -> bool {
+        let before = self.accounts.risk_len;
         self.change(span, |_| Class::Spent);
+        self.accounts.risk_len < before
     }
 
     /// No plan expects `span` any more.

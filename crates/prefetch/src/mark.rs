@@ -82,7 +82,7 @@ impl Mark {
         if total < PIECES_JUDGED {
             return Judgement::Same;
         }
-        if u64::from(self.skipped) * 100 > u64::from(self.taken) * u64::from(waste_percent) {
+        if self.wastes(waste_percent) {
             self.is_sparse = true;
             return Judgement::Sparse { taken: self.taken, skipped: self.skipped };
         }
@@ -91,6 +91,21 @@ impl Mark {
             self.skipped /= 2;
         }
         Judgement::Same
+    }
+
+    /// A piece that had been given up was read after all: by a thread that the others left far behind.
+    pub(crate) fn regains(&mut self, waste_percent: u32) -> Judgement {
+        self.skipped = self.skipped.saturating_sub(1);
+        self.taken = self.taken.saturating_add(1);
+        if self.is_sparse && !self.wastes(waste_percent) {
+            self.is_sparse = false;
+            return Judgement::Dense;
+        }
+        Judgement::Same
+    }
+
+    fn wastes(&self, waste_percent: u32) -> bool {
+        u64::from(self.skipped) * 100 > u64::from(self.taken) * u64::from(waste_percent)
     }
 }
 

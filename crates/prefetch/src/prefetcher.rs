@@ -144,7 +144,7 @@ impl Prefetcher {
                 let part = room / (lanes.len() - at) as u64;
                 let ranges_max = self.settings.ranges_max.saturating_sub(window.missing.len());
                 let (settings, holdings) = (&self.settings, &mut self.holdings);
-                let mut moment = Moment { number: 0, settings, holdings, decided: &mut decided };
+                let mut moment = Moment { number: 0, was_unread: false, settings, holdings, decided: &mut decided };
                 let listed = columns.list(*lane, part, ranges_max, &mut moment);
                 room = room.saturating_sub(sum_len(&listed.missing));
                 let is_by_name = !listed.runs.is_empty() && (at == 0 || !window.runs.is_empty());
@@ -215,8 +215,9 @@ impl Prefetcher {
             if span.is_empty() {
                 continue;
             }
-            self.holdings.read(span);
-            let plan = if self.cache_len > 0 { self.note(span, missed, number, actions) } else { Plan::default() };
+            let was_unread = self.holdings.read(span);
+            let met = Met { missed, was_unread, number };
+            let plan = if self.cache_len > 0 { self.note(span, met, actions) } else { Plan::default() };
             if let Some(stream) = plan.stream.filter(|_| absent == [span]) {
                 self.streams.predict_again(stream);
             }
@@ -234,7 +235,9 @@ impl Prefetcher {
     pub fn bring(&mut self, spans: &[Span], actions: &mut Vec<Action>) -> Vec<Vec<Part>> {
         let spans: Vec<Span> = spans.iter().map(|span| span.before(self.file_len)).collect();
         let mut read: Vec<Vec<Part>> = spans.iter().map(|span| self.holdings.parts(*span)).collect();
-        spans.iter().filter(|span| !span.is_empty()).for_each(|span| self.holdings.read(*span));
+        for span in spans.iter().filter(|span| !span.is_empty()) {
+            self.holdings.read(*span);
+        }
         let missing = read.iter().flat_map(|parts| missing_of(parts)).collect();
         self.bring_missing(missing, &mut read, actions);
         read
@@ -315,7 +318,7 @@ impl Prefetcher {
     }
 
     /// Learns from a read, and answers who may want a window now.
-    fn note(&mut self, span: Span, missed: bool, number: u64, actions: &mut Vec<Action>) -> Plan {
+    fn note(&mut self, span: Span, Met { missed, was_unread, number }: Met, actions: &mut Vec<Action>) -> Plan {
         let (mut decided, mut ended) = (Vec::new(), Vec::new());
         let touched = self.columns.as_ref().and_then(|columns| columns.index().touched(span)).unwrap_or_default();
         let columns = touched.iter().map(|touched| touched.column);
@@ -340,7 +343,7 @@ impl Prefetcher {
                     continue;
                 }
                 let (settings, holdings) = (&self.settings, &mut self.holdings);
-                let mut moment = Moment { number, settings, holdings, decided: &mut decided };
+                let mut moment = Moment { number, was_unread, settings, holdings, decided: &mut decided };
                 lane = columns.note(touched, span, missed, &mut moment).or(lane);
             }
         }
@@ -439,7 +442,7 @@ impl Prefetcher {
         }
         let mut decided = Vec::new();
         let (number, settings, holdings) = (self.counts.reads, &self.settings, &mut self.holdings);
-        let mut moment = Moment { number, settings, holdings, decided: &mut decided };
+        let mut moment = Moment { number, was_unread: false, settings, holdings, decided: &mut decided };
         let window = columns.list(lane, amount, ranges_max, &mut moment);
         actions.extend(decided.into_iter().map(Action::Decided));
         self.fetch_ahead(Why::Columns, window, actions);
@@ -522,6 +525,17 @@ impl Prefetcher {
         self.counts.ranges += fetch.ranges.len() as u64;
         actions.push(Action::Fetch(fetch));
     }
+}
+
+/// How the cache met a read.
+#[derive(Clone, Copy, Debug)]
+struct Met {
+    /// Something of it was neither held nor on its way.
+    missed: bool,
+    /// Some of it was fetched ahead, and nobody had read it.
+    was_unread: bool,
+    /// The read's number.
+    number: u64,
 }
 
 /// Who read, and may want to go on.

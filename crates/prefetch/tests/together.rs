@@ -78,9 +78,10 @@ fn what_the_shell_brings_teaches_nothing() {
     machine.check();
 }
 
-/// A table of row groups, as pyarrow reads it: each group's chunks of two columns, one after the other.
-fn by_row_groups(column_count: u32, chunk_len: u32, read_columns: &[u32]) -> (u64, u64) {
-    const GROUPS: u64 = 24;
+const GROUPS: u64 = 24;
+
+/// A table of row groups, with a piece of each column in each.
+fn row_groups(column_count: u32, chunk_len: u32) -> (Arc<Layout>, u64) {
     let column = |column: u32| {
         let offset = |group| (group * u64::from(column_count) + u64::from(column)) * u64::from(chunk_len);
         let pieces = (0..GROUPS).map(|group| Piece { first: group * 12_000, offset: offset(group), len: chunk_len });
@@ -88,14 +89,19 @@ fn by_row_groups(column_count: u32, chunk_len: u32, read_columns: &[u32]) -> (u6
     };
     let columns = (0..column_count).map(column).collect();
     let tables = vec![Table { name: String::new(), entries: GROUPS * 12_000, columns }];
-    let layout = Arc::new(Layout { tables });
-    let file_len = GROUPS * u64::from(column_count) * u64::from(chunk_len);
-    let chunk = |group: u64, column: u32| {
-        let piece = layout.tables[0].columns[column as usize].pieces[group as usize];
-        read(Span::new(piece.offset, piece.len.into()))
-    };
+    (Arc::new(Layout { tables }), GROUPS * u64::from(column_count) * u64::from(chunk_len))
+}
+
+fn chunk(layout: &Layout, group: u64, column: u32) -> Span {
+    let piece = layout.tables[0].columns[column as usize].pieces[group as usize];
+    Span::new(piece.offset, piece.len.into())
+}
+
+/// As pyarrow reads it: each group's chunks of some columns, one after the other.
+fn by_row_groups(column_count: u32, chunk_len: u32, read_columns: &[u32]) -> (u64, u64) {
+    let (layout, file_len) = row_groups(column_count, chunk_len);
     let trace: Vec<_> = (0..GROUPS).flat_map(|group| read_columns.iter().map(move |column| (group, *column))).collect();
-    let trace: Vec<_> = trace.into_iter().map(|(group, column)| chunk(group, column)).collect();
+    let trace: Vec<_> = trace.into_iter().map(|(group, column)| read(chunk(&layout, group, column))).collect();
     let index = Some(Arc::new(Index::new(layout.clone(), file_len)));
     let scene = Scene { settings: SETTINGS, link: far(), file_len, index, profile: None };
     let score = replay(&trace, &scene, Prefetcher::check);
@@ -110,4 +116,28 @@ fn long_pieces_bring_those_behind_them_before_all_columns_are_known() {
     // What the first columns may take leaves room for the others.
     let (round_trips, _) = by_row_groups(152, 137_000, &(0..38).map(|column| column * 4).collect::<Vec<_>>());
     assert!(round_trips <= 38 + 24, "{round_trips}: one for each column, and one for each row group");
+}
+
+/// A thread that the scheduler leaves out reads its row groups when the others are at the end: they were not skipped, and
+/// later runs are to have both columns.
+#[test]
+fn what_a_late_thread_reads_was_not_skipped() {
+    let (layout, file_len) = row_groups(40, 4000);
+    for late in [vec![3], vec![1, 2], vec![2, 3, 5]] {
+        let mut machine = Prefetcher::new(SETTINGS, far(), file_len);
+        let mut actions = Vec::new();
+        machine.open(Some(Arc::new(Index::new(layout.clone(), file_len))), None, &mut actions);
+        // Two of them, which overtake each other.
+        let others: Vec<u64> = (0..GROUPS).filter(|group| !late.contains(group)).collect();
+        let others = others.chunks(2).flat_map(|pair| pair.iter().rev().copied());
+        for (group, column) in others.chain(late.clone()).flat_map(|group| [(group, 3), (group, 17)]) {
+            machine.read(chunk(&layout, group, column), &mut actions);
+            fetches(&mut actions).iter().for_each(|fetch| machine.arrived(fetch.id));
+            machine.check();
+        }
+        let observed = machine.observed();
+        let columns: Vec<u32> = observed.tables[0].columns.iter().map(|column| column.column).collect();
+        assert_eq!(columns, [3, 17], "{late:?}");
+        assert_eq!(machine.accounts().waste_len(), 0);
+    }
 }
