@@ -227,6 +227,9 @@ impl Columns {
             content.read_whole(moment.number, column, entries.end - entries.start);
         }
         let (_, known) = content.marks.get_mut(mark)?;
+        if start == 0 && (missed || moment.was_unread) {
+            known.begins(piece);
+        }
         let (was_reach, was_head_only) = (known.reach, known.is_head_only());
         let grew = known.reaches(piece, start, end, span.len);
         if known.is_head_only() && !was_head_only {
@@ -242,7 +245,7 @@ impl Columns {
             moment.decided.push(Decision::Rewound { entry: entries.start });
             self.rewind(lane, entries.start, moment.holdings);
         }
-        self.pass(lane, mark, touched, start == 0, moment);
+        self.pass(lane, mark, touched, moment);
         let cursor = self.lanes[lane].cursor(mark);
         if missed && cursor.next > cursor.position && piece < cursor.next {
             // It was listed and is not there: it failed or was dropped, and so may have been what follows it.
@@ -273,19 +276,17 @@ impl Columns {
         }
     }
 
-    /// The cursor goes to `piece`, past those before it. `begins`: the read has the piece's first byte.
-    fn pass(&mut self, lane: usize, mark: usize, touched: Touched, begins: bool, moment: &mut Moment<'_>) {
+    /// The cursor goes to `piece`, past those before it.
+    fn pass(&mut self, lane: usize, mark: usize, touched: Touched, moment: &mut Moment<'_>) {
         let Touched { table, column, piece } = touched;
         let cursor = *self.lanes[lane].cursor(mark);
         let Some((_, known)) = self.tables.get(&table).and_then(|table| table.marks.get(mark)) else { return };
         let reach = known.reach;
-        let passed = if piece < cursor.position {
-            match self.lanes[lane].cursor(mark).come_back_to(piece) {
-                true => Some((0, false)),
-                // Read twice, or given up too early: in parts it would count for each.
-                false if begins && moment.was_unread => None,
-                false => return,
+        let (skipped, follows) = if piece < cursor.position {
+            if !self.lanes[lane].cursor(mark).come_back_to(piece) {
+                return;
             }
+            (0, false)
         } else {
             let mut passed_len = 0;
             for passed in cursor.position..cursor.next.min(piece.saturating_add(1)) {
@@ -296,14 +297,10 @@ impl Columns {
                 }
             }
             self.lanes[lane].settle_backlog(mark, passed_len);
-            Some((self.lanes[lane].cursor(mark).pass_to(piece), piece == cursor.position))
+            (self.lanes[lane].cursor(mark).pass_to(piece), piece == cursor.position)
         };
         let Some((_, known)) = self.tables.get_mut(&table).and_then(|table| table.marks.get_mut(mark)) else { return };
-        let judgement = match passed {
-            Some((skipped, follows)) => known.passes(skipped, follows, moment.settings.waste_percent),
-            None => known.regains(moment.settings.waste_percent),
-        };
-        match judgement {
+        match known.passes(skipped, follows, moment.settings.waste_percent) {
             Judgement::Same => {}
             Judgement::Sparse { taken, skipped } => {
                 moment.decided.push(Decision::ColumnSparse { column: self.index.name(column), taken, skipped });
@@ -439,9 +436,9 @@ impl Columns {
     }
 
     /// What this run has read.
-    pub(crate) fn observed(&self) -> Vec<Observed> {
+    pub(crate) fn observed(&self, waste_percent: u32) -> Vec<Observed> {
         let tables = self.tables.iter().map(|(number, table)| {
-            let read = table.marks.iter().filter(|(_, mark)| mark.was_read && !mark.is_sparse);
+            let read = table.marks.iter().filter(|(_, mark)| mark.is_worth_knowing(waste_percent));
             let mut columns: Vec<(u32, u32)> =
                 read.filter_map(|(id, mark)| Some((self.index.place(*id)?.1, mark.reach_so_far()))).collect();
             columns.sort_unstable();

@@ -17,6 +17,10 @@ pub(crate) struct Mark {
     /// Pieces read one after the other.
     in_order: u32,
     pub(crate) is_sparse: bool,
+    /// Pieces that were begun, those read twice counted once unless the cache had lost them, and from which to which.
+    begun: u32,
+    first: u32,
+    last: u32,
     /// Read in this run, not only known from a profile.
     pub(crate) was_read: bool,
 }
@@ -31,7 +35,18 @@ pub(crate) enum Judgement {
 
 impl Mark {
     pub(crate) fn new() -> Self {
-        Self { reach: 0, latest: None, taken: 0, skipped: 0, in_order: 0, is_sparse: false, was_read: false }
+        Self {
+            reach: 0,
+            latest: None,
+            taken: 0,
+            skipped: 0,
+            in_order: 0,
+            is_sparse: false,
+            begun: 0,
+            first: u32::MAX,
+            last: 0,
+            was_read: false,
+        }
     }
 
     pub(crate) fn known(reach: u32) -> Self {
@@ -66,6 +81,19 @@ impl Mark {
         self.reach.max(self.latest.map_or(0, |(_, reach)| reach))
     }
 
+    /// A piece is read from its beginning, for the first time.
+    pub(crate) fn begins(&mut self, piece: u32) {
+        self.begun = self.begun.saturating_add(1);
+        (self.first, self.last) = (self.first.min(piece), self.last.max(piece));
+    }
+
+    /// Whether later runs should fetch it. Threads read row groups in any order, and what looks skipped on the way may be
+    /// read in the end.
+    pub(crate) fn is_worth_knowing(&self, waste_percent: u32) -> bool {
+        let skipped = self.last.saturating_sub(self.first).saturating_add(1).saturating_sub(self.begun);
+        self.was_read && (!self.is_sparse || !exceeds(skipped, self.begun, waste_percent))
+    }
+
     /// A piece was read, after `skipped` ones that had been fetched; `follows`: right behind the one before.
     pub(crate) fn passes(&mut self, skipped: u32, follows: bool, waste_percent: u32) -> Judgement {
         self.in_order = if follows { self.in_order.saturating_add(1) } else { 0 };
@@ -82,7 +110,7 @@ impl Mark {
         if total < PIECES_JUDGED {
             return Judgement::Same;
         }
-        if self.wastes(waste_percent) {
+        if exceeds(self.skipped, self.taken, waste_percent) {
             self.is_sparse = true;
             return Judgement::Sparse { taken: self.taken, skipped: self.skipped };
         }
@@ -92,21 +120,10 @@ impl Mark {
         }
         Judgement::Same
     }
+}
 
-    /// A piece that had been given up was read after all: by a thread that the others left far behind.
-    pub(crate) fn regains(&mut self, waste_percent: u32) -> Judgement {
-        self.skipped = self.skipped.saturating_sub(1);
-        self.taken = self.taken.saturating_add(1);
-        if self.is_sparse && !self.wastes(waste_percent) {
-            self.is_sparse = false;
-            return Judgement::Dense;
-        }
-        Judgement::Same
-    }
-
-    fn wastes(&self, waste_percent: u32) -> bool {
-        u64::from(self.skipped) * 100 > u64::from(self.taken) * u64::from(waste_percent)
-    }
+fn exceeds(skipped: u32, taken: u32, waste_percent: u32) -> bool {
+    u64::from(skipped) * 100 > u64::from(taken) * u64::from(waste_percent)
 }
 
 #[cfg(test)]

@@ -285,7 +285,8 @@ impl Prefetcher {
 
     /// What this run has learned so far. [`Profile::after`] puts it to what earlier ones did.
     pub fn observed(&self) -> Profile {
-        let tables = self.columns.as_ref().map(Columns::observed).unwrap_or_default();
+        let waste_percent = self.settings.waste_percent;
+        let tables = self.columns.as_ref().map(|columns| columns.observed(waste_percent)).unwrap_or_default();
         Profile::of_run(&tables, self.opening.reads(), &self.streams.patterns())
     }
 

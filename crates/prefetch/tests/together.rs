@@ -5,6 +5,8 @@ mod talk;
 use layout::{Column, Layout, Piece, Table};
 use prefetch::replay::{Scene, replay};
 use prefetch::{Action, Fetch, FetchId, Index, Prefetcher, Settings, Source, Span, Why};
+use proptest::prelude::*;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use talk::{COLUMNS_READ, File, far, read};
 
@@ -118,26 +120,38 @@ fn long_pieces_bring_those_behind_them_before_all_columns_are_known() {
     assert!(round_trips <= 38 + 24, "{round_trips}: one for each column, and one for each row group");
 }
 
-/// A thread that the scheduler leaves out reads its row groups when the others are at the end: they were not skipped, and
-/// later runs are to have both columns.
-#[test]
-fn what_a_late_thread_reads_was_not_skipped() {
+/// The columns that a run is known to have read, which read row groups in an order.
+fn known_after(chunks: impl IntoIterator<Item = (u64, u32)>) -> Vec<u32> {
     let (layout, file_len) = row_groups(40, 4000);
-    for late in [vec![3], vec![1, 2], vec![2, 3, 5]] {
-        let mut machine = Prefetcher::new(SETTINGS, far(), file_len);
-        let mut actions = Vec::new();
-        machine.open(Some(Arc::new(Index::new(layout.clone(), file_len))), None, &mut actions);
-        // Two of them, which overtake each other.
-        let others: Vec<u64> = (0..GROUPS).filter(|group| !late.contains(group)).collect();
-        let others = others.chunks(2).flat_map(|pair| pair.iter().rev().copied());
-        for (group, column) in others.chain(late.clone()).flat_map(|group| [(group, 3), (group, 17)]) {
-            machine.read(chunk(&layout, group, column), &mut actions);
-            fetches(&mut actions).iter().for_each(|fetch| machine.arrived(fetch.id));
-            machine.check();
-        }
-        let observed = machine.observed();
-        let columns: Vec<u32> = observed.tables[0].columns.iter().map(|column| column.column).collect();
-        assert_eq!(columns, [3, 17], "{late:?}");
-        assert_eq!(machine.accounts().waste_len(), 0);
+    let mut machine = Prefetcher::new(SETTINGS, far(), file_len);
+    let mut actions = Vec::new();
+    machine.open(Some(Arc::new(Index::new(layout.clone(), file_len))), None, &mut actions);
+    for (group, column) in chunks {
+        machine.read(chunk(&layout, group, column), &mut actions);
+        fetches(&mut actions).iter().for_each(|fetch| machine.arrived(fetch.id));
+        machine.check();
+    }
+    machine.observed().tables[0].columns.iter().map(|column| column.column).collect()
+}
+
+proptest! {
+    /// Threads that take the next row group when they have both columns of theirs, in whatever order they run: who is
+    /// left behind reads what looked skipped, and later runs are to have both columns.
+    #[test]
+    fn threads_that_read_all_row_groups_are_known_to_read_their_columns(
+        thread_count in 1..9_usize,
+        order in prop::collection::vec(any::<prop::sample::Index>(), 2 * GROUPS as usize),
+    ) {
+        let mut queue = 0..GROUPS;
+        let mut threads: Vec<VecDeque<(u64, u32)>> = vec![VecDeque::new(); thread_count];
+        let chunks = order.iter().map(|pick| {
+            threads.iter_mut().filter(|thread| thread.is_empty()).for_each(|thread| {
+                thread.extend(queue.next().into_iter().flat_map(|group| [(group, 3), (group, 17)]));
+            });
+            threads.retain(|thread| !thread.is_empty());
+            let thread = pick.index(threads.len());
+            threads[thread].pop_front().expect("threads that are at work have a chunk")
+        });
+        prop_assert_eq!(known_after(chunks), [3, 17]);
     }
 }

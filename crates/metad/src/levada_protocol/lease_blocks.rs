@@ -157,10 +157,11 @@ mod tests {
     #[tokio::test]
     async fn lists_are_bounded() {
         let (_dir, metad, core) = with_node().await;
-        let session = Session::example("alice", false);
+        let session = Session::example("alice", true);
         let lease = async |excluded, returned| {
             let request = LeaseBlocksRequest {
                 holder: "a".into(),
+                path: "/f".into(),
                 count: 1,
                 replication: 1,
                 excluded: vec![NodeId([9; 16]).to_string(); excluded],
@@ -181,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_excludes_nodes_has_its_share_of_new_sets() {
         let (_dir, metad, core) = with_node().await;
-        let session = Session::example("alice", false);
+        let session = Session::example("alice", true);
         for number in 2..=10 {
             let command = blocks::Command::Register(blocks::Node::example(number, "/r"));
             core.change_blocks(command).await.unwrap().unwrap();
@@ -203,6 +204,7 @@ mod tests {
             let excluded = (0..10).filter(|bit| subset & (1 << bit) != 0).map(|bit| NodeId([bit + 1; 16]).to_string());
             let request = LeaseBlocksRequest {
                 holder: "a".into(),
+                path: "/f".into(),
                 count: 1,
                 replication: 5,
                 excluded: excluded.collect(),
