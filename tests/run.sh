@@ -102,7 +102,8 @@ kerberos() {
   need "test -e /usr/include/gssapi/gssapi_ext.h" libkrb5-dev
 }
 
-prepare() {
+# All that Debian's packages bring; alone, as its installer locks out another one.
+packages() {
   need "command -v strace" strace
   kerberos
   need "command -v javac" openjdk-17-jdk-headless
@@ -110,6 +111,10 @@ prepare() {
   need "command -v go" golang-go
   need "python3 -c 'import ensurepip'" python3-venv
   need "command -v xrdcp" xrootd-client
+}
+
+prepare() {
+  packages
   once "hadoop-$hadoop" "$(sha256sum tests/interop/java/pom.xml)" hadoop_jars
   bench/peers/hdfs/fetch.sh "$cache/hadoop-server-$commands" "$commands"
   once driver "$hadoop $(cat tests/interop/java/*.java | sha256sum)" java_driver
@@ -182,22 +187,26 @@ interop() {
   exec "$cache/venv/bin/python" -m pytest "$@"
 }
 
-package_environment() { # where
-  rm -rf "$1"
-  python3 -m venv "$1"
-  "$1/bin/pip" -q --disable-pip-version-check install -r tests/python/requirements.txt
+package_environment() {
+  rm -rf "$cache/python"
+  python3 -m venv "$cache/python"
+  "$cache/python/bin/pip" -q --disable-pip-version-check install -r tests/python/requirements.txt
+}
+
+prepare_python() {
+  need "python3 -c 'import ensurepip'" python3-venv
+  once python-package "$(sha256sum tests/python/requirements.txt) $(python3 --version)" package_environment
 }
 
 # The wheel, in an environment of its own.
 python() {
   local env=$cache/python
-  need "python3 -c 'import ensurepip'" python3-venv
+  prepare_python
   if [ -z "${LEVADA_BIN:-}" ]; then
     say "cargo build --release"
     cargo build -q --release
     LEVADA_BIN=$root/target/release/levada
   fi
-  once python-package "$(sha256sum tests/python/requirements.txt) $(python3 --version)" package_environment "$env"
   say "wheel"
   rm -rf "$cache/wheel"
   PYTHON=$env/bin/python LEVADA_BIN=$LEVADA_BIN crates/py/build_wheel.sh "$cache/wheel"
@@ -254,9 +263,15 @@ quick() {
 
 case $part in
   all)
+    # What is fetched is fetched while the compiler is at work.
+    packages
+    mkdir -p "$cache"
+    (prepare; prepare_python) > "$cache/prepare.log" 2>&1 &
+    preparing=$!
     rust
     beside=(-p levada -p levada-py)
     sim
+    wait "$preparing" || { cat "$cache/prepare.log"; exit 1; }
     LEVADA_BIN=$root/target/sim/levada LEVADA_PY_LIBRARY=$root/target/sim/lib_levada.so python
     LEVADA_BIN=$root/target/sim/levada dist
     LEVADA_BIN=$root/target/sim/levada interop
