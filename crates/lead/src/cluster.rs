@@ -4,6 +4,7 @@ use crate::member::{Member, NodeUsage};
 use crate::named_lengths::Claims;
 use crate::worklists::Worklists;
 use blocks::{BlocksError, Command, ContainerRow, ContainerState, PipelineRow, Reply, tables};
+use security::joining;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
@@ -148,7 +149,8 @@ impl Cluster {
             claims: Claims::default(),
         };
         for node in tables::nodes(rows)? {
-            cluster.nodes.insert(node.id, Member::remembered(node));
+            let unproven = joining::revoked_before(rows, node.id)?.is_some();
+            cluster.nodes.insert(node.id, Member { unproven, ..Member::remembered(node) });
         }
         for (id, service) in tables::services(rows)? {
             if let Some(member) = cluster.nodes.get_mut(&id) {
@@ -636,6 +638,31 @@ mod tests {
     use super::*;
     use blocks::{Node, apply};
     use types::rows::MemoryRows;
+
+    /// The rows say when a node's certificates were revoked, and only the node which one it has now.
+    #[test]
+    fn a_new_leader_sends_no_reader_to_a_node_that_was_revoked_until_it_registers() {
+        let mut rows = MemoryRows::default();
+        let members: Vec<NodeId> = (1..=2).map(|number| NodeId([number; 16])).collect();
+        let mut commands: Vec<Command> = (1..=2).map(|number| Command::Register(Node::example(number, "/r"))).collect();
+        commands.push(Command::CreateSet { members: members.clone(), wanted: 2, planned: true });
+        commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
+        for command in &commands {
+            apply(&mut rows, command).unwrap().unwrap();
+        }
+        let revoke = joining::Command::Revoke { node: members[0], before: types::Millis(7) };
+        joining::apply(&mut rows, &revoke).unwrap().unwrap();
+
+        let mut cluster = Cluster::load(&rows, 1).unwrap();
+        let home = cluster.containers_of(PipelineId(1)).next().unwrap();
+        let named = |cluster: &Cluster| -> Vec<NodeId> {
+            let order = cluster.readers_order(home, true, None, Duration::ZERO, &mut types::random::Seeded(1));
+            order.iter().map(|member| member.node.id).collect()
+        };
+        assert_eq!(named(&cluster), [members[1]]);
+        cluster.on_registered(Duration::ZERO, members[0], NodeUsage::default());
+        assert_eq!(named(&cluster), [members[0]], "the only one that is live");
+    }
 
     /// Two claims of a length that is none must not stop a debug build, nor look like little in a release build.
     #[test]

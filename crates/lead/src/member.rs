@@ -56,6 +56,8 @@ pub struct Member {
     pub(crate) diskless: bool,
     /// Its certificates were revoked, and it has not registered by a later one: it counts as lost.
     pub(crate) revoked: bool,
+    /// Its certificates were revoked before this process led, and nobody has told it so far whether it got later ones.
+    pub(crate) unproven: bool,
     /// Blocks sent here since the last heartbeat, which counts only what runs already.
     pub(crate) placed_count: u32,
     /// Bytes, about, of the containers that it is to copy and that were not compared with what it has: they will take
@@ -77,6 +79,7 @@ impl Member {
             changed: None,
             diskless: false,
             revoked: false,
+            unproven: false,
             placed_count: 0,
             incoming_len: 0,
         }
@@ -89,7 +92,8 @@ impl Member {
     pub(crate) fn on_heartbeat(&mut self, usage: NodeUsage, now: Duration) {
         self.set_usage(usage);
         (self.seen, self.hung_up, self.placed_count) = (Some(now), false, 0);
-        (self.diskless, self.disconnected, self.revoked) = (false, false, false);
+        (self.diskless, self.disconnected) = (false, false);
+        (self.revoked, self.unproven) = (false, false);
     }
 
     /// When its last message came; `None` if none came to this process.

@@ -75,7 +75,7 @@ impl Cluster {
     ) -> Vec<&Member> {
         let view = self.viewpoint(client);
         let mut members = self.members(home);
-        members.retain(|member| !member.revoked);
+        members.retain(|member| !member.revoked && !member.unproven);
         let has = |id| if complete { self.has_complete(home, id) } else { self.is_whole(home, id) };
         let serves = |member: &&Member| member.is_live(now) && has(member.node.id);
         if members.iter().any(serves) {
