@@ -100,6 +100,7 @@ def run_parquet(arguments: argparse.Namespace, directory: pathlib.Path) -> None:
     payload = payload_of(arguments.table, arguments.columns.split(","))
     urls = {
         "levada": f"levada://{ADDRESS}:{META}/table.parquet",
+        "levada-profile": f"levada://{ADDRESS}:{META}/table.parquet",
         "levada-http": f"http://{ADDRESS}:{GATEWAY_HTTP}/files/table.parquet",
         "nginx": f"http://{ADDRESS}:{NGINX}/table.parquet",
     }
@@ -110,7 +111,9 @@ def run_parquet(arguments: argparse.Namespace, directory: pathlib.Path) -> None:
                 for tool in arguments.tools.split(","):
                     for way in ways:
                         words = [sys.executable, HERE / "read_parquet.py", tool, urls[way], arguments.columns]
-                        row = measure(arguments, rtt, words, {})
+                        # What a run learns is there for the next one of its turn.
+                        learned = directory / f"learned-{rtt}-{turn}-{tool}"
+                        row = measure(arguments, rtt, words, {"XDG_CACHE_HOME": str(learned)})
                         note(arguments, {"tool": tool, "way": way, "turn": turn, "payload": payload, **row})
 
 

@@ -60,8 +60,7 @@ def test_threads_of_pyarrow_take_row_groups_in_any_order(levada_store, path, tab
         assert pq.read_table(file, columns=two).equals(wanted)
 
     first, second = runs(levada_store, path, read)
-    # A thread that is early reads its column before the window of both has been listed: a turn-around of its own.
-    assert second.turn_arounds <= 1 + len(two) and first.turn_arounds < GROUPS, (first, second)
+    assert second.turn_arounds == 2 and first.turn_arounds < GROUPS, (first, second)
 
 
 def test_whose_profile_it_is(levada_store, path):  # noqa: F811
