@@ -4,12 +4,19 @@ use crate::block_tokens;
 use crate::caller::Session;
 use crate::change_error::ChangeError;
 use crate::core::Core;
+use crate::node_questions;
 use crate::refusal;
+use crate::repair::askable;
 use hdfs::Exception;
 use lead::{Grant, LeaseRefused, LeasedFor, LeasedHome, PutFate};
 use namespace::{HOLDER_LEN_MAX, Op, Reply};
 use security::block_token::Mode;
-use types::BlockId;
+use std::time::Duration;
+use types::{BlockId, ContainerId, Fitness, Generation};
+
+/// Datanodes find a new leader within a few heartbeats.
+const REGISTERED_WITHIN: Duration = Duration::from_secs(10);
+const REGISTERED_LOOK: Duration = Duration::from_millis(100);
 
 /// A block that is being put. It counts as on lease until the log decides the put, even if no caller waits for that.
 pub(super) struct Held<'a> {
@@ -53,6 +60,25 @@ impl<'a> Held<'a> {
         Ok((Self { core, block: grant.block, number, fate: PutFate::NotProposed }, home))
     }
 
+    /// Whether a member of its `home` has the replica. To be asked where a leader before this one gave the block out: it
+    /// may have taken the lease for ended, and had the replicas deleted. Who leads now deletes none while it believes
+    /// others' leases, so what is there stays.
+    pub(super) async fn is_written(&self, home: ContainerId, generation: Generation, len: u64) -> bool {
+        let begun = self.core.monotonic();
+        loop {
+            let members = self.core.with_cluster(|cluster, _| cluster.member_ids(home).to_vec());
+            let here = askable(self.core, members);
+            if !here.is_empty() {
+                let answers = node_questions::verify(self.core, &here, self.block, generation, len).await;
+                return answers.iter().any(|(_, fitness)| *fitness == Some(Fitness::Fit));
+            }
+            if self.core.monotonic().saturating_sub(begun) >= REGISTERED_WITHIN {
+                return false;
+            }
+            io::time::sleep(REGISTERED_LOOK).await;
+        }
+    }
+
     /// Proposes what puts it.
     pub(super) async fn change(&mut self, session: &Session, op: impl Into<Op>) -> Result<Reply, Exception> {
         let op = op.into();
@@ -80,7 +106,7 @@ mod tests {
     use super::*;
     use crate::container_sealing::tests::with_node;
     use namespace::{AddBlock, AddLeased, Allocated};
-    use types::{ContainerId, FileId, FsPath, Generation, InodeId};
+    use types::{FileId, FsPath, InodeId};
 
     const FILE: FileId = InodeId(49);
 

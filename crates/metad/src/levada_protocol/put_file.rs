@@ -42,19 +42,17 @@ pub(crate) async fn put_file(
     let grant = Grant { block: BlockId(block.block), file: InodeId(block.file) };
     let claim = Claim { grant, leased_for: LeasedFor::NewFile, identifier: &block.token, password: &block.password };
     let held = Held::begin(core, session, &create.client, claim, request.short);
-    let Ok((mut held, LeasedHome { container: home, .. })) = held else {
+    let Ok((mut held, LeasedHome { container: home, set })) = held else {
         if let Some(file) = repeated(core, session).await? {
             return Ok(PutFileResponse { file: file.0 });
         }
         return Err(refusal::not_leased(grant.block, &create.client));
     };
-    let put_block = PutBlock {
-        file: grant.file,
-        block: grant.block,
-        generation: Generation(block.generation),
-        len: block.len,
-        home,
-    };
+    let generation = Generation(block.generation);
+    if set.is_none() && !held.is_written(home, generation, block.len).await {
+        return Err(refusal::not_leased(grant.block, &create.client));
+    }
+    let put_block = PutBlock { file: grant.file, block: grant.block, generation, len: block.len, home };
     was_put(core, held.change(session, PutFile { create, block: Some(put_block) }).await?, recovering)
 }
 

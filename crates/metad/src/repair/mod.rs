@@ -31,7 +31,7 @@ mod surplus;
 
 pub(crate) use compare::has_whole;
 pub(crate) use error::RepairError;
-pub(crate) use rules::rules;
+pub(crate) use rules::{askable, rules};
 
 use crate::core::Core;
 use crate::task_fault::TakenWork;

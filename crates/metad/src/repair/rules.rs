@@ -18,7 +18,7 @@ pub(crate) fn rules(core: &Core) -> LivenessRules {
 }
 
 /// Nodes and where they are asked, without those that are lost.
-pub(super) fn askable(core: &Core, nodes: impl IntoIterator<Item = NodeId>) -> Vec<(NodeId, String)> {
+pub(crate) fn askable(core: &Core, nodes: impl IntoIterator<Item = NodeId>) -> Vec<(NodeId, String)> {
     let rules = rules(core);
     core.with_cluster(|cluster, _| {
         let here = cluster.askable(&rules, nodes).into_iter().filter_map(|id| cluster.node(id));

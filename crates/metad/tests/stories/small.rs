@@ -153,6 +153,30 @@ async fn a_restart_between_write_and_put_loses_nothing() {
     assert_eq!(refusal(put(&root, &put_request(&leased, 1, "/g", "w")).await).0, "LeaseExpired");
 }
 
+/// The client hears nothing from the leader for so long that its lease ends and its replicas go; then another leads, which
+/// would take its word for the lease.
+#[tokio::test]
+async fn a_put_whose_replicas_are_gone_is_refused_by_the_next_leader() {
+    let mut world = World::new(3).await;
+    let leased = lease(&world.root(), "w", 2).await.unwrap();
+    (0..2).for_each(|place| write(&world, &leased, place));
+    tell(&world).await;
+    world.pass(MINUTE + Duration::from_secs(10)).await;
+    assert_eq!(world.replica_count(leased.blocks[0].block), 0);
+    // One node was away, and did not hear of the second block's end.
+    let scope = BlockScope::decode(&leased.blocks[1].token).unwrap().unwrap();
+    let LeasedBlock { block, file, .. } = leased.blocks[1];
+    let state = ReplicaState::Finalized as i32;
+    let replica = Replica { block, generation: leased.generation, len: 7, file, home: scope.home.0, state };
+    world.nodes[0].replicas.lock().unwrap().insert(block, replica);
+    world.restart().await;
+    world.register_all().await;
+    let root = world.root();
+    assert_eq!(refusal(put(&root, &put_request(&leased, 0, "/f", "w")).await).0, "LeaseExpired");
+    assert!(root.locations("/f", 0, MB).await.is_err(), "no file without bytes");
+    put(&root, &put_request(&leased, 1, "/g", "w")).await.unwrap();
+}
+
 /// The client dies after the data request: a minute later its block is gone from all nodes.
 #[tokio::test]
 async fn a_client_that_dies_leaves_no_garbage() {
