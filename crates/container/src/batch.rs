@@ -11,6 +11,7 @@
 use crate::error::{DiskOp, ReplicaError, Result};
 use crate::index::{self, ContainerRow, Place, Row};
 use crate::inner::Inner;
+use crate::open::Phase;
 use crate::options::Durability;
 use crate::pack::Pack;
 use crate::record::Records;
@@ -65,7 +66,7 @@ impl Volume {
         if self.is_small(len) {
             return self.put_batch(&[*put], synced).pop().expect("one put, one outcome");
         }
-        let mut writer = match self.create(put.identity) {
+        let mut writer = match self.inner().create(put.identity, Phase::Open, Room::ForFirst) {
             Err(ReplicaError::Exists { .. }) if self.inner().is_here(put)? => return Ok(()),
             writer => writer?,
         };
@@ -118,7 +119,7 @@ impl Inner {
         }
         self.check_room(identity.shelf(), Reserve::Whole)?;
         self.check_fence(*identity, false)?;
-        match self.make_room(*identity, Room::ForNewer) {
+        match self.make_room(*identity, Room::ForFirst) {
             Err(ReplicaError::Exists { .. }) if self.is_here(put)? => Ok(Some(())),
             outcome => outcome.map(|()| None),
         }

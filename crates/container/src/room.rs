@@ -9,6 +9,8 @@ use types::Generation;
 /// put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
+    /// None. What is put whole has an id of its own, and who may put it may not replace what has one.
+    ForFirst,
     /// Those of earlier generations: they are stale.
     ForNewer,
     /// Also one of the same generation: it is damaged.
@@ -27,11 +29,14 @@ impl Inner {
         }
     }
 
-    /// Open replicas of earlier generations go; one that is as new is in the way. Finalized ones stay until the new one
-    /// is put. The caller holds the stripe, and has asked [`Self::check_fence`].
+    /// Open replicas that may go do so; another is in the way. Finalized ones stay until the new one is put. The caller holds the stripe, and has asked [`Self::check_fence`].
     pub(crate) fn make_room(&self, identity: Identity, room: Room) -> Result<()> {
         let (block, new) = (identity.block, identity.generation);
-        let goes = |have| have < new || room == Room::ForEqual && have == new;
+        let goes = |have| match room {
+            Room::ForFirst => false,
+            Room::ForNewer => have < new,
+            Room::ForEqual => have <= new,
+        };
         let free = |have| if goes(have) { Ok(()) } else { Err(ReplicaError::Exists { block, have }) };
         if let Some(open) = self.find_open(block) {
             let state = open.state();

@@ -140,9 +140,7 @@ impl Volume {
             if have == identity.generation && shelved.data == bytes {
                 return Ok(()); // it was asked for again
             }
-            if have >= identity.generation {
-                return Err(VolumeError::Exists);
-            }
+            return Err(VolumeError::Exists);
         }
         if self.find_open(block).is_some() {
             return Err(VolumeError::Exists);
