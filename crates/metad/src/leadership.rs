@@ -233,6 +233,11 @@ impl Leadership {
         self.lock().as_ref().map(|taken| Arc::clone(&taken.core))
     }
 
+    /// Whether this member leads, as a majority said a moment ago.
+    pub(crate) fn is_sure(&self) -> bool {
+        self.core().is_some() && self.raft.is_sure()
+    }
+
     /// As [`Leadership::core`], if the leadership is sure at this moment.
     pub(crate) async fn leading(&self) -> Result<Arc<Core>, Exception> {
         let taken = self.lock().as_ref().map(|taken| (Arc::clone(&taken.core), taken.term));

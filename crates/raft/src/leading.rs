@@ -96,7 +96,7 @@ impl<M: Machine> Raft<M> {
             return Err(RaftError::Doubt { reason });
         }
         let Some(timing) = inner.timing else { return Ok(term) };
-        if self.heard_majority(timing.lease()) == Some(term) && !self.has_handed_over(term) {
+        if self.is_sure() {
             return Ok(term);
         }
         let option = LinearizerOption::new(Some(timing.lease()), true).with_wait_timeout(CONFIRM_WAIT);
@@ -108,6 +108,14 @@ impl<M: Machine> Raft<M> {
             Err(OpenraftError::APIError(LinearizableReadError::ForwardToLeader(forward))) => Err(elsewhere(forward)),
             Err(OpenraftError::APIError(LinearizableReadError::QuorumNotEnough(_))) => Err(self.not_leader()),
         }
+    }
+
+    /// As [`Raft::confirm`], without asking: whether a majority said so a moment ago.
+    pub fn is_sure(&self) -> bool {
+        let inner = &*self.inner;
+        let Standing::Leading { term } = *inner.standing.borrow() else { return false };
+        let Some(timing) = inner.timing else { return true };
+        self.heard_majority(timing.lease()) == Some(term) && !self.has_handed_over(term)
     }
 
     /// The term in which this member leads, if a majority answered what was asked within `age`.
