@@ -46,10 +46,9 @@ impl Deref for Session {
 }
 
 impl Session {
-    /// Under which name the leases of blocks of one of the user's clients are kept. How clients call themselves others
-    /// can hear, so by itself that proves nothing.
+    /// Under which name the leases of one of the user's clients are kept: of files, and of blocks.
     pub(crate) fn lease_holder(&self, client: &str) -> String {
-        format!("{}\0{client}", self.caller.user)
+        namespace::holder_name(&self.caller.user, client)
     }
 
     /// For what is no file's. `operation`: as HDFS names it in its refusal, where it does.

@@ -1,4 +1,4 @@
-//! Who may write a file: one client at a time, by its name.
+//! Who may write a file: one client at a time, by its user and its name.
 //!
 //! When a client's lease runs out is the leader's business (it sees the renewals); here stands only who holds what.
 
@@ -20,17 +20,41 @@ use types::mutation::{self, Mutation};
 use types::rows::{Rows, RowsError, RowsMut};
 use types::{BlockId, FileId, FsPath};
 
+/// In place of the holder, for others.
+const ANOTHER_USER: &str = "another user";
+
 /// Holds files whose writer was shut out, until their last block is recovered. No client may call itself so.
 pub const RECOVERY_HOLDER: &str = "levada-recovery";
+
+/// Between a holder's user and its client.
+const USER_END: char = '\u{1}';
 
 /// Most leases counted for an error.
 const COUNTED_MAX: usize = 1000;
 /// Characters of a client's name that an error shows.
 const HOLDER_SHOWN_MAX: usize = 100;
 
+/// The holder of what a client of `user` writes. How clients call themselves others can hear, so by itself it proves
+/// nothing.
+pub fn holder_name(user: &str, client: &str) -> String {
+    format!("{user}{USER_END}{client}")
+}
+
+/// How the holder's client calls itself.
+pub fn client_of(holder: &str) -> &str {
+    holder.split_once(USER_END).map_or(holder, |(_, client)| client)
+}
+
+/// What one may be told that the other writes.
+fn is_same_user(holder: &str, other: &str) -> bool {
+    let user = |holder: &str| holder.split_once(USER_END).map(|(user, _)| user.to_owned());
+    user(holder) == user(other)
+}
+
 pub(crate) fn check_holder_name(holder: &str) -> Result<(), NsError> {
-    if holder.is_empty() || holder.len() > HOLDER_LEN_MAX || holder.contains('\0') || holder == RECOVERY_HOLDER {
-        return Err(Limit::HolderName(holder.chars().take(HOLDER_SHOWN_MAX).collect()).into());
+    let client = client_of(holder);
+    if client.is_empty() || holder.len() > HOLDER_LEN_MAX || holder.contains('\0') || client == RECOVERY_HOLDER {
+        return Err(Limit::HolderName(client.chars().take(HOLDER_SHOWN_MAX).collect()).into());
     }
     Ok(())
 }
@@ -78,12 +102,12 @@ pub(crate) fn find_written(
     client: &str,
 ) -> Result<(Node, String), Failure> {
     let rows = &*context.rows;
-    let (node, path) = find_file(rows, context.caller, path, file, client)?;
-    check_writer(rows, &node, &path, client)?;
-    Ok((node, path))
+    let (node, its_path) = find_file(rows, context.caller, path, file, client)?;
+    check_writer(rows, &node, &its_path, path, client)?;
+    Ok((node, its_path))
 }
 
-/// The file and its path, open or not.
+/// The file and its path, open or not. Who names it by its id may have no right to see the path.
 pub(crate) fn find_file(
     rows: &dyn Rows,
     caller: &crate::caller::Caller,
@@ -96,9 +120,9 @@ pub(crate) fn find_file(
         None => resolve(rows, caller, path, Purpose::Find)?.into_last().map(|node| (node, path.to_string())),
     };
     match found {
-        Some((node, path)) if node.inode.is_directory() => {
+        Some((node, _)) if node.inode.is_directory() => {
             let id = node.inode.id;
-            Err(LeaseFault::NotAFile(writing(rows, path, id, client)?).into())
+            Err(LeaseFault::NotAFile(writing(rows, path.to_string(), id, client)?).into())
         }
         Some(found) => Ok(found),
         None => {
@@ -108,15 +132,29 @@ pub(crate) fn find_file(
     }
 }
 
-pub(crate) fn check_writer(rows: &dyn Rows, node: &Node, path: &str, client: &str) -> Result<(), Failure> {
-    let writing = || writing(rows, path.to_owned(), node.inode.id, client);
+/// `path`: of the file; `named`: as the client calls it. Others than its writer's user are told nothing but what they
+/// said.
+pub(crate) fn check_writer(
+    rows: &dyn Rows,
+    node: &Node,
+    path: &str,
+    named: &FsPath,
+    client: &str,
+) -> Result<(), Failure> {
+    let writing = |path: String| writing(rows, path, node.inode.id, client);
     let Some(open) = node.inode.file().and_then(|file| file.open.as_ref()) else {
-        return Err(LeaseFault::NotOpen(writing()?).into());
+        return Err(LeaseFault::NotOpen(writing(named.to_string())?).into());
     };
-    if !writes(open, client) && !mutation::is(Mutation::AnyWriter) {
-        return Err(LeaseFault::OtherHolder { holder: open.holder.clone(), writing: writing()? }.into());
+    if writes(open, client) || mutation::is(Mutation::AnyWriter) {
+        return Ok(());
     }
-    Ok(())
+    let fault = if is_same_user(&open.holder, client) {
+        LeaseFault::OtherHolder { holder: open.holder.clone(), writing: writing(path.to_owned())? }
+    } else {
+        let holder = if open.recovery.is_some() { RECOVERY_HOLDER } else { ANOTHER_USER };
+        LeaseFault::OtherHolder { holder: holder.into(), writing: writing(named.to_string())? }
+    };
+    Err(fault.into())
 }
 
 /// The file of a block that `client` is writing, and the block.

@@ -71,7 +71,7 @@ pub use delegation_token::DelegationToken;
 pub use effects::{Applied, Doubt, DoubtCause, Effects, Written};
 pub use error::{Answer, NsError};
 pub use inode::{ROOT, has_entries};
-pub use lease::RECOVERY_HOLDER;
+pub use lease::{RECOVERY_HOLDER, client_of, holder_name};
 pub use limits::{BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX, HOLDER_LEN_MAX, RESERVED_COUNT_MAX, RETRY_KEPT, TREE_DEPTH_MAX};
 pub use ops::{
     AbandonBlock, AddBlock, AddLeased, Allocated, Append, BeginRecovery, BlockMove, BumpGeneration, CancelToken,

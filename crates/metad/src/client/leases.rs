@@ -18,8 +18,11 @@ pub(super) async fn renew_lease(
     if !request.namespaces.is_empty() {
         return Err(Exception::io("namespaces(CallerNamespaces) should be null or empty"));
     }
-    core.leader().writer_leases.renew(&request.client_name, core.monotonic());
-    core.leader().block_leases.renew(&session.lease_holder(&request.client_name), core.monotonic());
+    let (holder, now) = (session.lease_holder(&request.client_name), core.monotonic());
+    core.with_leader(|leader, _| {
+        leader.writer_leases.renew(&holder, now);
+        leader.block_leases.renew(&holder, now);
+    });
     Ok(RenewLeaseResponseProto {})
 }
 

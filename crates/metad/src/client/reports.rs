@@ -203,7 +203,7 @@ pub(super) async fn list_open_files(
         entries.extend(files.map(|file| OpenFilesBatchResponseProto {
             id: file.holder.file.0 as i64,
             path: file.path,
-            client_name: file.holder.holder,
+            client_name: namespace::client_of(&file.holder.holder).to_owned(),
             client_machine: file.holder.client_host,
         }));
         from = next;

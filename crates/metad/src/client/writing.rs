@@ -64,7 +64,7 @@ pub(super) async fn create(
     }
     let create = Create {
         takeover: silent_holder(core, &path).await?,
-        client: request.client_name.clone(),
+        client: session.lease_holder(&request.client_name),
         client_host: session.host(),
         mode: mode(&request.masked),
         unmasked: request.unmasked.as_ref().map(mode),
@@ -76,9 +76,7 @@ pub(super) async fn create(
         block_len_min: core.config.block_len_min,
         path,
     };
-    let holder = &request.client_name;
-    let reply = grant(core, session, holder, create).await?;
-    match reply {
+    match grant(core, session, &session.lease_holder(&request.client_name), create).await? {
         Reply::Status(status) => Ok(CreateResponseProto { fs: Some(to_hdfs::status(&status, None)) }),
         Reply::Recovery(recovery) => {
             let refused = refusal::recovering(Opening::Create, &request.src, &request.client_name, &session.host());
@@ -96,12 +94,12 @@ pub(super) async fn append(
     let path = must_find("append", &request.src)?;
     let append = Append {
         takeover: silent_holder(core, &path).await?,
-        client: request.client_name.clone(),
+        client: session.lease_holder(&request.client_name),
         client_host: session.host(),
         new_block: has(request.flag.unwrap_or(0), CreateFlagProto::NewBlock),
         path,
     };
-    let (last, status) = match grant(core, session, &request.client_name, append).await? {
+    let (last, status) = match grant(core, session, &session.lease_holder(&request.client_name), append).await? {
         Reply::Append { last, status } => (last, status),
         Reply::Recovery(recovery) => {
             let refused = refusal::recovering(Opening::Append, &request.src, &request.client_name, &session.host());
@@ -140,7 +138,7 @@ pub(super) async fn truncate(
     })?;
     let truncate = Truncate {
         takeover: silent_holder(core, &path).await?,
-        client: request.client_name.clone(),
+        client: session.lease_holder(&request.client_name),
         client_host: session.host(),
         len: len.unsigned_abs(),
         path,
@@ -215,7 +213,7 @@ pub(super) async fn add_block(
     core.must_be_changeable(|| format!("Cannot add block to {path}"))?;
     let file = file_id(request.file_id);
     let previous = request.previous.as_ref().map(block_ref);
-    let client = request.client_name;
+    let client = session.lease_holder(&request.client_name);
     let plan = plan_block(core, session, &path, file, &client, previous).await?;
     let host = session.host();
     if let Some(view) = plan.existing {
@@ -257,8 +255,8 @@ pub(super) async fn abandon_block(
     request: AbandonBlockRequestProto,
 ) -> Result<AbandonBlockResponseProto, Exception> {
     let path = must_find("abandonBlock", &request.src)?;
-    let abandon =
-        AbandonBlock { path, client: request.holder, file: file_id(request.file_id), block: request.b.block() };
+    let client = session.lease_holder(&request.holder);
+    let abandon = AbandonBlock { path, client, file: file_id(request.file_id), block: request.b.block() };
     core.change(session, abandon).await?;
     Ok(AbandonBlockResponseProto {})
 }
@@ -273,7 +271,7 @@ pub(super) async fn get_additional_datanode(
     to_hdfs::bounded("excludes", &request.excludes)?;
     core.must_be_changeable(|| format!("Cannot add datanode; src={path}, blk={}", shown(&request.blk)))?;
     let file = file_id(request.file_id);
-    let writing = writing_of(core, session, &path, file, &request.client_name).await?;
+    let writing = writing_of(core, session, &path, file, &session.lease_holder(&request.client_name)).await?;
     let asked = block_ref(&request.blk);
     let last = writing.last.filter(|last| last.block == asked.block);
     let last = last.ok_or_else(|| Exception::io(format!("{} is not the last block of {path}", asked.block)))?;
@@ -305,7 +303,8 @@ pub(super) async fn update_block_for_pipeline(
     request: UpdateBlockForPipelineRequestProto,
 ) -> Result<UpdateBlockForPipelineResponseProto, Exception> {
     let block = request.block.block();
-    let reply = core.change(session, BumpGeneration { block, client: request.client_name }).await?;
+    let reply =
+        core.change(session, BumpGeneration { block, client: session.lease_holder(&request.client_name) }).await?;
     let Reply::Generation(generation) = reply else { return Err(surprise(&reply)) };
     let view = block_of_file(core, request.block.block()).await?;
     Ok(UpdateBlockForPipelineResponseProto {
@@ -346,8 +345,8 @@ pub(super) async fn update_pipeline(
     }
     to_hdfs::bounded("newNodes", &request.new_nodes)?;
     // A caller without the right to write must not cause a pipeline either.
-    let client = request.client_name.clone();
-    let written = core.read(move |rows| read::written_block(rows, old.block, &client)).await?;
+    let (client, holder) = (session.lease_holder(&request.client_name), session.lease_holder(&request.client_name));
+    let written = core.read(move |rows| read::written_block(rows, old.block, &holder)).await?;
     let current = written.home;
     let len = if request.client_name.starts_with(COUNTS_UNSENT) { new.len.min(written.len) } else { new.len };
     let (mut home, mut dropped) = (None, Vec::new());
@@ -361,14 +360,7 @@ pub(super) async fn update_pipeline(
         let found = core.home_for(old.block, written.file, &nodes, current, session.address()).await?;
         home = (found != current).then_some(found);
     }
-    let update = UpdatePipeline {
-        client: request.client_name,
-        block: new.block,
-        old: old.generation,
-        new: new.generation,
-        len,
-        home,
-    };
+    let update = UpdatePipeline { client, block: new.block, old: old.generation, new: new.generation, len, home };
     core.change(session, update).await?;
     // A writer detects a dead node seconds before heartbeats are missed. Its next block must not go there: hdfs-native
     // gives a file up when the first node of a block does not answer. Only from a client that may write the block, and
@@ -384,12 +376,12 @@ pub(super) async fn complete(
     request: CompleteRequestProto,
 ) -> Result<CompleteResponseProto, Exception> {
     let path = must_find("complete", &request.src)?;
-    let last = request.last.as_ref().map(block_ref);
+    let (client, last) = (session.lease_holder(&request.client_name), request.last.as_ref().map(block_ref));
     let seen = match last {
-        Some(last) => is_outgrown_and_seen(core, &request.client_name, last).await?,
+        Some(last) => is_outgrown_and_seen(core, &client, last).await?,
         None => false,
     };
-    let complete = Complete { path, client: request.client_name, file: file_id(request.file_id), last, seen };
+    let complete = Complete { path, client, file: file_id(request.file_id), last, seen };
     Ok(CompleteResponseProto { result: yes(&core.change(session, complete).await?) })
 }
 
@@ -401,20 +393,20 @@ pub(super) async fn fsync(
     let path = must_find("fsync", &request.src)?;
     core.must_be_changeable(|| format!("Cannot fsync file {path}"))?;
     let last_len = request.last_block_length.and_then(|len| u64::try_from(len).ok());
-    let file = file_id(request.file_id);
+    let (client, file) = (session.lease_holder(&request.client), file_id(request.file_id));
     if last_len.is_none() {
         // The block list is durable since addBlock; what is left of the call is its check of the lease.
-        writing_of(core, session, &path, file, &request.client).await?;
+        writing_of(core, session, &path, file, &client).await?;
         return Ok(FsyncResponseProto {});
     }
-    core.change(session, Fsync { path, client: request.client, file, last_len }).await?;
+    core.change(session, Fsync { path, client, file, last_len }).await?;
     Ok(FsyncResponseProto {})
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container_sealing::tests::{create, with_node};
+    use crate::container_sealing::tests::with_node;
     use hdfs::proto::DatanodeIdProto;
 
     /// Each entry is looked for while all others wait, and one frame has room for hundreds of thousands.
@@ -423,7 +415,15 @@ mod tests {
         const MAX: usize = 1024;
         let (_dir, metad, core) = with_node().await;
         let session = Session::example("root", true);
-        create(&core, &FsPath::parse("/f").unwrap()).await;
+        let request = CreateRequestProto {
+            src: "/f".into(),
+            client_name: "writer".into(),
+            create_flag: CreateFlagProto::Create as u32,
+            replication: 1,
+            block_size: 1 << 20,
+            ..CreateRequestProto::default()
+        };
+        create(&core, &session, request).await.unwrap();
         let id = DatanodeIdProto { ip_addr: "127.0.0.1".into(), xfer_port: 1, ..DatanodeIdProto::default() };
         let node = DatanodeInfoProto { id, ..DatanodeInfoProto::default() };
         let class = |error: Exception| error.class;

@@ -18,7 +18,7 @@ pub(crate) async fn add_leased(
 ) -> Result<AddLeasedResponse, Exception> {
     let path = must_find("addLeased", &request.path)?;
     core.must_be_changeable(|| format!("Cannot add block to {path}"))?;
-    let (block, file, client) = (BlockId(request.block), InodeId(request.file), request.holder);
+    let (block, file, client) = (BlockId(request.block), InodeId(request.file), session.lease_holder(&request.holder));
     let previous = request.previous.map(|previous| BlockRef {
         block: BlockId(previous.block),
         generation: Generation(previous.generation),
@@ -32,7 +32,8 @@ pub(crate) async fn add_leased(
     let (identifier, password) = (&request.token, &request.password);
     let claim = Claim { grant, leased_for: LeasedFor::OpenFile, identifier, password };
     let held = Held::begin(core, session, &client, claim, false);
-    let (mut held, LeasedHome { container: home, .. }) = held.map_err(|_| refusal::not_leased(block, &client))?;
+    let (mut held, LeasedHome { container: home, .. }) =
+        held.map_err(|_| refusal::not_leased(block, &request.holder))?;
     let add = AddBlock { path, client, file: Some(file), previous, allocated: Allocated { block, home } };
     held.change(session, AddLeased { add, generation: Generation(request.generation) }).await?;
     Ok(AddLeasedResponse {})

@@ -40,7 +40,7 @@ impl<'a> Held<'a> {
     pub(super) fn begin(
         core: &'a Core,
         session: &Session,
-        client: &str,
+        holder: &str,
         Claim { grant, leased_for, identifier, password }: Claim<'_>,
         is_short: bool,
     ) -> Result<(Self, LeasedHome), LeaseRefused> {
@@ -49,14 +49,13 @@ impl<'a> Held<'a> {
             LeasedFor::OpenFile => Mode::Write,
         };
         // A leader younger than the lease knows nothing else of it.
-        let is_its_own = client.len() <= HOLDER_LEN_MAX
+        let is_its_own = holder.len() <= HOLDER_LEN_MAX
             && block_tokens::prove(core, session, (grant.block, grant.file, mode), identifier, password);
         if !is_its_own {
             return Err(LeaseRefused::NotHeld);
         }
-        let (holder, put) = (session.lease_holder(client), (grant, leased_for));
-        let (home, number) =
-            core.with_leader(|leader, _| leader.begin_put(&holder, put, is_short, core.monotonic()))?;
+        let put = (grant, leased_for);
+        let (home, number) = core.with_leader(|leader, _| leader.begin_put(holder, put, is_short, core.monotonic()))?;
         Ok((Self { core, block: grant.block, number, fate: PutFate::NotProposed }, home))
     }
 
@@ -123,11 +122,13 @@ mod tests {
             leader.block_leases.grant(&holder, peer, home, &[first, second], Some(FILE), now).unwrap().0
         });
         let claim = |grant| Claim { grant, leased_for: LeasedFor::OpenFile, identifier: &[], password: &[] };
-        let (mut in_doubt, _) = Held::begin(&core, &session, "a", claim(grants[0]), false).unwrap();
+        let (mut in_doubt, _) =
+            Held::begin(&core, &session, &session.lease_holder("a"), claim(grants[0]), false).unwrap();
         in_doubt.fate = PutFate::InDoubt;
         drop(in_doubt);
         core.room.note(0);
-        let (mut refused, _) = Held::begin(&core, &session, "a", claim(grants[1]), false).unwrap();
+        let (mut refused, _) =
+            Held::begin(&core, &session, &session.lease_holder("a"), claim(grants[1]), false).unwrap();
         let allocated = Allocated { block: second, home: home.container };
         let path = FsPath::parse("/f").unwrap();
         let add = AddBlock { path, client: "a".into(), file: Some(grants[1].file), previous: None, allocated };

@@ -43,7 +43,7 @@ pub(crate) async fn lease_blocks(
     let holder = session.lease_holder(&request.holder);
     core.leader().block_leases.give_back(&holder, request.returned.iter().map(|block| BlockId(*block)));
     let open = (request.file > 0).then_some(InodeId(request.file));
-    must_need(core, session, &request, open).await?;
+    must_need(core, session, &request, &holder, open).await?;
     // A client that holds all it may gets no set of nodes made either.
     if !core.leader().block_leases.has_room(&holder, session.address(), core.monotonic()) {
         return Err(refused(&request.holder, &LeaseRefused::TooMany));
@@ -107,11 +107,12 @@ async fn must_need(
     core: &Core,
     session: &Session,
     request: &LeaseBlocksRequest,
+    holder: &str,
     open: Option<FileId>,
 ) -> Result<(), Exception> {
-    let (caller, client) = (session.caller.clone(), request.holder.clone());
+    let (caller, holder) = (session.caller.clone(), holder.to_owned());
     if open.is_some() {
-        let writing = move |rows: &dyn Rows| read::writing(rows, &caller, &FsPath::root(), open, &client);
+        let writing = move |rows: &dyn Rows| read::writing(rows, &caller, &FsPath::root(), open, &holder);
         return core.read(writing).await.map(drop);
     }
     let path = make_path("leaseBlocks", &request.path)?;

@@ -23,7 +23,7 @@ pub(crate) async fn put_file(
     let create = Create {
         // A client that replaces a file does not ask its current writer.
         takeover: if request.overwrite { None } else { silent_holder(core, &path).await? },
-        client: request.holder.clone(),
+        client: session.lease_holder(&request.holder),
         client_host: session.host(),
         mode: to_hdfs::mode(request.mode),
         unmasked: request.unmasked.map(to_hdfs::mode),
@@ -46,11 +46,11 @@ pub(crate) async fn put_file(
         if let Some(file) = repeated(core, session).await? {
             return Ok(PutFileResponse { file: file.0 });
         }
-        return Err(refusal::not_leased(grant.block, &create.client));
+        return Err(refusal::not_leased(grant.block, &request.holder));
     };
     let generation = Generation(block.generation);
     if set.is_none() && !held.is_written(home, generation, block.len).await {
-        return Err(refusal::not_leased(grant.block, &create.client));
+        return Err(refusal::not_leased(grant.block, &request.holder));
     }
     let put_block = PutBlock { file: grant.file, block: grant.block, generation, len: block.len, home };
     was_put(core, held.change(session, PutFile { create, block: Some(put_block) }).await?, recovering)

@@ -16,7 +16,7 @@ use namespace::error::{Purpose, ReservedName};
 use namespace::{
     ACL_ENTRY_COUNT_MAX, ACL_NAME_LEN_MAX, Access, AclKey, AclKind, AclScope, BLOCK_COUNT_MAX, BLOCKS_CHANGED_MAX,
     HOLDER_LEN_MAX, NsError, OWNER_NAME_LEN_MAX, RECOVERY_HOLDER, RESERVED_COUNT_MAX, TREE_DEPTH_MAX, XATTR_COUNT_MAX,
-    XATTR_LEN_MAX, XATTR_NAME_LEN_MAX,
+    XATTR_LEN_MAX, XATTR_NAME_LEN_MAX, client_of,
 };
 use types::limits::{BLOCK_LEN_MAX, CHILDREN_COUNT_MAX, NAME_LEN_MAX, PATH_DEPTH_MAX, PATH_LEN_MAX, REPLICATION_MAX};
 use types::path::PathError;
@@ -182,10 +182,11 @@ fn lease(fault: &LeaseFault) -> String {
         LeaseFault::NotAFile(what) => format!("INode is not a regular file: {}", writing(what)),
         LeaseFault::NotOpen(what) => format!("File is not open for writing: {}", writing(what)),
         LeaseFault::OtherHolder { holder, writing: what } => {
-            format!("Client (={}) is not the lease owner (={holder}: {}", what.client, writing(what))
+            let (client, holder) = (client_of(&what.client), client_of(holder));
+            format!("Client (={client}) is not the lease owner (={holder}: {}", writing(what))
         }
         LeaseFault::BlockOfOther { block, client } => {
-            format!("Lease mismatch: {} is accessed by a non lease holder {client}", named(*block))
+            format!("Lease mismatch: {} is accessed by a non lease holder {}", named(*block), client_of(client))
         }
         LeaseFault::IdsNotLeased { block, file: None } => format!("{block} was used already, or never given out"),
         LeaseFault::IdsNotLeased { block, file: Some(file) } => {
@@ -195,7 +196,8 @@ fn lease(fault: &LeaseFault) -> String {
 }
 
 fn writing(what: &Writing) -> String {
-    let Writing { path, file, client, open_count } = what;
+    let Writing { path, file, open_count, .. } = what;
+    let client = client_of(&what.client);
     let lease = match open_count {
         0 => format!("Holder {client} does not have any open files."),
         count => format!("[Lease.  Holder: {client}, pending creates: {count}]"),
@@ -204,11 +206,14 @@ fn writing(what: &Writing) -> String {
 }
 
 fn held(what: &Held) -> String {
-    let Held { opening, path, client, client_host, by } = what;
+    let Held { opening, path, client_host, by, .. } = what;
+    let client = client_of(&what.client);
     let reason = match by {
         Holder::Itself => format!("{client} is already the current lease holder."),
         Holder::Recovery { holder, host } => format!("another recovery is in progress by {holder} on {host}"),
-        Holder::Other { holder, host } => format!("this file lease is currently owned by {holder} on {host}"),
+        Holder::Other { holder, host } => {
+            format!("this file lease is currently owned by {} on {host}", client_of(holder))
+        }
         Holder::Truncation => format!("{path} is being truncated."),
     };
     not_opened(*opening, path, client, client_host, &reason)

@@ -221,6 +221,7 @@ async fn a_young_leader_believes_tokens() {
     let mut world = world().await;
     world.root().mkdirs("/d", 0o777).await.unwrap();
     let leased = lease(&world.user("alice"), "a", None).await.unwrap();
+    crate::small::write(&world, &leased, 0);
     world.restart_with(|config| config.block_tokens = true).await;
     world.register_all().await;
     let (alice, bob) = (world.user("alice"), world.user("bob"));

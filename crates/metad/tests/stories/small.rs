@@ -50,7 +50,7 @@ async fn put(user: &User, request: &PutFileRequest) -> Result<u64, CallError> {
 }
 
 /// The data request: the replica is whole on all nodes.
-fn write(world: &World, leased: &LeaseBlocksResponse, place: usize) {
+pub(crate) fn write(world: &World, leased: &LeaseBlocksResponse, place: usize) {
     let LeasedBlock { block, file, .. } = leased.blocks[place];
     let scope = BlockScope::decode(&leased.blocks[place].token).unwrap().unwrap();
     assert_eq!(scope.file.0, file);

@@ -30,6 +30,57 @@ async fn excluded_nodes_get_no_block() {
     );
 }
 
+/// Files are found by their ids, and how clients call themselves others may hear: neither makes a writer.
+#[tokio::test]
+async fn a_file_is_written_by_its_writers_user_alone() {
+    let world = World::new(3).await;
+    world.root().mkdirs("/private", 0o777).await.unwrap();
+    let (alice, mallory) = (world.user("alice"), world.user("mallory"));
+    alice.mkdirs("/private/alice", 0o700).await.unwrap();
+    let path = "/private/alice/secret";
+    let file = alice.create(path, "writer").await.unwrap().file_id;
+    let located = alice.add_block(path, "writer", None).await.unwrap();
+    let block = located.b.clone();
+    let (src, client_name) = ("/x".to_owned(), "writer".to_owned());
+    let mut answers = Vec::new();
+    for client in ["writer", "another"] {
+        let client = client.to_owned();
+        let fsync = FsyncRequestProto { src: src.clone(), client, file_id: file, ..FsyncRequestProto::default() };
+        answers.push(mallory.ask::<_, FsyncResponseProto>("fsync", &fsync).await.map(drop));
+    }
+    let next = AddBlockRequestProto {
+        src: src.clone(),
+        client_name: client_name.clone(),
+        file_id: file,
+        ..Default::default()
+    };
+    answers.push(mallory.ask::<_, AddBlockResponseProto>("addBlock", &next).await.map(drop));
+    let more = GetAdditionalDatanodeRequestProto {
+        src: src.clone(),
+        blk: block.clone(),
+        num_additional_nodes: 1,
+        client_name: client_name.clone(),
+        file_id: file,
+        ..Default::default()
+    };
+    answers.push(mallory.ask::<_, GetAdditionalDatanodeResponseProto>("getAdditionalDatanode", &more).await.map(drop));
+    let anew = UpdateBlockForPipelineRequestProto { block: block.clone(), client_name: client_name.clone() };
+    answers
+        .push(mallory.ask::<_, UpdateBlockForPipelineResponseProto>("updateBlockForPipeline", &anew).await.map(drop));
+    let away =
+        AbandonBlockRequestProto { b: block.clone(), src: src.clone(), holder: client_name.clone(), file_id: file };
+    answers.push(mallory.ask::<_, AbandonBlockResponseProto>("abandonBlock", &away).await.map(drop));
+    let end = CompleteRequestProto { src, client_name, last: Some(block.clone()), file_id: file };
+    answers.push(mallory.ask::<_, CompleteResponseProto>("complete", &end).await.map(drop));
+    for answer in answers {
+        let (class, message) = refusal(answer);
+        assert_eq!(class, "LeaseExpired", "{message}");
+        assert!(!message.contains("secret"), "{message}");
+    }
+    world.put(&located, 7);
+    assert!(alice.complete(path, "writer", Some(ExtendedBlockProto { num_bytes: Some(7), ..block })).await.unwrap());
+}
+
 /// One node of three fails under a stream; the client takes another in and goes on.
 #[tokio::test]
 async fn a_broken_chain_is_mended() {

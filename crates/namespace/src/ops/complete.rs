@@ -29,7 +29,7 @@ types::record!(Complete { 0: path, 1: client, 2: file, 3: last, 4: seen });
 impl Complete {
     pub(crate) fn run(&self, context: &mut Context<'_>) -> Result<Reply, Failure> {
         let (mut node, path) = find_file(context.rows, context.caller, &self.path, self.file, &self.client)?;
-        if let Err(refused) = check_writer(context.rows, &node, &path, &self.client) {
+        if let Err(refused) = check_writer(context.rows, &node, &path, &self.path, &self.client) {
             return if self.is_repeat(context.rows, &node)? { Ok(Reply::Bool(true)) } else { Err(refused) };
         }
         let id = node.inode.id;

@@ -71,8 +71,8 @@ fn find_writing(
     file: Option<FileId>,
     client: &str,
 ) -> Result<(Writing, Inode, String), Failure> {
-    let (node, path) = find_file(rows, caller, path, file, client)?;
-    check_writer(rows, &node, &path, client)?;
+    let (node, its_path) = find_file(rows, caller, path, file, client)?;
+    check_writer(rows, &node, &its_path, path, client)?;
     let last = last_row(rows, &node.inode)?.map(|placed| block::view(node.inode.id, &placed));
-    Ok((Writing { status: status_of(&node.inode, ""), last }, node.inode, path))
+    Ok((Writing { status: status_of(&node.inode, ""), last }, node.inode, its_path))
 }
