@@ -84,7 +84,7 @@ pub(crate) async fn look_after_leases(core: &Arc<Core>) -> Result<(), types::row
         take_all(core, &holder, now).await?;
     }
     // Clients that closed all they had and went.
-    let silent = core.leader().writer_leases.silent(now, core.config.lease_soft());
+    let silent = core.leader().writer_leases.next_silent(now, core.config.lease_soft());
     for holder in silent {
         let of_whom = holder.clone();
         if core.chore_rows(move |rows| read::lease_files(rows, &of_whom, None, 1)).await?.is_empty() {
@@ -333,7 +333,7 @@ mod tests {
         create(&core, &FsPath::parse("/f").unwrap()).await;
         let now = core.monotonic();
         core.leader().writer_leases.asks("writer");
-        core.leader().writer_leases.answered("writer", true, now);
+        core.leader().writer_leases.answered("writer", [127, 0, 0, 1].into(), true, now);
         take_all(&core, "writer", now).await.unwrap();
         assert_eq!(count_of(&core, "writer").await, 1);
         core.leader().writer_leases.forget("writer", now);

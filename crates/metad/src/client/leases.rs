@@ -8,6 +8,7 @@ use crate::refusal;
 use hdfs::Exception;
 use hdfs::proto::*;
 use namespace::{Access, BeginRecovery, Op, Recovery, RecoveryTarget, Reply, read};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 pub(super) async fn renew_lease(
@@ -63,21 +64,35 @@ pub(super) async fn recover_lease(
 struct LeaseRequestGuard<'a> {
     core: &'a Core,
     holder: &'a str,
+    host: IpAddr,
     granted: bool,
 }
 
 impl Drop for LeaseRequestGuard<'_> {
     fn drop(&mut self) {
         if let Some(mut leader) = self.core.leader_unless_broken() {
-            leader.writer_leases.answered(self.holder, self.granted, self.core.monotonic());
+            leader.writer_leases.answered(self.holder, self.host, self.granted, self.core.monotonic());
         }
     }
 }
 
 /// Proposes what gives `holder` a file to write.
 pub(super) async fn grant(core: &Core, session: &Session, holder: &str, op: impl Into<Op>) -> Result<Reply, Exception> {
-    core.leader().writer_leases.asks(holder);
-    let mut asking = LeaseRequestGuard { core, holder, granted: true };
+    let host = session.address();
+    let has_room = core.with_leader(|leader, _| {
+        let has_room = leader.writer_leases.has_room(holder, host);
+        if has_room {
+            leader.writer_leases.asks(holder);
+        }
+        has_room
+    });
+    if !has_room {
+        return Err(Exception::io(format!(
+            "too many clients write files now, of {host} or in all; one that ended without closing its file counts until \
+             its lease has run out"
+        )));
+    }
+    let mut asking = LeaseRequestGuard { core, holder, host, granted: true };
     let changed = core.change_or_doubt(session, op).await;
     let refused = matches!(changed, Err(ChangeError::Refused(_) | ChangeError::NoRoom(_)) | Ok(Reply::Recovery(_)));
     asking.granted = !refused;
