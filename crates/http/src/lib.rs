@@ -5,6 +5,7 @@
 //! | `/` | the status as a short text |
 //! | `/health` | 200 `ok` as long as the process serves |
 //! | `/status` | the status as JSON |
+//! | `/jmx` | the status by the names of Hadoop's beans, for monitors of HDFS; `qry` names some |
 //! | `/fsck` | a check of the tree, as `hdfs fsck` asks for it; in pieces, as it goes on. Metadata servers alone |
 //! | `/metrics` | what the server counts, for Prometheus: as OpenMetrics or in the older text form, by `Accept` |
 //!
@@ -16,6 +17,7 @@
 
 mod connection;
 mod gate;
+mod jmx;
 mod patient;
 mod recent;
 
@@ -137,6 +139,7 @@ impl Server {
             .route("/health", get(|| async { "ok\n" }))
             .route("/status", get(as_json))
             .route("/metrics", get(scrape))
+            .route("/jmx", get(as_beans))
             .route("/fsck", get(check_tree).options(|| async { StatusCode::OK }).layer(gate))
             .with_state(Sources { recent: Arc::new(Recent::new(pages)), check });
         Self::serve(addr, limits, routes, site).await
@@ -198,6 +201,13 @@ async fn overview(State(Sources { recent, .. }): State<Sources>) -> String {
 
 async fn as_json(State(Sources { recent, .. }): State<Sources>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], recent.status().json.clone())
+}
+
+async fn as_beans(State(Sources { recent, .. }): State<Sources>, RawQuery(query): RawQuery) -> impl IntoResponse {
+    let query = query.unwrap_or_default();
+    let name = form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "qry").map(|(_, name)| name);
+    let page = jmx::page(&recent.status().value, name.as_deref());
+    ([(CONTENT_TYPE, "application/json")], page.to_string())
 }
 
 async fn check_tree(

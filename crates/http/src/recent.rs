@@ -7,6 +7,7 @@
 use crate::{Pages, StatusSource};
 use io::{Clock, SystemClock};
 use metrics::Format;
+use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub(crate) struct Recent {
 type Last<T> = Mutex<Option<(Duration, Arc<T>)>>;
 
 pub(crate) struct Status {
+    pub(crate) value: Value,
     pub(crate) text: String,
     pub(crate) json: String,
 }
@@ -33,7 +35,7 @@ impl Status {
     fn of(source: &StatusSource) -> Self {
         let status = source();
         let text = format!("Levada\n\n{status:#}\n\nMore: /status (JSON), /metrics (Prometheus), /health\n");
-        Self { text, json: status.to_string() }
+        Self { text, json: status.to_string(), value: status }
     }
 }
 
