@@ -372,8 +372,8 @@ async fn an_idle_session_gives_up_its_files_for_another() {
     cluster.stop().await;
 }
 
-/// Two clients have as much as all answers together may, and take none of it. The third is served before they are closed
-/// as clients that take nothing.
+/// Two clients have as much as all answers together may, and take none of it. The third is served before they are
+/// closed as clients that take nothing.
 #[tokio::test]
 async fn answers_that_nobody_takes_give_way_to_others() {
     let limits = RootLimits { answers_len: 8 << 20, ..RootLimits::default() };

@@ -1,8 +1,8 @@
 //! What acts on the machine: clocks, chance, tasks, files, sockets.
 //!
 //! Promise: all `unsafe` is here (but for single calls in `kv`, `host` and `types`), and this is the only crate that
-//! reads a clock, draws a random number or starts a thread or a task. Everything here is thin; what decides lives elsewhere and
-//! takes these as arguments.
+//! reads a clock, draws a random number or starts a thread or a task. Everything here is thin; what decides lives
+//! elsewhere and takes these as arguments.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Asks a file for its layout: bytes of blocks that are here, and of others those that the nodes have which the metadata
-//! server names.
+//! Asks a file for its layout: bytes of blocks that are here, and of others those that the nodes have which the
+//! metadata server names.
 
 use super::entry::{Entry, Outcome, Touched};
 use super::part;
@@ -65,7 +65,8 @@ pub(super) struct Elsewhere {
 /// What a file said.
 pub(super) struct Said {
     pub(super) entry: Entry,
-    /// Whether others may be given it: whose file it is was held against the asker's token, by the last block's replica.
+    /// Whether others may be given it: whose file it is was held against the asker's token, by the last block's
+    /// replica.
     pub(super) is_sure: bool,
 }
 

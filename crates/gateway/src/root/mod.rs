@@ -37,8 +37,8 @@ use tokio::net::TcpListener;
 /// Connections at a time. With more, the one whose client was waited for longest is closed. A guess: clients keep one
 /// to a server, for minutes after its use.
 pub const CONNECTION_COUNT_MAX: usize = 1024;
-/// Before a session is closed for the room of its answers. Whoever reads from far away takes nothing for moments; clients
-/// open a new session and ask again. A guess.
+/// Before a session is closed for the room of its answers. Whoever reads from far away takes nothing for moments;
+/// clients open a new session and ask again. A guess.
 const STALL_TIME_MIN: Duration = Duration::from_secs(1);
 /// After an error that is of no connection: too many open files.
 const REST: Duration = Duration::from_millis(100);

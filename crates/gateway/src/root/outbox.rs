@@ -17,8 +17,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
-/// Bytes of answers that wait for a client: two of the longest frames, one that is sent and one that is read. More brings
-/// nothing: behind it the kernel has as much.
+/// Bytes of answers that wait for a client: two of the longest frames, one that is sent and one that is read. More
+/// brings nothing: behind it the kernel has as much.
 pub(super) const SESSION_LEN_MAX: usize = (4 << 20) + (64 << 10);
 /// Frames in the queue: of short ones thousands would fit.
 const FRAME_COUNT_MAX: usize = 64;
@@ -128,7 +128,8 @@ impl Outbox {
         (Self { queue, own, all, holder, spare: Spare::default(), presence }, frames)
     }
 
-    /// A frame of this length, once there is room for it. What is in it is of no meaning: all of it is to be written to.
+    /// A frame of this length, once there is room for it. What is in it is of no meaning: all of it is to be written
+    /// to.
     pub(super) async fn frame(&self, len: usize) -> Result<Frame, Gone> {
         let room = self.room(len).await?;
         let (spare, request) = (self.spare.clone(), self.presence.begin_request());

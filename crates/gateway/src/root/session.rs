@@ -21,8 +21,8 @@ use xroot::{Config, Event, Handle, Refusal, RequestCode, Session, StreamId, answ
 
 /// Requests under way in one session; while there are so many, no further one is read. XRootD's client has a handful.
 const REQUEST_COUNT_MAX: usize = 32;
-/// Bytes of what they ask for, which vectors are long for, and of answers that wait for room: one more of the longest is
-/// then taken.
+/// Bytes of what they ask for, which vectors are long for, and of answers that wait for room: one more of the longest
+/// is then taken.
 const ASKED_LEN_MAX: usize = 256 << 10;
 /// For a login, which clients send at once.
 const LOGIN_TIME_MAX: Duration = Duration::from_secs(20);

@@ -17,8 +17,8 @@
 //!
 //! `block` is in the token of a block that is to be made, which is given out block by block: a datanode knows whose its
 //! replicas are, but not whose a block is that it has no replica of. `home` is the container in which a new replica of
-//! this block belongs. It differs from block to block, so it is not signed; whoever changes it misplaces a block that it
-//! may write anyway, and the metadata server finds it there as surplus.
+//! this block belongs. It differs from block to block, so it is not signed; whoever changes it misplaces a block that
+//! it may write anyway, and the metadata server finds it there as surplus.
 
 use super::modes::{Mode, Modes};
 use crate::keys::KeyId;

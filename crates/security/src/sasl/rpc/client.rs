@@ -96,7 +96,8 @@ pub enum Asking {
 pub enum ClientGss {
     /// It wants to hear more.
     Continue(Option<Vec<u8>>),
-    /// The server is who it should be, and what follows is to be protected so. `None`: there is nothing to say any more.
+    /// The server is who it should be, and what follows is to be protected so. `None`: there is nothing to say any
+    /// more.
     Complete { token: Option<Vec<u8>>, qop: Qop },
 }
 

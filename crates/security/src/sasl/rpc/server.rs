@@ -132,8 +132,8 @@ impl Server {
         Self { offers, state: State::Fresh { challenge } }
     }
 
-    /// Carries one message to its end. An error is answered with [`Refused::told`], and ends the connection. `claim` looks up a token by its
-    /// identifier, as [`delegation::authenticate`] does; who gets none says why.
+    /// Carries one message to its end. An error is answered with [`Refused::told`], and ends the connection. `claim`
+    /// looks up a token by its identifier, as [`delegation::authenticate`] does; who gets none says why.
     pub fn on_message(
         &mut self,
         message: &RpcSaslProto,
