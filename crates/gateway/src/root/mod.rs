@@ -13,7 +13,6 @@
 
 mod file;
 mod outbox;
-mod presence;
 mod reads;
 mod refusals;
 mod requests;
@@ -25,7 +24,7 @@ use crate::users::Users;
 use client::Store;
 use io::socket::{SocketOptions, apply};
 use io::task::Owned;
-use io::{ConnectionLimit, SystemClock, TaskGroup};
+use io::{ConnectionLimit, TaskGroup};
 use room::Room;
 use session::Shared;
 use std::io::Error;
@@ -84,7 +83,6 @@ impl Root {
             users: Users::new(store, user),
             answers: Arc::new(Room::new(limits.answers_len.max(outbox::SESSION_LEN_MAX), STALL_TIME_MIN)),
             files: Room::new(limits.file_count, Duration::ZERO),
-            clock: Arc::new(SystemClock::new()),
             counts,
         });
         let accept = io::task::spawn_owned("root", accept(listener, shared, limit, tasks));
