@@ -1,10 +1,8 @@
 //! Files over HTTP, as any program asks for them: the bytes on the socket.
 
-mod support;
-
+use crate::support::Cluster;
 use client::Create;
 use std::net::SocketAddr;
-use support::Cluster;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -1,13 +1,11 @@
 //! Files over XRootD, as its clients ask for them: the bytes on the socket.
 
-mod support;
-
+use crate::support::Cluster;
 use client::Create;
 use gateway::RootLimits;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
-use support::Cluster;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use types::ChecksumKind;

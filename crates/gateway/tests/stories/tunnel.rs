@@ -1,12 +1,10 @@
 //! A client behind a gateway, and strangers at its door.
 
-mod support;
-
+use crate::support::Cluster;
 use client::{Create, RangeRead};
 use gateway::{Config, Gateway};
 use io::dial::Preface;
 use std::time::Duration;
-use support::Cluster;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -1,0 +1,6 @@
+//! A gateway before a store in this process: what goes through it, files over HTTP, and files over XRootD.
+
+mod files;
+mod root;
+mod support;
+mod tunnel;
