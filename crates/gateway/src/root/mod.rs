@@ -39,8 +39,6 @@ pub const CONNECTION_COUNT_MAX: usize = 1024;
 /// Before a session is closed for the room of its answers. Whoever reads from far away takes nothing for moments;
 /// clients open a new session and ask again. A guess.
 const STALL_TIME_MIN: Duration = Duration::from_secs(1);
-/// After an error that is of no connection: too many open files.
-const REST: Duration = Duration::from_millis(100);
 
 /// What all sessions together hold at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,18 +94,13 @@ impl Root {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>, limit: Arc<ConnectionLimit>, tasks: TaskGroup) {
     loop {
-        match listener.accept().await {
-            Ok((socket, peer)) => match limit.admit() {
-                Some(permit) => {
-                    shared.counts.accepted.inc();
-                    tasks.spawn_detached("root session", session::run(socket, peer, permit, Arc::clone(&shared)));
-                }
-                None => tracing::debug!(%peer, "a connection is refused: all others are being answered"),
-            },
-            Err(error) => {
-                tracing::warn!(%error, "no connection is accepted for a moment");
-                tokio::time::sleep(REST).await;
+        let (socket, peer) = io::accepted(|| listener.accept()).await;
+        match limit.admit() {
+            Some(permit) => {
+                shared.counts.accepted.inc();
+                tasks.spawn_detached("root session", session::run(socket, peer, permit, Arc::clone(&shared)));
             }
+            None => tracing::debug!(%peer, "a connection is refused: all others are being answered"),
         }
     }
 }
