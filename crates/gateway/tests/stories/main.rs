@@ -2,5 +2,6 @@
 
 mod files;
 mod root;
+mod root_peer;
 mod support;
 mod tunnel;
