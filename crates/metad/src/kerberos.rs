@@ -55,7 +55,8 @@ const OTHERS: u32 = 0o007;
 /// are made by the tools of a site, and belong to groups there.
 fn warn_of_others(keytab: &Path) {
     if is_open_to_others(keytab) {
-        tracing::warn!(keytab = %keytab.display(), "every user of this machine can read or change the keytab: chmod o= it");
+        let keytab = keytab.display();
+        tracing::warn!(%keytab, "every user of this machine can read or change the keytab: chmod o= it");
     }
 }
 

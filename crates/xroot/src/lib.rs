@@ -1,7 +1,7 @@
 //! The XRootD protocol (`root://`), as a server sees it that is only read from. Pure.
 //!
 //! ```text
-//! bytes of a client ──▶ Session ──┬─▶ Event::Answer   what the session itself knows: greeting, login, ping, config, close
+//! bytes of a client ──▶ Session ──┬─▶ Event::Answer   what the session itself knows: greeting, login, ping, close …
 //!                                 └─▶ Event::Request  what only the store knows: status, open, read, list …
 //! a result ──▶ answer, pages, vector, listing ──▶ bytes to the client
 //! ```

@@ -5,7 +5,7 @@
 //!                │
 //!                ├──▶ File: where is offset n?     asked anew when every replica of a block has failed
 //!                ├──▶ local: a replica's file      of a datanode on this machine; at any fault all goes on below
-//!                └──▶ BlockReader: one READ_BLOCK  dropped at the first fault; the next replica goes on at the same byte
+//!                └──▶ BlockReader: one READ_BLOCK  dropped at the first fault; the next replica goes on at that byte
 //! ```
 //!
 //! A node that is slower than usual is not waited for: a positioned read is asked of a second one beside it, and

@@ -1,9 +1,9 @@
 //! Files over XRootD (`root://`), for ROOT, xrdcp, xrdfs and uproot as they are. Read-only.
 //!
 //! ```text
-//! socket ──▶ [`session`] ──▶ xroot::Session ──▶ events ─┬─▶ an answer that the protocol knows ───┐
-//!                                                      └─▶ [`requests`], [`reads`]: the store ──▶│ [`outbox`] ──▶ socket
-//!                                                             in any order, some at a time       │
+//! socket ─▶ [`session`] ─▶ xroot::Session ─▶ events ─┬─▶ an answer that the protocol knows ───┐
+//!                                                    └─▶ [`requests`], [`reads`]: the store ──┴─▶ [`outbox`] ─▶ socket
+//!                                                        in any order, some at a time
 //! ```
 //!
 //! Promise: all bytes of an answer that came to its end are of one version of a file, that which was opened; else the

@@ -306,7 +306,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            expires: u64, key: u32, file: u64, home: Option<u64>, block: Option<u64>, mode_bits in 0u8..16, user in "\\PC{1,60}"
+            expires: u64, key: u32, file: u64, home: Option<u64>, block: Option<u64>, mode_bits in 0u8..16,
+            user in "\\PC{1,60}",
         ) {
             let modes = Mode::ALL.into_iter().filter(|mode| mode_bits >> (*mode as u8 - 1) & 1 == 1);
             let modes = Modes::of(&modes.collect::<Vec<_>>());
