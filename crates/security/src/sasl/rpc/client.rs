@@ -251,7 +251,8 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
-    use super::super::server::{Caller, GssOutcome, KerberosOffer, Offers, Server, Step};
+    use super::super::offers::{KerberosOffer, Offers};
+    use super::super::server::{Caller, GssOutcome, Server, Step};
     use super::super::{unwrap, wrap};
     use super::*;
     use crate::delegation::Claim;

@@ -9,7 +9,8 @@
 //! that others wait for. Sealing and opening wait for nothing. Errors are texts for people, without secrets.
 
 use super::client::ClientGss;
-use super::server::{GssOutcome, KerberosOffer};
+use super::offers::KerberosOffer;
+use super::server::GssOutcome;
 use super::wrap::Protector;
 use crate::sasl::digest::Qop;
 use std::fmt;
