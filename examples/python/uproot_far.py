@@ -3,12 +3,10 @@
     python uproot_far.py [levada://host:port/directory]
 """
 
-import os
-import tempfile
-
 import fsspec
 import numpy as np
 import uproot
+from events import put_events
 from place import place
 
 import levada.uproot
@@ -16,14 +14,7 @@ import levada.uproot
 with place() as address:
     fs, directory = fsspec.url_to_fs(address)
     fs.makedirs(directory, exist_ok=True)
-    with tempfile.TemporaryDirectory() as local:
-        made = os.path.join(local, "events.root")
-        with uproot.recreate(made) as file:
-            tree = file.mktree("events", {"px": "f8", "py": "f8", "charge": "i4"})
-            for part in range(10):
-                numbers = np.arange(part * 10_000, (part + 1) * 10_000)
-                tree.extend({"px": numbers * 0.5, "py": numbers * 0.25, "charge": numbers % 3 - 1})
-        fs.put_file(made, f"{directory}/events.root")
+    put_events(fs, f"{directory}/events.root")
 
     # The store of an example is near: it is read as if it were not. `profile`: what is known of the files of a name.
     source = {"handler": levada.uproot.Source, "round_trip": 0.24, "profile": "example events"}

@@ -3,11 +3,11 @@
 //! | what | counts |
 //! |---|---|
 //! | `HADOOP_PROXY_USER` | always: who proves himself, or says who he is, acts for that user |
-//! | `HADOOP_USER_NAME` | where nobody proves who he is. Kerberos knows who has a ticket, and a variable does not change that |
+//! | `HADOOP_USER_NAME` | where nobody proves who he is: a variable does not change whose a ticket is |
 //! | a delegation token, else the ticket of Kerberos | whose it is |
 //!
-//! Whether Kerberos is in use `hadoop.security.authentication` says in `$HADOOP_CONF_DIR/core-site.xml`; where that says
-//! nothing, it is if there is a ticket or a token.
+//! Whether Kerberos is in use `hadoop.security.authentication` says in `$HADOOP_CONF_DIR/core-site.xml`; where that
+//! says nothing, it is if there is a ticket or a token.
 
 use crate::login;
 use crate::nameservice;

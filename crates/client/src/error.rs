@@ -1,8 +1,8 @@
 //! What can go wrong.
 //!
 //! Promise: [`Error::kind`] follows from the kind that our own servers add to a refusal, or else from its class, never
-//! from a message (`a_kind_does_not_depend_on_the_message`). A message does not repeat the path: the caller knows it and
-//! puts it in front.
+//! from a message (`a_kind_does_not_depend_on_the_message`). A message does not repeat the path: the caller knows it
+//! and puts it in front.
 
 use hdfs::exception::{self, Detail, Kind};
 use std::io;

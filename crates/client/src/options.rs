@@ -57,8 +57,8 @@ pub struct Options {
     /// What is proven to metadata servers. `None`: delegation tokens, if `HADOOP_TOKEN_FILE_LOCATION` names a file with
     /// some, and the ticket that `kinit` got, if there is one; without them nothing.
     pub login: Option<Arc<rpc::Login>>,
-    /// Where access profiles of files that are read ahead outlive the process: below the user's cache directory. `None`:
-    /// nowhere.
+    /// Where access profiles of files that are read ahead outlive the process: below the user's cache directory.
+    /// `None`: nowhere.
     pub profile_dir: Option<PathBuf>,
     /// Who calls in the name of the client's user, where no proof is asked for: the server looks whether he may
     /// (`hadoop.proxyuser.*`). `None`: the client's user himself. With a proof it is who proves himself.

@@ -1,7 +1,7 @@
 //! Profiles on the disk, below the user's cache directory: a file each, which takes its name when it is whole.
 //!
-//! Promise: whatever lies there, reading takes a bounded time and memory, and the directory has a bounded number of files
-//! and bytes. A failure is a line in the log of those who look for it.
+//! Promise: whatever lies there, reading takes a bounded time and memory, and the directory has a bounded number of
+//! files and bytes. A failure is a line in the log of those who look for it.
 
 use prefetch::Profile;
 use prefetch::profile::{PROFILE_LEN_MAX, ProfileName};

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Profiles in memory where there is no directory for them, of some KB each at most. A guess, far above the data sets of
-/// one program.
+/// Profiles in memory where there is no directory for them, of some KB each at most. A guess, far above the data sets
+/// of one program.
 const KNOWN_COUNT_MAX: usize = 256;
 
 /// Of one store. Where the disk has none, and when a store will keep them for all, this is the one place to ask.

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Promise: whoever opens the name finds what was there before or all of the new file, never a part. What does not come
-//! to its name is deleted: by [`Staged::discard`], by a [`Staged::commit`] that fails, or by a task once this is dropped.
-//! Only a process that dies leaves the file under its temporary name.
+//! to its name is deleted: by [`Staged::discard`], by a [`Staged::commit`] that fails, or by a task once this is
+//! dropped. Only a process that dies leaves the file under its temporary name.
 
 use crate::client::Client;
 use crate::create::Create;

@@ -80,7 +80,8 @@ impl Inner {
         }
     }
 
-    /// A pack of which not all is in the index yet stays, too: after a crash files are taken in before their pack is read.
+    /// A pack of which not all is in the index yet stays, too: after a crash files are taken in before their pack is
+    /// read.
     fn remove_pack_if_empty(&self, pack: &Arc<Pack>) -> Result<()> {
         let shelf = pack.container;
         if self.index.container(shelf)?.pack_live_count > 0 {

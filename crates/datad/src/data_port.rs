@@ -23,9 +23,6 @@ use wire::Op;
 use xfer::answer::{self, Answered, Refusal};
 use xfer::write::ANSWER_WAIT;
 
-/// After the kernel refused a connection for want of descriptors: the next try finds none either, so let it rest.
-const ACCEPT_REST: Duration = Duration::from_millis(50);
-
 #[derive(Debug)]
 pub(crate) struct DataPort {
     pub(crate) service: Arc<DataService>,
@@ -40,23 +37,14 @@ pub(crate) struct DataPort {
 pub(crate) async fn accept(port: Arc<DataPort>, listener: Listener) {
     let (max, limits) = (port.service.limits.connection_count_max, &port.service.log_limits);
     loop {
-        match listener.accept().await {
-            Ok((connection, peer)) => {
-                let Some(permit) = port.connection_limit.admit() else {
-                    if let Some(passed_over) = limits.connection_refused.due() {
-                        tracing::warn!(%peer, max, passed_over, "connection refused: all others are being answered");
-                    }
-                    continue;
-                };
-                io::task::spawn("session", serve(Arc::clone(&port), connection, peer, permit));
+        let (connection, peer) = io::accepted(|| listener.accept()).await;
+        let Some(permit) = port.connection_limit.admit() else {
+            if let Some(passed_over) = limits.connection_refused.due() {
+                tracing::warn!(%peer, max, passed_over, "connection refused: all others are being answered");
             }
-            Err(error) => {
-                if let Some(passed_over) = limits.not_accepted.due() {
-                    tracing::warn!(%error, passed_over, "a connection was not accepted");
-                }
-                tokio::time::sleep(ACCEPT_REST).await;
-            }
-        }
+            continue;
+        };
+        io::task::spawn("session", serve(Arc::clone(&port), connection, peer, permit));
     }
 }
 

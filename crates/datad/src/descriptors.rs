@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Promise: what is passed can be read and not written, and holds nothing of another file: of what shares a file, a
-//! copy goes out. Only finalized replicas are passed, after the same admission as over TCP. A client that gets none reads
-//! over TCP, so what stands in the way there is said there.
+//! copy goes out. Only finalized replicas are passed, after the same admission as over TCP. A client that gets none
+//! reads over TCP, so what stands in the way there is said there.
 
 use crate::connection::Connection;
 use crate::copies::Copied;

@@ -91,8 +91,8 @@ impl Held for HeldByConnection {
     }
 }
 
-/// Why an operation may not begin on a connection that agreed on this: the store asks for more. Asked anew for each, as a
-/// connection may be older than the node's registration, or than the setting.
+/// Why an operation may not begin on a connection that agreed on this: the store asks for more. Asked anew for each, as
+/// a connection may be older than the node's registration, or than the setting.
 pub(crate) fn lacks(service: &DataService, peer: Peer, agreed: Option<Qop>) -> Option<Refusal> {
     // As HDFS's datanodes have it, whose clients do not shake hands there.
     if peer == Peer::Local {

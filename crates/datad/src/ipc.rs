@@ -103,8 +103,8 @@ impl Ipc {
         Err(Exception::new(
             ACCESS_CONTROL,
             format!(
-                "{method:.80} is for metadata servers, and {ip} is the address of none that this datanode knows; if one calls from there, \
-                 name the address in metad_from in this datanode's configuration"
+                "{method:.80} is for metadata servers, and {ip} is the address of none that this datanode knows; if one calls \
+                 from there, name the address in metad_from in this datanode's configuration"
             ),
         ))
     }

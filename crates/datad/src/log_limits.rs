@@ -4,7 +4,6 @@ use io::LogLimit;
 
 #[derive(Debug, Default)]
 pub(crate) struct LogLimits {
-    pub(crate) not_accepted: LogLimit,
     pub(crate) connection_refused: LogLimit,
     pub(crate) connection_closed: LogLimit,
     /// Of connections that did not prove what they had to.

@@ -1,4 +1,5 @@
-//! What this node has to report and to carry out ([`Datanode`]), behind its lock, and those who wait for a change of it.
+//! What this node has to report and to carry out ([`Datanode`]), behind its lock, and those who wait for a change of
+//! it.
 
 use crate::heartbeat_progress::HeartbeatProgress;
 use datanode::{Datanode, Due};

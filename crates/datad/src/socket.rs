@@ -14,8 +14,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Reads of one call: whoever polls is to look after its time as well. A piece of JDK's takes one, the longest more than
-/// one call.
+/// Reads of one call: whoever polls is to look after its time as well. A piece of JDK's takes one, the longest more
+/// than one call.
 const READ_COUNT_MAX: usize = 8;
 
 #[derive(Debug)]

@@ -11,8 +11,8 @@ pub const HELD_BACK_MAX: std::time::Duration = std::time::Duration::from_secs(20
 
 const _: () = assert!(PAGE_COUNT <= PAGE_COUNT_MAX);
 
-/// The page of `held`, which are the first `count_max` replicas from this block on, or all there are. The pages together
-/// cover all block ids; the next one begins behind `through`, unless that is the last id.
+/// The page of `held`, which are the first `count_max` replicas from this block on, or all there are. The pages
+/// together cover all block ids; the next one begins behind `through`, unless that is the last id.
 pub fn page(from: BlockId, held: &[Held], count_max: usize, is_writing: impl Fn(BlockId) -> bool) -> CatalogueRequest {
     assert!(held.len() <= count_max, "a page has its limit");
     assert!(held.is_sorted_by(|one, other| one.block < other.block), "a page is in the order of blocks");

@@ -56,8 +56,8 @@ impl Deletions {
         self.queues.iter_mut().for_each(|queue| _ = queue.waiting.remove(&block));
     }
 
-    /// Another server leads. Whom the one before asked about other replicas may be gone by now, so that what waits could
-    /// be the last copy: the new leader knows by the catalogue what is here, and orders for itself.
+    /// Another server leads. Whom the one before asked about other replicas may be gone by now, so that what waits
+    /// could be the last copy: the new leader knows by the catalogue what is here, and orders for itself.
     pub(crate) fn withdraw_all(&mut self) {
         for queue in &mut self.queues {
             queue.waiting.clear();

@@ -114,8 +114,8 @@ impl<O: Order> Job<O> {
         }
     }
 
-    /// The order with this number, as long as its work has not ended and is not to be stopped. Work that comes back from
-    /// a disk that was given up finds that it has ended.
+    /// The order with this number, as long as its work has not ended and is not to be stopped. Work that comes back
+    /// from a disk that was given up finds that it has ended.
     pub fn standing(&self, number: u64) -> Option<O> {
         let at_work = self.report.as_ref().is_some_and(|report| report.number() == number && !report.has_ended());
         self.order.filter(|order| at_work && order.number() == number && !order.is_to_stop())

@@ -5,9 +5,9 @@
 //! threads: copy, delete ◀── Copies, Deletions ◀────────────────── orders ◀──────────────┘
 //! ```
 //!
-//! Promise: nothing here reads a clock, a socket or a disk, starts a thread or waits; time is an argument. `datad` drives
-//! it with threads, locks and files, the simulation with its own. What must agree lies in one [`Datanode`]: start
-//! reading there.
+//! Promise: nothing here reads a clock, a socket or a disk, starts a thread or waits; time is an argument. `datad`
+//! drives it with threads, locks and files, the simulation with its own. What must agree lies in one [`Datanode`]:
+//! start reading there.
 
 pub mod catalogue;
 mod changes;

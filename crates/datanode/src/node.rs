@@ -245,8 +245,8 @@ impl Datanode {
         Rest { owners: orders.owners, scrub: orders.scrub, disk_balance: orders.disk_balance, keys_refused }
     }
 
-    /// What is to be done with an order to copy. `is_writing`: a stream is at the block; `is_held_up`: the disk that has
-    /// it does not answer.
+    /// What is to be done with an order to copy. `is_writing`: a stream is at the block; `is_held_up`: the disk that
+    /// has it does not answer.
     pub fn begin_copy(&self, order: &CopyOrder, held: Option<&Held>, is_writing: bool, is_held_up: bool) -> Begin {
         match () {
             () if self.deletions.is_ordered(BlockId(order.block), Generation(order.generation)) => {
@@ -474,7 +474,8 @@ mod tests {
         assert_eq!(next(&mut node, &mut session, NOW), Step::Catalogue);
     }
 
-    /// One is with a server that leads no more, which nobody knows yet: what it is told then the other one's never hears.
+    /// One is with a server that leads no more, which nobody knows yet: what it is told then the other one's never
+    /// hears.
     #[test]
     fn what_only_a_catalogue_tells_is_told_in_each_session_with_a_leader() {
         let mut node = Datanode::new(1, 2);

@@ -7,8 +7,8 @@
 //!                                          Grant: whose the replica has to be, where a new one belongs
 //! ```
 //!
-//! Promise: a node that no leader has told yet whether tokens are needed admits nothing, and whoever takes keys takes no
-//! older ones later, but for those of a registration. Who is refused learns no reason: logs and counters do.
+//! Promise: a node that no leader has told yet whether tokens are needed admits nothing, and whoever takes keys takes
+//! no older ones later, but for those of a registration. Who is refused learns no reason: logs and counters do.
 
 use security::block_token::{self, Identifier, Mode};
 use security::keys::{Key, KeyId, KeySet};

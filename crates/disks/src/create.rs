@@ -167,8 +167,8 @@ impl Disks {
         Some((at, self.disks()[at].load().begin()))
     }
 
-    /// A small replica is on the disk that was its place: so it is again, should another one of the same block have been
-    /// refused there meanwhile.
+    /// A small replica is on the disk that was its place: so it is again, should another one of the same block have
+    /// been refused there meanwhile.
     pub fn was_put_small(&self, block: BlockId, at: usize) {
         self.block_locations().get_or_set(block, at);
     }

@@ -34,11 +34,7 @@ use servers::Servers;
 use std::io::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::TcpListener;
-
-/// After an error that is of no connection: too many open files.
-const REST: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -171,18 +167,10 @@ async fn accept(
     tunnels: TaskGroup,
 ) {
     loop {
-        match listener.accept().await {
-            Ok((socket, peer)) => {
-                // All wait for their peers, so there is always one that may go.
-                let Some(permit) = limit.admit() else { continue };
-                counts.accepted.inc();
-                tunnels
-                    .spawn_detached("tunnel", tunnel::run(socket, peer, permit, Arc::clone(&servers), counts.clone()));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no connection is accepted for a moment");
-                tokio::time::sleep(REST).await;
-            }
-        }
+        let (socket, peer) = io::accepted(|| listener.accept()).await;
+        // All wait for their peers, so there is always one that may go.
+        let Some(permit) = limit.admit() else { continue };
+        counts.accepted.inc();
+        tunnels.spawn_detached("tunnel", tunnel::run(socket, peer, permit, Arc::clone(&servers), counts.clone()));
     }
 }

@@ -1,5 +1,5 @@
-//! Says who calls: a server of Hadoop RPC that takes tickets, and to every client answers one path, owned by the client's
-//! Kerberos name. To try out a KDC, a keytab and a client without a store:
+//! Says who calls: a server of Hadoop RPC that takes tickets, and to every client answers one path, owned by the
+//! client's Kerberos name. To try out a KDC, a keytab and a client without a store:
 //!
 //!     cargo run -p gss --example whoami -- nn/localhost@EXAMPLE.COM nn.keytab privacy,integrity
 //!     hdfs dfs -stat %u hdfs://localhost:PORT/

@@ -30,8 +30,8 @@ impl Acceptor {
     }
 }
 
-/// A client's exchange, as RFC 4752 has it, and then what seals its connection. Both directions are in it, so whoever has
-/// two threads for them puts it behind a lock.
+/// A client's exchange, as RFC 4752 has it, and then what seals its connection. Both directions are in it, so whoever
+/// has two threads for them puts it behind a lock.
 ///
 /// ```text
 /// client ── ticket and proof ─────────────▶         Proving

@@ -39,8 +39,8 @@ pub struct Login {
 }
 
 impl Initiator {
-    /// For servers of `realm`: their names are then taken as they are. Without one the library looks up a server's realm,
-    /// and its host's name where krb5.conf says so. No ticket is looked for yet.
+    /// For servers of `realm`: their names are then taken as they are. Without one the library looks up a server's
+    /// realm, and its host's name where krb5.conf says so. No ticket is looked for yet.
     pub fn new(tickets: Tickets, realm: Option<String>) -> Result<Self, Error> {
         Ok(Self { library: Library::get()?, tickets, realm })
     }

@@ -1,7 +1,8 @@
 //! A page of a directory, encoded entry by entry: the longest answer that clients often ask for.
 //!
-//! Promise: byte for byte what prost makes of the same [`GetListingResponseProto`](crate::proto::GetListingResponseProto),
-//! in one pass and without a copy of names: prost asks each message for its length once for every message around it.
+//! Promise: byte for byte what prost makes of the same
+//! [`GetListingResponseProto`](crate::proto::GetListingResponseProto), in one pass and without a copy of names: prost
+//! asks each message for its length once for every message around it.
 
 use crate::encoding::{HEAD_LEN, LEN, NUMBER, NUMBER_LEN_MAX, number_len, put_field, put_head, put_numbers, tag};
 use crate::proto::hdfs_file_status_proto::FileType;

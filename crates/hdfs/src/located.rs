@@ -5,9 +5,9 @@
 //! Block ────────────────────────┴─▶ LocatedWriter ─▶ Located: a LocatedBlocksProto, alone or as an answer
 //! ```
 //!
-//! Promise: byte for byte what prost makes of the same [`LocatedBlocksProto`](crate::proto::LocatedBlocksProto). A block
-//! has three nodes with a hundred and fifty bytes each; here they are copied, where prost makes texts of them, and asks
-//! each for its length once for every message around it.
+//! Promise: byte for byte what prost makes of the same [`LocatedBlocksProto`](crate::proto::LocatedBlocksProto). A
+//! block has three nodes with a hundred and fifty bytes each; here they are copied, where prost makes texts of them,
+//! and asks each for its length once for every message around it.
 
 use crate::encoding::{HEAD_LEN, LEN, NUMBER, put_field, put_head, put_numbers, tag};
 use crate::proto::{DatanodeInfoProto, StorageTypeProto};

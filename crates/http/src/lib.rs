@@ -173,24 +173,16 @@ impl Server {
 
 /// Takes connections until the server stops.
 async fn accept(listener: TcpListener, mut host: Host) {
-    /// After an error that is not the connection's own, such as too many open files: others may go meanwhile.
-    const PAUSE: Duration = Duration::from_millis(100);
     loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let (socket, peer) = tokio::select! {
+            accepted = io::accepted(|| listener.accept()) => accepted,
             _ = host.stopped.changed() => return,
         };
-        match accepted {
-            Ok((socket, peer)) => match host.connection_limit.admit() {
-                Some(permit) => {
-                    io::task::spawn("http connection", connection::serve(socket, peer, permit, host.clone()));
-                }
-                None => tracing::debug!(%peer, "a connection is refused: all others are being answered"),
-            },
-            Err(error) => {
-                tracing::warn!(%error, "no connection could be accepted");
-                tokio::time::sleep(PAUSE).await;
+        match host.connection_limit.admit() {
+            Some(permit) => {
+                io::task::spawn("http connection", connection::serve(socket, peer, permit, host.clone()));
             }
+            None => tracing::debug!(%peer, "a connection is refused: all others are being answered"),
         }
     }
 }

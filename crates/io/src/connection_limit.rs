@@ -5,13 +5,16 @@
 //! have proven who they are stay as long as there are others. So thousands of silent clients evict each other, and a
 //! client that sends a request at once is served.
 
+use crate::clock::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 #[derive(Debug)]
 pub struct ConnectionLimit {
     max: usize,
+    clock: SystemClock,
     connections: Mutex<Connections>,
 }
 
@@ -28,6 +31,8 @@ struct Connections {
 struct Wait {
     is_proven: bool,
     number: u64,
+    /// By the clock of the limit.
+    began: Duration,
 }
 
 /// The right of one connection to stay, given back when this is dropped.
@@ -59,7 +64,7 @@ pub struct StalledResponse(Arc<ConnectionPermit>);
 
 impl ConnectionLimit {
     pub fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { max, connections: Mutex::default() })
+        Arc::new(Self { max, clock: SystemClock::new(), connections: Mutex::default() })
     }
 
     /// A permit for one more, whose first request is waited for. `None`: all others are being answered.
@@ -110,6 +115,26 @@ impl ConnectionPermit {
         });
     }
 
+    /// For how long the peer has been waited for. `None`: it is not, or the connection is being closed.
+    pub fn waited(&self) -> Option<Duration> {
+        let wait = self.state().wait?;
+        let is_open = self.limit.connections().waiting.contains_key(&wait);
+        is_open.then(|| self.limit.clock.monotonic().saturating_sub(wait.began))
+    }
+
+    /// Closes this connection, if its peer is still waited for: for what it holds beside its place here.
+    pub fn evict(&self) -> bool {
+        let state = self.state();
+        let Some(wait) = state.wait else { return false };
+        let mut connections = self.limit.connections();
+        let is_open = connections.waiting.remove(&wait).is_some();
+        if is_open {
+            connections.count -= 1; // it will close at once
+            self.eviction.notify_one();
+        }
+        is_open
+    }
+
     /// Returns when this connection is to be closed for another.
     pub async fn evicted(&self) {
         self.eviction.notified().await;
@@ -120,8 +145,9 @@ impl ConnectionPermit {
         how(&mut state);
         match (state.request_count == 0 || state.stalled_count > 0, state.wait) {
             (true, None) => {
+                let began = self.limit.clock.monotonic();
                 let mut connections = self.limit.connections();
-                let wait = Wait { is_proven: state.is_proven, number: connections.next };
+                let wait = Wait { is_proven: state.is_proven, number: connections.next, began };
                 connections.next += 1;
                 connections.waiting.insert(wait, Arc::clone(&self.eviction));
                 state.wait = Some(wait);
@@ -199,6 +225,21 @@ mod tests {
         assert!(is_evicted(&permits[0]) && !is_evicted(&last), "when all have, the one that waits longest goes");
         drop((permits, others, last));
         assert_eq!((limit.count(), limit.connections().waiting.len()), (0, 0));
+    }
+
+    /// For what it holds: then its place is free, too.
+    #[test]
+    fn one_connection_is_closed_if_its_peer_is_waited_for() {
+        let limit = ConnectionLimit::new(2);
+        let [idle, busy] = [limit.admit().unwrap(), limit.admit().unwrap()];
+        let request = busy.begin_request();
+        assert!(idle.waited().is_some() && busy.waited().is_none());
+        assert!(!busy.evict() && idle.evict() && is_evicted(&idle) && !is_evicted(&busy));
+        assert_eq!((idle.waited(), idle.evict(), limit.count()), (None, false, 1));
+        let _third = limit.admit().unwrap();
+        drop((idle, request));
+        assert_eq!(limit.count(), 2);
+        assert!(busy.waited().is_some(), "it was answered");
     }
 
     #[test]

@@ -35,8 +35,8 @@ pub fn sync_all(file: &File) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A child holds copies of all locks of its parent from its birth until it runs its own program: milliseconds, on a busy
-/// machine some tens.
+/// A child holds copies of all locks of its parent from its birth until it runs its own program: milliseconds, on a
+/// busy machine some tens.
 const LOCK_TRY_COUNT: usize = 50;
 const LOCK_TRY_PAUSE: Duration = Duration::from_millis(10);
 
@@ -73,8 +73,8 @@ pub fn is_resident(file: &File, offset: u64, len: u64) -> bool {
     cachestat(file, offset, len).is_some_and(|stat| stat.cached >= pages)
 }
 
-/// Reads what of a range is in the page cache, from its beginning; 0 at the end of the file. `WouldBlock`: the disk would
-/// have to be waited for, or the file system does not tell.
+/// Reads what of a range is in the page cache, from its beginning; 0 at the end of the file. `WouldBlock`: the disk
+/// would have to be waited for, or the file system does not tell.
 pub fn read_resident(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     let flags = rustix::io::ReadWriteFlags::NOWAIT;
     loop {

@@ -1,8 +1,8 @@
 //! What acts on the machine: clocks, chance, tasks, files, sockets.
 //!
 //! Promise: all `unsafe` is here (but for single calls in `kv`, `host` and `types`), and this is the only crate that
-//! reads a clock, draws a random number or starts a thread or a task. Everything here is thin; what decides lives elsewhere and
-//! takes these as arguments.
+//! reads a clock, draws a random number or starts a thread or a task. Everything here is thin; what decides lives
+//! elsewhere and takes these as arguments.
 //!
 //! | module | holds |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | [`TaskGroup`] | tasks that end together |
 //! | [`simulated`], [`time`] | the same three from a simulation; waiting for time in either |
 //! | [`CachedThreads`], [`ThreadQuota`] | threads that are used again; how many of the runtime's some work may hold |
-//! | [`ConnectionLimit`] | how many connections a port has, and which is closed when there are too many |
+//! | [`accepted()`], [`ConnectionLimit`] | connections of a port; how many it has, and which is closed when too many |
 //! | [`file`] | residency, write-back, holes, free space; what is made durable, and how often |
 //! | [`descriptors`], [`memory_file`] | descriptors over a Unix socket; files in memory for other processes |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
@@ -20,6 +20,7 @@
 //! | [`limit`] | which errors speak of limits, and not of what was asked |
 //! | [`LogLimit`] | how often a message is logged that others cause |
 
+mod accept;
 mod cached_threads;
 pub mod clock;
 mod connection_limit;
@@ -42,6 +43,7 @@ mod thread_quota;
 pub mod time;
 pub mod transfer;
 
+pub use accept::accepted;
 pub use cached_threads::CachedThreads;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use connection_limit::{ConnectionLimit, ConnectionPermit, RequestGuard, StalledResponse};

@@ -45,8 +45,8 @@ pub fn apply(socket: &impl AsFd, options: &SocketOptions) -> io::Result<()> {
     Ok(())
 }
 
-/// How long a packet to the peer and its answer take, as the kernel has measured it since the connection was made: so it
-/// says nothing of a program that is slow. `None`: it does not say.
+/// How long a packet to the peer and its answer take, as the kernel has measured it since the connection was made: so
+/// it says nothing of a program that is slow. `None`: it does not say.
 #[expect(unsafe_code, reason = "TCP_INFO has no safe wrapper")]
 pub fn round_trip(socket: &impl AsFd) -> Option<Duration> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
@@ -69,8 +69,8 @@ pub fn is_own(ip: IpAddr) -> bool {
 /// The longest path of a Unix socket in Linux, without the zero behind it.
 const SOCKET_PATH_LEN_MAX: usize = 107;
 
-/// Whether a socket at `path` would be safe, and reachable by its name. `PermissionDenied`: others could put a socket of
-/// theirs in its place, and would be told the clients' tokens.
+/// Whether a socket at `path` would be safe, and reachable by its name. `PermissionDenied`: others could put a socket
+/// of theirs in its place, and would be told the clients' tokens.
 pub fn may_listen_at(path: &Path) -> io::Result<()> {
     let len = path.as_os_str().len();
     if len > SOCKET_PATH_LEN_MAX {

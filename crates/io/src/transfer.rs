@@ -115,8 +115,8 @@ impl ColdPath {
 }
 
 /// Appends the first `piece_len` bytes of `range` to `buffer`, waiting for the file's disk within `quota`; all of
-/// `range` will be read. `UnexpectedEof` if the file is shorter. After an error, or if the future is dropped, the buffer
-/// has nothing.
+/// `range` will be read. `UnexpectedEof` if the file is shorter. After an error, or if the future is dropped, the
+/// buffer has nothing.
 pub async fn read_behind(
     file: &File,
     quota: &ThreadQuota,

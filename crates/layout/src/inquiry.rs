@@ -65,7 +65,8 @@ pub enum Answer {
 const HEAD_LEN: u64 = 1024;
 
 /// Begins to ask a file that ends as Parquet's do. What its footer says is all that is asked for, so pieces are column
-/// chunks: who reads from far away would pay for the lists of their pages with bytes, and its reader takes chunks whole.
+/// chunks: who reads from far away would pay for the lists of their pages with bytes, and its reader takes chunks
+/// whole.
 pub fn begin_at_end(file_len: u64, limits: Limits) -> Result<Inquiry> {
     let budget = Budget::new(limits);
     match parquet::begin_of_chunks(file_len)? {

@@ -25,8 +25,8 @@ pub use wanted::Wanted;
 use limits::Budget;
 use std::ops::Range;
 
-/// Which formats are read, and how far: raised with every parser that reads more or otherwise, so that what was said of a
-/// file before does not count any more.
+/// Which formats are read, and how far: raised with every parser that reads more or otherwise, so that what was said of
+/// a file before does not count any more.
 pub const READS: u8 = 1;
 
 /// What a file holds, as far as its reader cares where.

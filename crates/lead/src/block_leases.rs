@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Promise: a block is put only by the holder of its lease, as what it was given out for, and only while the lease
-//! stands. A lease that timed out never stands again. A leader younger than the limit does not know the leases of its predecessor. For that time it
-//! accepts every client's put and calls no block unowned. Where no id was ever reserved, no lease can exist.
+//! stands. A lease that timed out never stands again. A leader younger than the limit does not know the leases of its
+//! predecessor. For that time it accepts every client's put and calls no block unowned. Where no id was ever reserved,
+//! no lease can exist.
 //!
 //! The fate of a replica is decided in this order: first this module is asked, then the rows are searched for an owner.
 //! A block that had no lease then, and has no owner after that, cannot get one any more.

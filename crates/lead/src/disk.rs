@@ -1,7 +1,7 @@
 //! The disks of a node, as it last reported them. They are shown to users; no decision depends on them.
 //!
-//! Promise: one heartbeat brings few failed disks into the log, however many its node reports, and under whatever names.
-//! Further ones of the same node are held back for a while, and logged after that.
+//! Promise: one heartbeat brings few failed disks into the log, however many its node reports, and under whatever
+//! names. Further ones of the same node are held back for a while, and logged after that.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

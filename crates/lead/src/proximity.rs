@@ -63,8 +63,8 @@ impl Cluster {
     /// The members of a container in the order a reader at `client` should try them: near ones before far ones, and by
     /// chance among equals, so that readers spread. Quiet ones come last. Those silent for longer, or that have not
     /// copied all blocks yet, are named only if there is no other, and those whose certificates are revoked never: they
-    /// are somebody else's now. `complete`: the block is not being written any more, so a member with all complete blocks
-    /// suffices.
+    /// are somebody else's now. `complete`: the block is not being written any more, so a member with all complete
+    /// blocks suffices.
     pub fn readers_order(
         &self,
         home: ContainerId,

@@ -69,8 +69,8 @@ impl RepairContext<'_> {
         }
     }
 
-    /// A node that was lost since `known`, or returned. Its containers are compared, as no other node may have a copy of
-    /// some blocks, which is then reported, or withdrawn. One node at a time: call again until there is none.
+    /// A node that was lost since `known`, or returned. Its containers are compared, as no other node may have a copy
+    /// of some blocks, which is then reported, or withdrawn. One node at a time: call again until there is none.
     pub fn watch(&mut self, known: &mut BTreeSet<NodeId>) -> Option<(NodeId, Turn)> {
         // Bytes that writers claimed and no node has must not keep the rest of the pipeline from being copied.
         for block in self.cluster.take_overdue(self.rules.now) {

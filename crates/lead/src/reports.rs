@@ -241,8 +241,8 @@ impl Leader {
         if is_safe_mode { Vec::new() } else { self.doomed.orders(node, now) }
     }
 
-    /// What `node` was to delete is not ordered after all: safe mode came between, or it is not sure any more who leads.
-    /// The node tells all that it has once more, and it is judged anew.
+    /// What `node` was to delete is not ordered after all: safe mode came between, or it is not sure any more who
+    /// leads. The node tells all that it has once more, and it is judged anew.
     pub fn on_orders_dropped(&mut self, node: NodeId, blocks: impl Iterator<Item = BlockId>) {
         blocks.for_each(|block| _ = self.surplus.stays(node, block));
         self.surplus.ask_all(node);

@@ -433,7 +433,8 @@ mod tests {
         surplus.check();
     }
 
-    /// A catalogue that nobody asked for begins: until it is complete, what an earlier one had no room for is not known.
+    /// A catalogue that nobody asked for begins: until it is complete, what an earlier one had no room for is not
+    /// known.
     #[test]
     fn a_node_that_reported_too_many_is_not_known_while_it_reports_anew() {
         let (node, repair, at) = (NodeId([1; 16]), Repair::default(), Duration::from_secs);

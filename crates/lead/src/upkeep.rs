@@ -18,7 +18,8 @@ impl Leader {
         self.container_audit.step(&self.cluster, &mut self.repair, now);
     }
 
-    /// A node that was lost since this was asked last, or is back. One at a time, to be asked again until there is none.
+    /// A node that was lost since this was asked last, or is back. One at a time, to be asked again until there is
+    /// none.
     pub fn watch(&mut self, rules: LivenessRules) -> Option<(NodeId, Turn)> {
         let mut lost = std::mem::take(&mut self.lost);
         let changed = self.repair_context(rules).watch(&mut lost);

@@ -31,8 +31,8 @@ impl Verified {
 }
 
 impl Leader {
-    /// `node` was asked to verify its replica of `block`, which is `view` by the rows, and answered `fitness`. `view` is
-    /// `None` if no file has the block any more; `fitness` is `None` if no answer came in time.
+    /// `node` was asked to verify its replica of `block`, which is `view` by the rows, and answered `fitness`. `view`
+    /// is `None` if no file has the block any more; `fitness` is `None` if no answer came in time.
     pub fn on_verified(
         &mut self,
         block: BlockId,

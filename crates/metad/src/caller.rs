@@ -64,7 +64,8 @@ impl Session {
         ))
     }
 
-    /// That the caller is another metadata server. What is taken from it is believed. See [`Session::must_be_the_store`].
+    /// That the caller is another metadata server. What is taken from it is believed. See
+    /// [`Session::must_be_the_store`].
     pub(crate) fn must_be_a_member(&self, users: &Users) -> Result<(), Exception> {
         self.must_be_the_store(users, self.proof.member().is_some())
     }
@@ -75,9 +76,9 @@ impl Session {
         self.must_be_the_store(users, matches!(self.proof, Proof::Node(Certified { name: NodeName::Datanode(_), .. })))
     }
 
-    /// Where servers have certificates, by its own. Otherwise it has the ticket of the user that this server is: neither
-    /// a token nor acting for that user proves that, and other superusers are people. Where nobody proves anything,
-    /// everybody is.
+    /// Where servers have certificates, by its own. Otherwise it has the ticket of the user that this server is:
+    /// neither a token nor acting for that user proves that, and other superusers are people. Where nobody proves
+    /// anything, everybody is.
     fn must_be_the_store(&self, users: &Users, by_certificate: bool) -> Result<(), Exception> {
         let by_ticket = || {
             let proves = self.proof.method() == Method::Kerberos && self.real.is_none();

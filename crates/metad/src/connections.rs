@@ -86,7 +86,8 @@ impl Connections {
         self.lock().open.get(&peer)?.principal.node
     }
 
-    /// `node` has registered over this connection, by a certificate that was made then if it has one. False: it has ended meanwhile, and so has the node's last one.
+    /// `node` has registered over this connection, by a certificate that was made then if it has one. False: it has
+    /// ended meanwhile, and so has the node's last one.
     pub(crate) fn bind(&self, peer: SocketAddr, node: RegisteredNode, issued_at: Option<Millis>) -> bool {
         let mut state = self.lock();
         let Some(connection) = state.open.get_mut(&peer) else { return state.last.contains_key(&node.id) };

@@ -29,7 +29,7 @@ pub(crate) fn token_name(identifier: &Identifier) -> String {
 }
 
 /// Until when a token counts, and of which identifier.
-pub(crate) fn kept(token: &DelegationToken) -> Kept {
+fn kept(token: &DelegationToken) -> Kept {
     Kept { expires: token.expires, hash: token.hash }
 }
 

@@ -1,5 +1,5 @@
-//! Fills the directory of a new metadata server with files, as clients would have over years: by the same entries of the
-//! log, without a client, a datanode, or a byte of a block. For measurements of a server that has many files.
+//! Fills the directory of a new metadata server with files, as clients would have over years: by the same entries of
+//! the log, without a client, a datanode, or a byte of a block. For measurements of a server that has many files.
 
 use crate::command::{Command, Reply};
 use crate::config::Config;

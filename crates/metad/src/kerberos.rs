@@ -51,11 +51,12 @@ pub(crate) fn of(config: &Config) -> Result<Ends, StartError> {
 /// Everybody's, in a file's mode.
 const OTHERS: u32 = 0o007;
 
-/// Who reads a keytab is the store, for everybody who trusts the KDC. It is not refused, as Hadoop does not: keytabs are
-/// made by the tools of a site, and belong to groups there.
+/// Who reads a keytab is the store, for everybody who trusts the KDC. It is not refused, as Hadoop does not: keytabs
+/// are made by the tools of a site, and belong to groups there.
 fn warn_of_others(keytab: &Path) {
     if is_open_to_others(keytab) {
-        tracing::warn!(keytab = %keytab.display(), "every user of this machine can read or change the keytab: chmod o= it");
+        let keytab = keytab.display();
+        tracing::warn!(%keytab, "every user of this machine can read or change the keytab: chmod o= it");
     }
 }
 

@@ -3,8 +3,8 @@
 //! Promise: a thread that holds it does not take it again. No task keeps it over an `await`, as a guard cannot be sent
 //! to another thread. A thread that holds it takes no other lock and syncs nothing, since every call that needs the
 //! leader waits. After a panic that may have left the state half changed, the state is not used any more. Calls and
-//! tasks that ask for it end with a panic, no order is sent, and no change is proposed. [`Leadership::keep`] makes a new
-//! leader from the rows.
+//! tasks that ask for it end with a panic, no order is sent, and no change is proposed. [`Leadership::keep`] makes a
+//! new leader from the rows.
 //!
 //! [`Leadership::keep`]: crate::leadership::Leadership::keep
 

@@ -10,7 +10,8 @@ use types::{FileId, Generation};
 const ENDED_WAIT: Duration = Duration::from_millis(800);
 /// Recoveries that have replicas read at a time. Each may have a whole block to read on all its nodes.
 const READING_COUNT_MAX: usize = 16;
-/// Recoveries under way. One that waits for its nodes costs little; all of them together ask every node again and again.
+/// Recoveries under way. One that waits for its nodes costs little; all of them together ask every node again and
+/// again.
 const RUNNING_COUNT_MAX: usize = 10_000;
 
 /// Recoveries under way, by file.

@@ -23,7 +23,8 @@ pub(crate) fn status(leadership: &Leadership) -> Value {
                 Role::Standby => "standby",
                 Role::Learner => "learner",
             };
-            json!({ "id": member.id, "addr": leadership.addr_of(member.id, &member.addr), "role": role, "matched": member.matched })
+            let addr = leadership.addr_of(member.id, &member.addr);
+            json!({ "id": member.id, "addr": addr, "role": role, "matched": member.matched })
         })
         .collect();
     // On a standby, as far as it has applied the log.

@@ -6,15 +6,12 @@
 //! ```
 
 use crate::call_record::{CallTimer, Caller, Named};
-use crate::delegation_tokens::{kept, token_name};
+use crate::delegation_tokens::{found, token_name};
 use crate::leadership::Leadership;
 use hdfs::Exception;
 use hdfs::exception::STANDBY;
-use namespace::read;
-use security::delegation::Claim;
-use security::delegation::{self, Identifier, Refusal};
+use security::delegation::{self, Claim, Identifier, Refusal};
 use security::method::Method;
-use security::rings::{self, RingKind};
 use security::sasl::rpc::{ClaimError, Refused};
 use std::net::SocketAddr;
 use types::Millis;
@@ -36,18 +33,9 @@ pub(crate) fn claim(leadership: &Leadership, identifier: &[u8]) -> Result<Claim,
     })
 }
 
-fn claimed(rows: &dyn Rows, now: Millis, identifier: &[u8]) -> Result<Result<delegation::Claim, Refusal>, RowsError> {
-    let keys = rings::ring(rows, RingKind::DelegationTokens)?.map(|ring| ring.keys().clone()).unwrap_or_default();
-    let mut fault = None;
-    let kept = |identifier: &Identifier| {
-        let token = read::delegation_token(rows, identifier.sequence).map(|token| token.map(|token| kept(&token)));
-        token.unwrap_or_else(|error| {
-            fault = Some(error);
-            None
-        })
-    };
-    let claimed = delegation::authenticate(now, &keys, identifier, kept);
-    fault.map_or(Ok(claimed), Err)
+fn claimed(rows: &dyn Rows, now: Millis, identifier: &[u8]) -> Result<Result<Claim, Refusal>, RowsError> {
+    let (kept, keys) = found(rows, identifier)?;
+    Ok(delegation::authenticate(now, &keys, identifier, |_| kept))
 }
 
 /// Writes down who was refused with a token. The name is the token's, and nobody proved it: who proves nothing could

@@ -64,8 +64,8 @@ pub enum DoubtCause {
     Leased,
     /// It was cut by a recovery: nodes that took no part have another length.
     Recovered,
-    /// It is in another home, chosen for the nodes of its chain, or as its file has another replication: others may have
-    /// come there since.
+    /// It is in another home, chosen for the nodes of its chain, or as its file has another replication: others may
+    /// have come there since.
     Moved,
 }
 

@@ -7,8 +7,8 @@
 //!         └──────────────────────────────────────────────────▶ closed
 //! ```
 //!
-//! From `begin` on the old writer is refused with LeaseExpired. Its data connections are fenced by the new generation, which
-//! the leader takes to the nodes before it lets anybody see the file closed.
+//! From `begin` on the old writer is refused with LeaseExpired. Its data connections are fenced by the new generation,
+//! which the leader takes to the nodes before it lets anybody see the file closed.
 
 use crate::block::{self, last_row, write_row};
 use crate::context::Context;

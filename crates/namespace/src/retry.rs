@@ -48,7 +48,8 @@ pub fn outcome(rows: &dyn Rows, key: RetryKey, op: &str, now: Millis) -> Result<
     })
 }
 
-/// Keeps the answer, in place of what is kept until `other`. A call that was told to wait for a recovery has failed, as far as its client knows: it runs again.
+/// Keeps the answer, in place of what is kept until `other`. A call that was told to wait for a recovery has failed, as
+/// far as its client knows: it runs again.
 pub(crate) fn remember(
     rows: &mut dyn RowsMut,
     key: RetryKey,

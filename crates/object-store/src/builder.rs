@@ -90,16 +90,17 @@ impl LevadaBuilder {
         Self::default()
     }
 
-    /// `levada://host[:port]`, `levada://host:port,host:port` for several metadata servers, or the name of a nameservice
-    /// of Hadoop's configuration in place of the hosts; `hdfs://` means the same. A path behind it does not count: an
-    /// object's path begins at the root of the store ([`PrefixStore`](object_store::prefix::PrefixStore) moves it).
+    /// `levada://host[:port]`, `levada://host:port,host:port` for several metadata servers, or the name of a
+    /// nameservice of Hadoop's configuration in place of the hosts; `hdfs://` means the same. A path behind it does not
+    /// count: an object's path begins at the root of the store ([`PrefixStore`](object_store::prefix::PrefixStore)
+    /// moves it).
     pub fn with_url(mut self, url: impl Into<String>) -> Self {
         self.url = Some(url.into());
         self
     }
 
-    /// Who acts. Else `HADOOP_PROXY_USER`, `HADOOP_USER_NAME` where nobody proves who he is, the holder of the ticket that
-    /// `kinit` got, or the user of this process.
+    /// Who acts. Else `HADOOP_PROXY_USER`, `HADOOP_USER_NAME` where nobody proves who he is, the holder of the ticket
+    /// that `kinit` got, or the user of this process.
     pub fn with_user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
@@ -152,7 +153,8 @@ impl LevadaBuilder {
             .try_fold(self, |builder, (key, value)| builder.try_with_option(key.as_ref().parse()?, value))
     }
 
-    /// Reads no more than the environment, and for the user's name perhaps a file. Connections are made by the first call.
+    /// Reads no more than the environment, and for the user's name perhaps a file. Connections are made by the first
+    /// call.
     pub fn build(self) -> Result<Levada> {
         let url = self.url.ok_or_else(|| generic("no URL was given, as in levada://host:8020"))?;
         let url = parse(&url)?.with_path("");

@@ -14,8 +14,8 @@ use std::ops::Range;
 
 /// Bytes of one item of a payload: with those in the socket's buffer, all that is read ahead of the consumer. A guess.
 const CHUNK_LEN: u64 = 1 << 20;
-/// Up to this a payload is read by one request for exactly these bytes; a longer one is streamed, and the stream that is
-/// left before the end of a block may have brought some more. A guess: what is on its way on a wide link anyway.
+/// Up to this a payload is read by one request for exactly these bytes; a longer one is streamed, and the stream that
+/// is left before the end of a block may have brought some more. A guess: what is on its way on a wide link anyway.
 const EXACT_LEN_MAX: u64 = 4 << 20;
 /// Times an object is replaced between the question for its status and its opening, before that is an error.
 const OPEN_COUNT_MAX: usize = 16;

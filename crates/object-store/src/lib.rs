@@ -34,8 +34,8 @@
 //!
 //! # Versions of the trait
 //!
-//! This is `object_store` 0.14. With the feature `object_store_0_13` everything here is of 0.13 instead, which DataFusion
-//! 55 and parquet 59 take; a program has one of both.
+//! This is `object_store` 0.14. With the feature `object_store_0_13` everything here is of 0.13 instead, which
+//! DataFusion 55 and parquet 59 take; a program has one of both.
 //!
 //! Start reading at [`Levada`].
 

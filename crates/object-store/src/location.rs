@@ -1,8 +1,8 @@
 //! Names: the path of an object, and the path of a file.
 //!
 //! Promise: both have the same text but for the slash in front. What [`Path::from`] encodes stays encoded in the store
-//! (`a~b` becomes the file `a%7Eb`), and a file that somebody called `a~b` is the object [`Path::parse`] gives for that.
-//! So no two objects are one file, and listing what was put gives what was put.
+//! (`a~b` becomes the file `a%7Eb`), and a file that somebody called `a~b` is the object [`Path::parse`] gives for
+//! that. So no two objects are one file, and listing what was put gives what was put.
 //!
 //! A file whose name has an ASCII control character is no object: a [`Path`] cannot have one. Nor is one that is still
 //! being written under a temporary name.

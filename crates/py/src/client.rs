@@ -204,8 +204,8 @@ pub(crate) fn default_url() -> Option<String> {
     ::client::default_fs()
 }
 
-/// Who acts where nobody says so: whom `HADOOP_PROXY_USER` names, or `HADOOP_USER_NAME` where nobody proves who he is, or
-/// whose Kerberos ticket or delegation token this process has.
+/// Who acts where nobody says so: whom `HADOOP_PROXY_USER` names, or `HADOOP_USER_NAME` where nobody proves who he is,
+/// or whose Kerberos ticket or delegation token this process has.
 #[pyfunction]
 pub(crate) fn acting_user(py: Python<'_>) -> Option<String> {
     py.detach(|| Acting::of_environment(None, || None)).map(|acting| acting.user)

@@ -8,7 +8,8 @@ use pyo3::prelude::*;
 pub(crate) fn raised(py: Python<'_>, error: &Error, subject: &str) -> PyErr {
     let message = error.to_string();
     match family(error) {
-        // `OSError` makes the subclass of the number itself: FileNotFoundError, PermissionError, TimeoutError and so on.
+        // `OSError` makes the subclass of the number itself: FileNotFoundError, PermissionError, TimeoutError and so
+        // on.
         Family::Os(number) => made(py.get_type::<PyOSError>().call1((number, message, subject))),
         Family::Connection(number) => made(py.get_type::<PyConnectionError>().call1((number, message, subject))),
         Family::Value => PyValueError::new_err(with_subject(&message, subject)),

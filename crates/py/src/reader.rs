@@ -103,9 +103,9 @@ impl Reader {
         Ok(Some(dict))
     }
 
-    /// The same file, whose next reads are fetched while the program works on the last ones. `profile`: what earlier runs
-    /// read of the data set of this name is fetched at once, and what this one reads is kept; `auto`: of the files of its
-    /// directory; `None`: neither.
+    /// The same file, whose next reads are fetched while the program works on the last ones. `profile`: what earlier
+    /// runs read of the data set of this name is fetched at once, and what this one reads is kept; `auto`: of the files
+    /// of its directory; `None`: neither.
     #[pyo3(signature = (profile))]
     fn ahead(&self, profile: Option<String>) -> Call {
         let data_set = match profile {

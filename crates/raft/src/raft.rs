@@ -323,16 +323,16 @@ impl<M: Machine> Raft<M> {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Answers another member's message, which came over the transport. Strangers must be kept away from here. `proven`:
-    /// which member the sender has proven to be; a message in the name of another one is refused then.
+    /// Answers another member's message, which came over the transport. Strangers must be kept away from here.
+    /// `proven`: which member the sender has proven to be; a message in the name of another one is refused then.
     pub async fn handle(&self, message: &[u8], proven: Option<u64>) -> Vec<u8> {
         self.inner.inbox.take(message, proven).await
     }
 
     /// Takes note of a message whose sender may be a stranger: it is not answered. One that is meant for another
     /// incarnation of this member shows that a group knows it with data that it has lost; then it neither founds nor
-    /// leads. `founding` says more. `may_end`: it ends by that if it founded a group alone; otherwise it only says so in
-    /// its log, as anybody can send such a message.
+    /// leads. `founding` says more. `may_end`: it ends by that if it founded a group alone; otherwise it only says so
+    /// in its log, as anybody can send such a message.
     pub async fn overhear(&self, message: &[u8], may_end: bool) {
         self.inner.inbox.overhear(message, may_end).await;
     }

@@ -280,7 +280,8 @@ enum Waiting {
 }
 
 impl Facts {
-    /// A copy of another member's rows takes the place of entries up to `id`, which may be of a later term here than there.
+    /// A copy of another member's rows takes the place of entries up to `id`, which may be of a later term here than
+    /// there.
     pub(crate) fn purge(&mut self, id: LogId) {
         self.purged = Some(id);
         if index(self.last) < Some(id.index) {

@@ -81,8 +81,9 @@ impl Call {
 
 /// What a server serves.
 pub trait Service: Send + Sync + 'static {
-    /// Answers with the response message, encoded and undelimited. It runs to its end even if the client hangs up: begun
-    /// where the request was read, and, when it first waits, in a task of its own. A panic is answered as an error of the call.
+    /// Answers with the response message, encoded and undelimited. It runs to its end even if the client hangs up:
+    /// begun where the request was read, and, when it first waits, in a task of its own. A panic is answered as an
+    /// error of the call.
     fn call(&self, call: Call) -> impl Future<Output = Result<Bytes, Exception>> + Send;
 
     /// Whether urgent requests are accepted from this peer; asked once a connection. An exception ends the connection,

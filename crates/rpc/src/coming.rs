@@ -1,7 +1,7 @@
 //! Requests whose bytes are still coming: they are counted by what is here, not by the length that was promised.
 //!
 //! ```text
-//! length ──▶ Coming: room for the next piece ──▶ read it ──▶ … ──▶ whole ──▶ a charge of the budget, until it is answered
+//! length ──▶ Coming: room for the next piece ──▶ read it ──▶ … ──▶ whole ──▶ a charge of the budget, until answered
 //! ```
 //!
 //! Promise: a connection that sends nothing holds one short piece. The oldest request always goes on, unless whole ones

@@ -168,8 +168,8 @@ impl Lane {
         Ok(grown)
     }
 
-    /// Lets a frame be decoded that grows so far beyond what was counted of it. Whoever waits here holds what it sent, so everything else that it
-    /// waits for comes first, and this has a limit: `None` if it took longer.
+    /// Lets a frame be decoded that grows so far beyond what was counted of it. Whoever waits here holds what it sent,
+    /// so everything else that it waits for comes first, and this has a limit: `None` if it took longer.
     pub(crate) async fn admit(&self, grown: usize, came: Charge) -> Option<Held> {
         let decoded = match grown {
             0 => None,

@@ -118,16 +118,9 @@ async fn accept<S: Service>(
     phase: watch::Receiver<Phase>,
     alive: mpsc::Sender<()>,
 ) {
-    /// After an error that is not the connection's own, such as too many open files: others may go meanwhile.
-    const PAUSE: Duration = Duration::from_millis(100);
     loop {
-        match listener.accept().await {
-            Ok((socket, peer)) => take(socket, peer, &host, &phase, &alive),
-            Err(error) => {
-                tracing::warn!(%error, "no connection could be accepted");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
+        let (socket, peer) = ::io::accepted(|| listener.accept()).await;
+        take(socket, peer, &host, &phase, &alive);
     }
 }
 

@@ -105,7 +105,8 @@ async fn a_connection_with_authentication_alone_stays_itself() {
     assert_eq!(pumped(accepted).peer_addr().unwrap(), pumped(dialled).local_addr().unwrap());
 }
 
-/// Who has no key of the store, or asks for less than is demanded, gets no connection, and the reason if it may have it.
+/// Who has no key of the store, or asks for less than is demanded, gets no connection, and the reason if it may have
+/// it.
 #[tokio::test]
 async fn who_does_not_prove_enough_is_refused() {
     for (byte, qop, of_secret) in [(9, Qop::Privacy, true), (1, Qop::Auth, false), (1, Qop::Integrity, false)] {

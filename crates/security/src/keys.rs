@@ -114,8 +114,8 @@ impl KeySet {
         }
     }
 
-    /// The key `id` if it is known and has not expired at `now`. A server that heard of no roll for long, or a ring that
-    /// nobody rolls, still has keys that should be gone: nobody is to verify with them.
+    /// The key `id` if it is known and has not expired at `now`. A server that heard of no roll for long, or a ring
+    /// that nobody rolls, still has keys that should be gone: nobody is to verify with them.
     pub fn find(&self, now: Millis, id: KeyId) -> Option<&Key> {
         let place = self.keys.binary_search_by_key(&id, |key| key.id).ok()?;
         Some(&self.keys[place]).filter(|key| key.expires > now)
@@ -271,8 +271,8 @@ impl KeyRing {
     /// have all expired. Whoever suspects that a secret is known to others rolls twice and revokes.
     ///
     /// Clocks of leaders differ a little, and the time of a ring does not go back for that. Where it would go back by
-    /// more than an interval, a leader's clock was far ahead once: then no roll would be due for as long, and keys would
-    /// live for as long. So the ring starts anew at `now`, and what was signed before is void.
+    /// more than an interval, a leader's clock was far ahead once: then no roll would be due for as long, and keys
+    /// would live for as long. So the ring starts anew at `now`, and what was signed before is void.
     pub fn roll(&mut self, now: Millis, secret: Secret) -> Result<(), TooManyKeys> {
         let starts_anew = self.is_ahead_of(now);
         let now = if starts_anew { now } else { now.max(self.rolled_at) };

@@ -6,7 +6,7 @@
 //!                ◀─ rings            rows of a store
 //!                ◀─ delegation       acts for a user     proxy                            who may act as whom
 //!                ◀─ encryption_key   of the cluster
-//!                ◀─ joining          rows of a store    node_name                        of a certificate: which node it is
+//!                ◀─ joining          rows of a store    node_name                        of a certificate: which node
 //! sasl   digest ◀─ rpc               exchanges that carry the proofs, each end a machine,
 //!               ◀─ transfer          and what protects the connection behind them
 //! ```

@@ -46,7 +46,8 @@ async fn ask<T>(world: &Rc<World>, call: impl AsyncFnOnce(Rc<Metad>) -> Answer<T
     world.sim.timeout(ANSWER_MAX, call(leader)).await?.ok()
 }
 
-/// Has everything read, and returns when that is done. Nodes that the leader has not heard of for long would be left out.
+/// Has everything read, and returns when that is done. Nodes that the leader has not heard of for long would be left
+/// out.
 pub(crate) async fn scrub(world: &Rc<World>) {
     while !world.leader().is_some_and(|leader| leader.hears_all()) {
         world.sim.sleep(LOOK_EACH).await;

@@ -1,8 +1,8 @@
 //! What one datanode has to tell and was ordered to do, as its surroundings see it: the shipped
 //! [`datanode::Datanode`] is held against that.
 //!
-//! Promise: a violation is told where it happens, not by the blocks that it may cost much later. What was told is judged
-//! by the messages, what was done by the deletions that are begun.
+//! Promise: a violation is told where it happens, not by the blocks that it may cost much later. What was told is
+//! judged by the messages, what was done by the deletions that are begun.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -119,8 +119,8 @@ fn page_count(seed: u64) -> usize {
     if random.below(4) == 0 { 1 + random.below(12) } else { PAGE_COUNT }
 }
 
-/// More often than in production, so that a run of some minutes has several; or never, so that what a leader has forgotten
-/// does not come back to it.
+/// More often than in production, so that a run of some minutes has several; or never, so that what a leader has
+/// forgotten does not come back to it.
 fn catalogue_each(seed: u64) -> Duration {
     let is_often = Seeded(seed ^ 0xca7a_106e).below(2) == 0;
     Duration::from_secs(if is_often { 120 } else { 24 * 3600 })

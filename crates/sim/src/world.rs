@@ -686,7 +686,8 @@ impl World {
         self.recoveries.borrow_mut().append(&mut recoveries);
     }
 
-    /// It must not have left who is sound for those who were damaged before they were asked, in what is left of the block.
+    /// It must not have left who is sound for those who were damaged before they were asked, in what is left of the
+    /// block.
     fn was_recovered(&self, view: &BlockView, recovery: &Recovery) {
         let Recovery { damaged, ended, .. } = recovery;
         let (file, block) = (view.file, view.block);

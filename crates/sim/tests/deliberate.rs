@@ -4,8 +4,8 @@ use sim::{DELIBERATE, FOUND_WITHIN, Mutation};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Seeds from the one that found a fault when the table was made. Any change of the code may move it, so that the others
-/// are looked through after these.
+/// Seeds from the one that found a fault when the table was made. Any change of the code may move it, so that the
+/// others are looked through after these.
 const NEAR: u64 = 40;
 const THREADS: usize = 2;
 

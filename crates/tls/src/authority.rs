@@ -142,8 +142,8 @@ impl Authority {
         files::put_pair(dir, &pem::encode("PRIVATE KEY", key.serialized_der()), &certificate)
     }
 
-    /// The addresses and names of hosts that `certificate` (DER) names, if it is this node's and somebody believes it who has what this
-    /// authority gives out. None otherwise: it is what a node says.
+    /// The addresses and names of hosts that `certificate` (DER) names, if it is this node's and somebody believes it
+    /// who has what this authority gives out. None otherwise: it is what a node says.
     pub fn hosts_of(&self, name: NodeName, certificate: &[u8], now: Millis) -> Vec<Host> {
         let certificate = CertificateDer::from(certificate);
         let is_own = verify::name_of(&certificate) == Some(name);
@@ -153,8 +153,9 @@ impl Authority {
         if is_believed { hosts::hosts_of(&certificate) } else { Vec::new() }
     }
 
-    /// A certificate that `public_key` (a point of P-256, not compressed) is this node's. It is valid by the time that it
-    /// is `now`. `issued_at` is what it says of itself, so that it counts if earlier ones are revoked: that may be later.
+    /// A certificate that `public_key` (a point of P-256, not compressed) is this node's. It is valid by the time that
+    /// it is `now`. `issued_at` is what it says of itself, so that it counts if earlier ones are revoked: that may be
+    /// later.
     pub fn sign(
         &self,
         name: NodeName,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Promise: who reads the log of the last day knows of a certificate that ends within weeks, or has ended. A server
-//! whose certificate has ended is heard by no other one, and those say no more than that a handshake failed. No clock is
-//! read here.
+//! whose certificate has ended is heard by no other one, and those say no more than that a handshake failed. No clock
+//! is read here.
 
 use crate::authority::LIFETIME;
 use chrono::{DateTime, Utc};

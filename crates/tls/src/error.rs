@@ -10,7 +10,10 @@ pub enum TlsError {
     File { path: PathBuf, source: io::Error },
     #[error("{}: {why}", path.display())]
     Content { path: PathBuf, why: String },
-    #[error("{}: others than its owner may read this key; make it mode 0600, and take a new key if others had it", path.display())]
+    #[error(
+        "{}: others than its owner may read this key; make it mode 0600, and take a new key if others had it",
+        path.display()
+    )]
     Readable { path: PathBuf },
     #[error("the public key is no point of P-256")]
     PublicKey,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Authority  ca.crt, ca.key ──signs──▶ node.crt ──┐
-//!                                      node.key ──┼─▶ Credentials ─▶ accept a Hello, connect ─▶ Stream, and whose it is
+//!                                      node.key ──┼─▶ Credentials ─▶ accept a Hello, connect ─▶ Stream, and whose
 //! ca.crt: whom this node believes ────────────────┘        ▲ reload
 //! Newcomer   node.key ──asks──▶ Signed ──▶ node.crt, ca.crt: for who has a token in place of a certificate
 //! a certificate and a key ─▶ Site ─▶ accept: for clients of HTTP, who know a server by its address

@@ -1,9 +1,9 @@
 //! The end of a node that asks for a certificate: its first one, or one in place of that which it has.
 //!
 //! Promise: each certificate has a key of its own, which never leaves the directory. So a key that was stolen is of no
-//! use once its certificate is revoked, whatever the node gets later. Key and certificate are put in place together. Who
-//! joins asks with the same key again for as long as it has the same token: whoever lost an answer asks for the same.
-//! Whom a node knows the metadata servers by, it goes on to believe.
+//! use once its certificate is revoked, whatever the node gets later. Key and certificate are put in place together.
+//! Who joins asks with the same key again for as long as it has the same token: whoever lost an answer asks for the
+//! same. Whom a node knows the metadata servers by, it goes on to believe.
 
 use crate::authority::Signed;
 use crate::credentials::{Credentials, usable};

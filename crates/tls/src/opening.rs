@@ -6,8 +6,8 @@
 //!                 └──────── at most HANDSHAKE_LEN_MAX bytes are read ─────────┘
 //! ```
 //!
-//! Promise: until its handshake is over, a connection holds little memory, and until its ClientHello is whole it costs no
-//! asymmetric cryptography.
+//! Promise: until its handshake is over, a connection holds little memory, and until its ClientHello is whole it costs
+//! no asymmetric cryptography.
 
 use std::io;
 use std::pin::Pin;

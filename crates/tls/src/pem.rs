@@ -1,4 +1,5 @@
-//! Keys and certificates as text, and what tells one from another. What is read is read by rustls; what is written has one form.
+//! Keys and certificates as text, and what tells one from another. What is read is read by rustls; what is written has
+//! one form.
 
 use crate::error::TlsError;
 use crate::files::FILE_LEN_MAX;

@@ -23,8 +23,8 @@ pub(crate) fn name_of(certificate: &CertificateDer<'_>) -> Option<NodeName> {
     names.next().is_none().then_some(name)
 }
 
-/// When an authority of ours signed it: [`crate::authority`] begins the serial number with that. DER leaves out zeros in
-/// front.
+/// When an authority of ours signed it: [`crate::authority`] begins the serial number with that. DER leaves out zeros
+/// in front.
 pub(crate) fn issued_at(certificate: &CertificateDer<'_>) -> Option<Millis> {
     let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
     let serial = certificate.serial();

@@ -98,8 +98,8 @@ impl ChecksumSpec {
         if is_good { Ok(()) } else { Err(good_count * self.chunk_len as usize) }
     }
 
-    /// Shows the checksum of each chunk of `data`, which starts on one, as long as `visit` says that it goes on. Whether
-    /// it said so of all.
+    /// Shows the checksum of each chunk of `data`, which starts on one, as long as `visit` says that it goes on.
+    /// Whether it said so of all.
     fn visit_sums(self, data: &[u8], mut visit: impl FnMut(u32) -> bool) -> bool {
         let chunk_len = self.chunk_len as usize;
         let mut rest = data;

@@ -1,7 +1,7 @@
 //! The bytes of every message between our nodes: nodes of two versions talk to each other during an upgrade.
 //!
-//! Each example names all its fields, so a field that is added needs a value here; and each message of their .proto texts
-//! needs an example.
+//! Each example names all its fields, so a field that is added needs a value here; and each message of their .proto
+//! texts needs an example.
 
 use crate::node::*;
 use crate::raft::{MemberMessage, RAFT_PROTOCOL, RAFT_VERSION, TELL};

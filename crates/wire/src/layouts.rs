@@ -10,7 +10,8 @@
 //! columns, so that numbers mean the same to everybody, and the pieces of those columns alone that were wanted.
 //!
 //! With a window, an answer that was found is followed by bytes of the wanted columns, in the form of an answer to a
-//! request for ranges ([`crate::ranges`]): both ends find the same ranges in the record, so no list of them has to travel.
+//! request for ranges ([`crate::ranges`]): both ends find the same ranges in the record, so no list of them has to
+//! travel.
 //!
 //! The connection can carry another operation behind the answer, unless the operation was refused.
 
@@ -133,8 +134,8 @@ impl ReadLayout {
         self.wished()
     }
 
-    /// Bytes of the file, as they lie in it, as ranges of its blocks, by their places: cut where blocks end, and without
-    /// what is in blocks that are not named, or behind as many as a request may have.
+    /// Bytes of the file, as they lie in it, as ranges of its blocks, by their places: cut where blocks end, and
+    /// without what is in blocks that are not named, or behind as many as a request may have.
     pub fn in_blocks(&self, pieces: impl IntoIterator<Item = (u64, u32)>) -> Vec<(usize, Asked)> {
         let mut ranges = Vec::new();
         let mut place = 0;

@@ -10,8 +10,8 @@
 //!                  drivers: sockets, threads, tasks, the simulation's network
 //! ```
 //!
-//! Promise: nothing here reads a clock, a socket or a disk, starts a thread or waits. A machine says when it wants to be
-//! woken, and a driver tells it what time it is, so that a test can replay any order of events.
+//! Promise: nothing here reads a clock, a socket or a disk, starts a thread or waits. A machine says when it wants to
+//! be woken, and a driver tells it what time it is, so that a test can replay any order of events.
 
 mod acks;
 pub mod answer;

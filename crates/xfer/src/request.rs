@@ -1,7 +1,7 @@
 //! What opens an operation: its header and its message.
 //!
-//! Promise: both are one piece, to be sent with one call. Some servers misread a message whose length comes in a segment
-//! of its own.
+//! Promise: both are one piece, to be sent with one call. Some servers misread a message whose length comes in a
+//! segment of its own.
 
 use crate::fault::Fault;
 use prost::Message;

@@ -15,8 +15,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// One line for each word, in their order: its value, or the word itself where it has none, as XRootD's server does.
-    /// There are no checksums of whole files, no copies between servers and no further connections of a session.
+    /// One line for each word, in their order: its value, or the word itself where it has none, as XRootD's server
+    /// does. There are no checksums of whole files, no copies between servers and no further connections of a session.
     pub(crate) fn answer(&self, body: &[u8]) -> Result<String, Refusal> {
         if body.len() > CONFIG_LEN_MAX {
             let text = format!("{} bytes of words; {CONFIG_LEN_MAX} at a time", body.len());

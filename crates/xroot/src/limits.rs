@@ -13,8 +13,8 @@ pub const VECTOR_COUNT_ANNOUNCED: usize = 509;
 pub const ELEMENT_LEN_MAX: u32 = (2 << 20) - 16;
 /// Bytes of all elements of a vector with their heads: XRootD's own figure, as lengths are signed there.
 pub const VECTOR_LEN_MAX: u64 = i32::MAX as u64;
-/// Bytes of a response that are read and sent at a time, where no element is longer. A guess: a round trip to a datanode
-/// near here brings as much as the socket takes.
+/// Bytes of a response that are read and sent at a time, where no element is longer. A guess: a round trip to a
+/// datanode near here brings as much as the socket takes.
 pub const PART_LEN_MAX: usize = 1 << 20;
 /// Bytes of a path with what stands behind a `?` in it: of the longest path, and a token of the usual length.
 pub const PATH_BODY_LEN_MAX: usize = 4 * PATH_LEN_MAX + (16 << 10);

@@ -79,8 +79,8 @@ pub struct Space {
 }
 
 impl Space {
-    /// What a status for a file system is: servers that write, of which there is none here, their free megabytes and how
-    /// full they are in per cent; the same of staging.
+    /// What a status for a file system is: servers that write, of which there is none here, their free megabytes and
+    /// how full they are in per cent; the same of staging.
     pub fn line(&self) -> String {
         let full = self.used.saturating_mul(100).checked_div(self.capacity).unwrap_or(0).min(100);
         format!("0 {} {full} 0 0 0", self.free >> 20)

@@ -88,7 +88,8 @@ pub struct VectorPart<'a> {
 }
 
 impl<'a> VectorPart<'a> {
-    /// Elements in parts, each about as long as is read at a time, or one element. At least one part, which may be empty.
+    /// Elements in parts, each about as long as is read at a time, or one element. At least one part, which may be
+    /// empty.
     pub fn all(elements: &'a [Element]) -> impl Iterator<Item = Self> {
         let mut rest = Some(elements);
         std::iter::from_fn(move || {

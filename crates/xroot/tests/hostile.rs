@@ -30,12 +30,16 @@ fn any_request() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn requests_of_any_kind_are_answered(piece in any::<u8>(), requests in prop::collection::vec(any_request(), 0..20)) {
+    fn requests_of_any_kind_are_answered(
+        piece in any::<u8>(), requests in prop::collection::vec(any_request(), 0..20),
+    ) {
         fuzz::session(&[&[piece][..], &begun(), &requests.concat()].concat());
     }
 
     #[test]
-    fn any_bytes_are_survived(piece in any::<u8>(), is_begun in any::<bool>(), bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+    fn any_bytes_are_survived(
+        piece in any::<u8>(), is_begun in any::<bool>(), bytes in prop::collection::vec(any::<u8>(), 0..500),
+    ) {
         let begun = if is_begun { begun() } else { Vec::new() };
         fuzz::session(&[&[piece][..], &begun, &bytes].concat());
     }

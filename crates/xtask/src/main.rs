@@ -1,8 +1,8 @@
 //! Chores of the repository, run as `cargo run -p xtask -- CHORE`.
 //!
 //! `generate` compiles .proto text into the Rust that is checked in, so that a build needs neither protoc nor a build
-//! script, and the documentation of settings into the configuration files of packages; `generate --check` writes nothing
-//! and fails when the checked-in text is stale. `dist` makes what people install.
+//! script, and the documentation of settings into the configuration files of packages; `generate --check` writes
+//! nothing and fails when the checked-in text is stale. `dist` makes what people install.
 
 mod dist;
 mod generate;

@@ -1,8 +1,8 @@
 //! Configuration files with every key explained, made of the tables in docs/configuration.md.
 //!
 //! Promise: a key is explained once, in the documentation, which a test of the program holds to the keys that there
-//! are; and each key of a table is in a file. What a file does not set is a comment of the form `#key = value`, with the
-//! default or, where that is no value, an example.
+//! are; and each key of a table is in a file. What a file does not set is a comment of the form `#key = value`, with
+//! the default or, where that is no value, an example.
 
 use std::error::Error;
 use std::fmt::Write;

@@ -98,8 +98,8 @@ impl File {
         blocks.at(offset).ok_or_else(nothing)
     }
 
-    /// Whether an answer is about the file that was opened: another one may have its name by now, and bytes of two files
-    /// must not be mixed.
+    /// Whether an answer is about the file that was opened: another one may have its name by now, and bytes of two
+    /// files must not be mixed.
     async fn is_same_file(&self, blocks: &FileBlocks, part: &FilePart) -> Result<bool> {
         if let Some(is_same) = blocks.is_same_file(part) {
             return Ok(is_same);

@@ -5,7 +5,7 @@
 //!                │
 //!                ├──▶ File: where is offset n?     asked anew when every replica of a block has failed
 //!                ├──▶ local: a replica's file      of a datanode on this machine; at any fault all goes on below
-//!                └──▶ BlockReader: one READ_BLOCK  dropped at the first fault; the next replica goes on at the same byte
+//!                └──▶ BlockReader: one READ_BLOCK  dropped at the first fault; the next replica goes on at that byte
 //! ```
 //!
 //! A node that is slower than usual is not waited for: a positioned read is asked of a second one beside it, and
@@ -79,8 +79,8 @@ impl Reader {
         self.source.file.len
     }
 
-    /// Which file this is, as in [`Status::id`]. `None`: the server did not say, as HDFS's do not; nor does any of a file
-    /// without blocks.
+    /// Which file this is, as in [`Status::id`]. `None`: the server did not say, as HDFS's do not; nor does any of a
+    /// file without blocks.
     pub async fn file_id(&self) -> Option<u64> {
         self.source.file.id().await
     }
@@ -151,8 +151,8 @@ impl Reader {
         }
     }
 
-    /// As [`Self::layout`], with who says so, or why there is none. First bytes of the wanted columns can come along, in
-    /// the same flight.
+    /// As [`Self::layout`], with who says so, or why there is none. First bytes of the wanted columns can come along,
+    /// in the same flight.
     pub async fn layout_report(&self, wanted: &Wanted, window: LayoutWindow) -> Result<LayoutReport> {
         self.client().run(self.source.layout(wanted, window)).await
     }

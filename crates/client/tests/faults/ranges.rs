@@ -57,8 +57,8 @@ async fn all_that_a_node_has_comes_by_one_request() {
     );
 }
 
-/// What a new connection brings in a round trip is little, and doubles with each: thirty-two of them save five. The next
-/// call goes by those that are there.
+/// What a new connection brings in a round trip is little, and doubles with each: thirty-two of them save five. The
+/// next call goes by those that are there.
 #[tokio::test]
 async fn from_far_away_a_long_read_comes_by_several_connections() {
     let far = Options { round_trip: Some(Duration::from_millis(240)), ..quick() };

@@ -106,7 +106,8 @@ fn kill(volume: &Path) -> tempfile::TempDir {
     dir
 }
 
-/// The index on disk speaks of the pack that was removed, of which more or less was known than the one in its place has.
+/// The index on disk speaks of the pack that was removed, of which more or less was known than the one in its place
+/// has.
 #[test]
 fn a_pack_that_was_begun_anew_is_found_after_a_kill() {
     for lens in [[4000, 100, 100], [100, 4000, 100], [1000, 1000, 1000]] {

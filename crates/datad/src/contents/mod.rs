@@ -4,7 +4,7 @@
 //! ```text
 //! question ──▶ a tree that was looked through of late? ──yes──▶ sums, or leaves
 //!                   └ no: "still being made", and the container waits for a thread
-//! thread ──▶ index: replicas of the container ──▶ leaves as before, where generation and length are ──▶ the tree, and its file
+//! thread ──▶ index: replicas of the container ──▶ leaves as before, where generation and length are ──▶ the tree, its file
 //!   │                                          └▶ others: their checksums are read, at most so many bytes a second
 //!   └ a disk was given up meanwhile: nobody waits for it, what it had noted is forgotten, and another one goes on
 //! ```

@@ -1,27 +1,20 @@
-//! Asks a file for its layout: bytes of blocks that are here, and of others those that the nodes have which the metadata
-//! server names.
+//! Asks a file for its layout: bytes of blocks that are here, and of others those that other nodes have.
 
+use super::apart::Apart;
+use super::elsewhere::Elsewhere;
 use super::entry::{Entry, Outcome, Touched};
 use super::part;
 use crate::data_service::DataService;
-use crate::fetch::{CopyError, Fetcher};
-use crate::metad::Leader;
 use crate::read::{if_it_serves, stored};
 use bytes::Bytes;
 use container::{Reader, ReplicaError};
 use layout::{Answer as Next, Inquiry, LayoutError, Limits, Want};
-use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
-use types::{FileId, InodeId};
+use types::FileId;
 use wire::Status;
 use wire::layouts::{Answer, LayoutBlock, RECORD_LEN_MAX, ReadLayout};
-use wire::node::{BlockToken, CopyOrder};
 use wire::ranges::Asked;
 use xfer::answer::Refusal;
 use xfer::ranges::has_all;
-use xfer::read::Range;
 
 /// A quarter of the usual limits: a datanode has other work. What is asked for at once is taken from the node's
 /// `memory`; what is made of it has no other bound than these.
@@ -46,26 +39,17 @@ pub(super) enum Ended {
 /// A file that is being asked.
 pub(super) struct Asking<'a> {
     pub(super) service: &'a DataService,
-    pub(super) leader: Option<&'a Arc<Leader>>,
     pub(super) request: &'a ReadLayout,
-    /// One of the places for those. It is held until a thread has ended, also if nobody waits for it any more.
-    pub(super) place: Arc<OwnedSemaphorePermit>,
+    pub(super) apart: Apart,
     pub(super) touched: Vec<Touched>,
-    pub(super) elsewhere: Elsewhere,
-}
-
-/// What was learned of other nodes.
-#[derive(Debug, Default)]
-pub(super) struct Elsewhere {
-    /// Of blocks, by their places, who has them.
-    sources: HashMap<usize, Vec<String>>,
-    read_count: usize,
+    pub(super) elsewhere: Elsewhere<'a>,
 }
 
 /// What a file said.
 pub(super) struct Said {
     pub(super) entry: Entry,
-    /// Whether others may be given it: whose file it is was held against the asker's token, by the last block's replica.
+    /// Whether others may be given it: whose file it is was held against the asker's token, by the last block's
+    /// replica.
     pub(super) is_sure: bool,
 }
 
@@ -107,9 +91,8 @@ impl Asking<'_> {
                     continue;
                 }
                 Ok(Next::Done(layout)) => {
-                    let encoded =
-                        self.apart(move || layout::encode(&layout).map(|record| (record, part::memory_len(&layout))));
-                    match encoded.await {
+                    let encode = move || layout::encode(&layout).map(|record| (record, part::memory_len(&layout)));
+                    match self.apart.run(encode).await {
                         Some(Ok((record, memory_len))) if record.len() <= RECORD_LEN_MAX => {
                             return Ok(Entry { memory_len, ..self.entry(Outcome::Found, record.into()) });
                         }
@@ -144,29 +127,11 @@ impl Asking<'_> {
             return Err(Ended::Answer(Answer::Busy("this node has no memory left for it".to_owned())));
         };
         let bytes = self.bytes(want).await?;
-        let given = self.apart(move || {
+        let given = self.apart.run(move || {
             let _memory = memory;
             inquiry.give(&bytes)
         });
         Ok(given.await.unwrap_or(Err(PANICKED)))
-    }
-
-    /// Runs what takes processor time beside the tasks. `None`: it panicked.
-    async fn apart<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let place = Arc::clone(&self.place);
-        let done = io::task::blocking(move || {
-            let _place = place;
-            catch_unwind(AssertUnwindSafe(work))
-        });
-        match done.await {
-            Ok(done) => Some(done),
-            Err(panic) => {
-                let (reason, last) = (io::task::panic_text(&*panic), self.request.blocks.last());
-                let block = last.map_or(0, |block| block.block);
-                tracing::error!(block, reason, "the layout of a file made its parser panic; the node goes on");
-                None
-            }
-        }
     }
 
     /// Bytes of the file, verified.
@@ -190,9 +155,8 @@ impl Asking<'_> {
                 Err(refused) if refused.status == Status::ERROR_ACCESS_TOKEN => return Err(Ended::Refused(refused)),
                 Err(refused) => {
                     tracing::debug!(why = rpc::log_text(&refused.message), "a block for a layout cannot be read here");
-                    let Some((mut part, file)) = self.read_elsewhere(place, asked).await else {
-                        return Err(not_here(at));
-                    };
+                    let elsewhere = self.elsewhere.read(self.service, self.request, (place, asked), &self.apart);
+                    let Some((mut part, file)) = elsewhere.await else { return Err(not_here(at)) };
                     self.touch(&block, file);
                     bytes.append(&mut part);
                 }
@@ -231,78 +195,6 @@ impl Asking<'_> {
     }
 }
 
-/// Nodes that are asked for a block.
-const SOURCE_COUNT_MAX: usize = 3;
-/// Reads of other nodes for one file. A footer and what it points to take a few; each may take some round trips.
-const READ_COUNT_MAX: usize = 64;
-
-/// Of whose file a block is, that was read without a token on another node.
-pub(super) const NOT_SAID: FileId = InodeId(0);
-
-impl Asking<'_> {
-    /// As [`Self::read`], of other nodes: those that the metadata server names, by the asker's token, which they check.
-    async fn read_elsewhere(&mut self, place: usize, asked: Asked) -> Option<(Vec<u8>, FileId)> {
-        let named = self.service.admission.layout(self.request, place).ok()?;
-        let of = self.request.blocks.get(place)?;
-        let addrs = self.sources(place, of.block).await?;
-        let token = self.request.tokens.get(of.token as usize)?;
-        let order = CopyOrder {
-            block: of.block,
-            generation: of.generation,
-            len: of.len,
-            token: Some(BlockToken { identifier: token.identifier.clone(), password: token.password.clone() }),
-            ..CopyOrder::default()
-        };
-        let range = Range { from: asked.from, end: asked.end() };
-        for addr in addrs {
-            self.elsewhere.begin_read()?;
-            // As many connections lead to other nodes as may.
-            let onward = self.service.admission.onward().ok()?;
-            let fetcher = Fetcher::new(&self.service.limits, Some(Arc::clone(&self.service.outward)));
-            let (order, pool) = (order.clone(), self.request.pool.clone());
-            let read = self.apart(move || {
-                let _onward = onward;
-                fetcher.bytes(&addr, &pool, &order, range)
-            });
-            match read.await? {
-                Ok(bytes) => return Some((bytes, named.file().unwrap_or(NOT_SAID))),
-                Err(CopyError::Source { reason, .. } | CopyError::Own(reason)) => {
-                    tracing::debug!(reason, "another node does not bring a block for a layout");
-                }
-            }
-        }
-        None
-    }
-}
-
-impl Asking<'_> {
-    /// The nodes that have a block, as they were named when they were asked for first.
-    async fn sources(&mut self, place: usize, block: u64) -> Option<Vec<String>> {
-        if let Some(known) = self.elsewhere.sources.get(&place) {
-            return Some(known.clone());
-        }
-        match self.leader?.asker()?.sources(block).await {
-            Ok(mut addrs) => {
-                addrs.truncate(SOURCE_COUNT_MAX);
-                self.elsewhere.sources.insert(place, addrs.clone());
-                Some(addrs)
-            }
-            Err(error) => {
-                tracing::debug!(error = rpc::log_text(&error), "nobody says who has a block for a layout");
-                None
-            }
-        }
-    }
-}
-
-impl Elsewhere {
-    /// `None`: there were as many as may be.
-    fn begin_read(&mut self) -> Option<()> {
-        self.read_count += 1;
-        (self.read_count <= READ_COUNT_MAX).then_some(())
-    }
-}
-
 /// Keep it: it would panic again.
 const PANICKED: LayoutError = LayoutError::Unknown("its parser failed");
 
@@ -323,16 +215,4 @@ fn verified(reader: &Reader, asked: Asked) -> Result<Vec<u8>, Refusal> {
     data.drain(..(asked.from - start) as usize);
     reader.count_sent(data.len() as u64);
     Ok(data)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_file_is_not_read_of_other_nodes_for_ever() {
-        let mut elsewhere = Elsewhere::default();
-        let begun = (0..1000).filter(|_| elsewhere.begin_read().is_some()).count();
-        assert_eq!(begun, READ_COUNT_MAX);
-    }
 }

@@ -11,7 +11,9 @@
 //! memory and time, once: what cannot be read is kept, too. Nothing here is needed for anything else: where there is
 //! neither room nor time, the answer is that the node is busy.
 
+mod apart;
 mod asking;
+mod elsewhere;
 mod entry;
 mod part;
 mod recent;
@@ -24,8 +26,10 @@ use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::metad::Leader;
 use crate::operations::Operation;
-use asking::{Asking, Elsewhere, Ended, NOT_SAID, Said};
+use apart::Apart;
+use asking::{Asking, Ended, Said};
 use disks::Disks;
+use elsewhere::{Elsewhere, NOT_SAID};
 use entry::{Entry, Key};
 use metrics::{Counter, Registry};
 use part::{MADE_FACTOR, Part};
@@ -189,8 +193,8 @@ impl Layouts {
         if let Some(known) = self.kept(service, request, key).await? {
             return Ok(known);
         }
-        let (leader, place) = (self.leader.get(), Arc::new(place));
-        let asking = Asking { service, leader, request, place, touched: Vec::new(), elsewhere: Elsewhere::default() };
+        let (apart, elsewhere) = (Apart::new(place, request.blocks[last].block), Elsewhere::by(self.leader.get()));
+        let asking = Asking { service, request, apart, touched: Vec::new(), elsewhere };
         let Ok(said) = tokio::time::timeout(ASKING_MAX, asking.run()).await else {
             self.timed_out.put(asked_for, service.now());
             return Err(Ended::Answer(busy()));

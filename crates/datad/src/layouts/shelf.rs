@@ -106,12 +106,7 @@ impl Shelf {
             _ => {}
         }
         self.remove(state, key);
-        while state.len > self.len_max - len
-            && let Some((_, oldest)) = state.by_turn.first_key_value()
-        {
-            let oldest = *oldest;
-            self.remove(state, oldest);
-        }
+        self.make_room(state, len);
         let path = self.dir.join(key.name());
         let beside = path.with_extension("new");
         let written = std::fs::write(&beside, file).and_then(|()| std::fs::rename(&beside, &path));
@@ -121,6 +116,16 @@ impl Shelf {
         written?;
         state.add(key, len);
         Ok(())
+    }
+
+    /// For so many bytes more, those used longest ago go.
+    fn make_room(&self, state: &mut State, len: u64) {
+        while state.len > self.len_max - len
+            && let Some((_, oldest)) = state.by_turn.first_key_value()
+        {
+            let oldest = *oldest;
+            self.remove(state, oldest);
+        }
     }
 
     /// Takes it from the list, and from the disk if that can be.
@@ -156,12 +161,7 @@ impl Shelf {
         found.sort_unstable_by_key(|(used, key, _)| (*used, *key));
         let mut state = State::default();
         found.iter().for_each(|(_, key, len)| state.add(*key, *len));
-        while state.len > self.len_max
-            && let Some((_, oldest)) = state.by_turn.first_key_value()
-        {
-            let oldest = *oldest;
-            self.remove(&mut state, oldest);
-        }
+        self.make_room(&mut state, 0);
         state
     }
 }

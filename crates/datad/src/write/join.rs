@@ -65,7 +65,8 @@ fn ask(
     Ok(socket.holding(place))
 }
 
-/// Waits until all have answered well, or one did not. What was said to them has left: [`Socket::begin`] waited for that.
+/// Waits until all have answered well, or one did not. What was said to them has left: [`Socket::begin`] waited for
+/// that.
 fn wait(service: &DataService, join: &mut Join, sockets: &[Socket]) -> Result<(), Refusal> {
     let mut piece = [0; 4096];
     while let Some(until) = join.poll_timeout() {

@@ -1,4 +1,5 @@
-//! A datanode over real sockets, told as stories: writers, readers, other datanodes, a metadata server and disks that fail.
+//! A datanode over real sockets, told as stories: writers, readers, other datanodes, a metadata server and disks that
+//! fail.
 
 mod certificates;
 mod chains;

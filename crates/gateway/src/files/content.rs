@@ -33,7 +33,8 @@ impl Frame {
         let Self { boundary, file_len } = self;
         let (first, last) = (range.start, range.end - 1);
         format!(
-            "\r\n--{boundary}\r\nContent-Type: application/octet-stream\r\nContent-Range: bytes {first}-{last}/{file_len}\r\n\r\n"
+            "\r\n--{boundary}\r\nContent-Type: application/octet-stream\r\n\
+             Content-Range: bytes {first}-{last}/{file_len}\r\n\r\n"
         )
     }
 

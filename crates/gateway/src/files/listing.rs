@@ -35,8 +35,9 @@ impl Shape {
                 let path = escaped(path);
                 let up = if path == "/" { "" } else { "<tr><td><a href=\"../\">../</a></td></tr>\n" };
                 format!(
-                    "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{path}</title></head><body>\n<h1>{path}</h1>\n\
-                     <table>\n<tr><th>name</th><th>bytes</th><th>modified</th><th>owner</th></tr>\n{up}"
+                    "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{path}</title></head><body>\n\
+                     <h1>{path}</h1>\n<table>\n\
+                     <tr><th>name</th><th>bytes</th><th>modified</th><th>owner</th></tr>\n{up}"
                 )
             }
             Self::Json => "[".to_owned(),
@@ -54,7 +55,8 @@ impl Shape {
                 let len = if status.is_dir() { String::new() } else { len.to_string() };
                 let _ = writeln!(
                     out,
-                    "<tr><td><a href=\"{link}{slash}\">{name}{slash}</a></td><td>{len}</td><td>{modified}</td><td>{owner}</td></tr>"
+                    "<tr><td><a href=\"{link}{slash}\">{name}{slash}</a></td><td>{len}</td><td>{modified}</td>\
+                     <td>{owner}</td></tr>"
                 );
             }
             Self::Json => {

@@ -45,8 +45,8 @@ impl OpenFile {
         self.info.len
     }
 
-    /// Fails if the file is another version by now: then what was read may be of both. Reads that end together share one
-    /// look, as long as it begins after all of them.
+    /// Fails if the file is another version by now: then what was read may be of both. Reads that end together share
+    /// one look, as long as it begins after all of them.
     pub(super) async fn must_be_the_same(&self) -> Result<(), Refusal> {
         let next = self.look_count.load(Ordering::SeqCst) + 1;
         let mut last = self.last_look.lock().await;

@@ -1,9 +1,9 @@
 //! Files over XRootD (`root://`), for ROOT, xrdcp, xrdfs and uproot as they are. Read-only.
 //!
 //! ```text
-//! socket ──▶ [`session`] ──▶ xroot::Session ──▶ events ─┬─▶ an answer that the protocol knows ───┐
-//!                                                      └─▶ [`requests`], [`reads`]: the store ──▶│ [`outbox`] ──▶ socket
-//!                                                             in any order, some at a time       │
+//! socket ─▶ [`session`] ─▶ xroot::Session ─▶ events ─┬─▶ an answer that the protocol knows ───┐
+//!                                                    └─▶ [`requests`], [`reads`]: the store ──┴─▶ [`outbox`] ─▶ socket
+//!                                                        in any order, some at a time
 //! ```
 //!
 //! Promise: all bytes of an answer that came to its end are of one version of a file, that which was opened; else the
@@ -13,7 +13,6 @@
 
 mod file;
 mod outbox;
-mod presence;
 mod reads;
 mod refusals;
 mod requests;
@@ -25,7 +24,7 @@ use crate::users::Users;
 use client::Store;
 use io::socket::{SocketOptions, apply};
 use io::task::Owned;
-use io::{ConnectionLimit, SystemClock, TaskGroup};
+use io::{ConnectionLimit, TaskGroup};
 use room::Room;
 use session::Shared;
 use std::io::Error;
@@ -37,11 +36,9 @@ use tokio::net::TcpListener;
 /// Connections at a time. With more, the one whose client was waited for longest is closed. A guess: clients keep one
 /// to a server, for minutes after its use.
 pub const CONNECTION_COUNT_MAX: usize = 1024;
-/// Before a session is closed for the room of its answers. Whoever reads from far away takes nothing for moments; clients
-/// open a new session and ask again. A guess.
+/// Before a session is closed for the room of its answers. Whoever reads from far away takes nothing for moments;
+/// clients open a new session and ask again. A guess.
 const STALL_TIME_MIN: Duration = Duration::from_secs(1);
-/// After an error that is of no connection: too many open files.
-const REST: Duration = Duration::from_millis(100);
 
 /// What all sessions together hold at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +81,6 @@ impl Root {
             users: Users::new(store, user),
             answers: Arc::new(Room::new(limits.answers_len.max(outbox::SESSION_LEN_MAX), STALL_TIME_MIN)),
             files: Room::new(limits.file_count, Duration::ZERO),
-            clock: Arc::new(SystemClock::new()),
             counts,
         });
         let accept = io::task::spawn_owned("root", accept(listener, shared, limit, tasks));
@@ -98,18 +94,13 @@ impl Root {
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>, limit: Arc<ConnectionLimit>, tasks: TaskGroup) {
     loop {
-        match listener.accept().await {
-            Ok((socket, peer)) => match limit.admit() {
-                Some(permit) => {
-                    shared.counts.accepted.inc();
-                    tasks.spawn_detached("root session", session::run(socket, peer, permit, Arc::clone(&shared)));
-                }
-                None => tracing::debug!(%peer, "a connection is refused: all others are being answered"),
-            },
-            Err(error) => {
-                tracing::warn!(%error, "no connection is accepted for a moment");
-                tokio::time::sleep(REST).await;
+        let (socket, peer) = io::accepted(|| listener.accept()).await;
+        match limit.admit() {
+            Some(permit) => {
+                shared.counts.accepted.inc();
+                tasks.spawn_detached("root session", session::run(socket, peer, permit, Arc::clone(&shared)));
             }
+            None => tracing::debug!(%peer, "a connection is refused: all others are being answered"),
         }
     }
 }

@@ -6,8 +6,8 @@
 //!                  └──────────────── given back once the socket took it ◀───────────────┘
 //! ```
 
-use super::presence::{Presence, Request};
 use super::room::{Holder, Room, Share};
+use io::{ConnectionPermit, RequestGuard};
 use metrics::Counter;
 use std::io::{Error, ErrorKind, IoSlice};
 use std::ops::{Deref, DerefMut};
@@ -17,8 +17,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
-/// Bytes of answers that wait for a client: two of the longest frames, one that is sent and one that is read. More brings
-/// nothing: behind it the kernel has as much.
+/// Bytes of answers that wait for a client: two of the longest frames, one that is sent and one that is read. More
+/// brings nothing: behind it the kernel has as much.
 pub(super) const SESSION_LEN_MAX: usize = (4 << 20) + (64 << 10);
 /// Frames in the queue: of short ones thousands would fit.
 const FRAME_COUNT_MAX: usize = 64;
@@ -41,7 +41,7 @@ pub(super) struct Frame {
     spare: Option<Spare>,
     _room: Option<(OwnedSemaphorePermit, Share)>,
     /// A session whose answers were not taken yet is no idle one.
-    _request: Request,
+    _request: RequestGuard,
 }
 
 impl Deref for Frame {
@@ -113,7 +113,7 @@ pub(super) struct Outbox {
     all: Arc<Room>,
     holder: Arc<Holder>,
     spare: Spare,
-    presence: Arc<Presence>,
+    connection: Arc<ConnectionPermit>,
 }
 
 /// The session is at its end.
@@ -122,16 +122,17 @@ pub(super) struct Gone;
 
 impl Outbox {
     /// The outbox, and the queue for [`send`].
-    pub(super) fn new(all: Arc<Room>, presence: Arc<Presence>) -> (Self, mpsc::Receiver<Frame>) {
+    pub(super) fn new(all: Arc<Room>, connection: Arc<ConnectionPermit>) -> (Self, mpsc::Receiver<Frame>) {
         let (queue, frames) = mpsc::channel(FRAME_COUNT_MAX);
-        let (own, holder) = (Arc::new(Semaphore::new(SESSION_LEN_MAX)), all.join(Arc::clone(&presence)));
-        (Self { queue, own, all, holder, spare: Spare::default(), presence }, frames)
+        let (own, holder) = (Arc::new(Semaphore::new(SESSION_LEN_MAX)), all.join(Arc::clone(&connection)));
+        (Self { queue, own, all, holder, spare: Spare::default(), connection }, frames)
     }
 
-    /// A frame of this length, once there is room for it. What is in it is of no meaning: all of it is to be written to.
+    /// A frame of this length, once there is room for it. What is in it is of no meaning: all of it is to be written
+    /// to.
     pub(super) async fn frame(&self, len: usize) -> Result<Frame, Gone> {
         let room = self.room(len).await?;
-        let (spare, request) = (self.spare.clone(), self.presence.begin_request());
+        let (spare, request) = (self.spare.clone(), self.connection.begin_request());
         Ok(Frame { bytes: spare.take(len), spare: Some(spare), _room: Some(room), _request: request })
     }
 
@@ -148,7 +149,7 @@ impl Outbox {
     /// As [`Self::frame`] and [`Self::put`], of bytes that there are.
     pub(super) async fn send(&self, bytes: Vec<u8>) -> Result<(), Gone> {
         let room = self.room(bytes.len()).await?;
-        self.put(Frame { bytes, spare: None, _room: Some(room), _request: self.presence.begin_request() }).await
+        self.put(Frame { bytes, spare: None, _room: Some(room), _request: self.connection.begin_request() }).await
     }
 
     /// No request is under way: buffers are not kept for none.
@@ -161,7 +162,7 @@ impl Outbox {
 pub(super) async fn send(
     socket: &TcpStream,
     mut queue: mpsc::Receiver<Frame>,
-    presence: &Arc<Presence>,
+    connection: &Arc<ConnectionPermit>,
     sent: &Counter,
 ) -> Result<(), Error> {
     let mut frames = Vec::with_capacity(WRITE_COUNT_MAX);
@@ -170,13 +171,13 @@ pub(super) async fn send(
             return Ok(());
         }
         let too_slow = |_elapsed| Error::new(ErrorKind::TimedOut, "the client takes too little");
-        timeout(WRITE_TIME_MAX, write(socket, &frames, presence)).await.map_err(too_slow)??;
+        timeout(WRITE_TIME_MAX, write(socket, &frames, connection)).await.map_err(too_slow)??;
         sent.inc_by(frames.iter().map(|frame| frame.len() as u64).sum());
         frames.clear();
     }
 }
 
-async fn write(socket: &TcpStream, frames: &[Frame], presence: &Arc<Presence>) -> Result<(), Error> {
+async fn write(socket: &TcpStream, frames: &[Frame], connection: &Arc<ConnectionPermit>) -> Result<(), Error> {
     let mut slices: Vec<IoSlice<'_>> = frames.iter().map(|frame| IoSlice::new(frame)).collect();
     let mut left = &mut slices[..];
     while !left.is_empty() {
@@ -184,7 +185,7 @@ async fn write(socket: &TcpStream, frames: &[Frame], presence: &Arc<Presence>) -
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(len) => IoSlice::advance_slices(&mut left, len),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                let _stalled = presence.stall();
+                let _stalled = connection.response_stalled();
                 let stalled = |_elapsed| Error::new(ErrorKind::TimedOut, "the client takes nothing");
                 timeout(STALL_TIME_MAX, socket.writable()).await.map_err(stalled)??;
             }

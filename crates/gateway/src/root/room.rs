@@ -9,7 +9,7 @@
 //! Promise: a session gets room as long as another one holds some and waits for its client. Sessions that are being
 //! answered are not closed; while all are, who needs room waits.
 
-use super::presence::Presence;
+use io::ConnectionPermit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(super) struct Room {
 /// A session, and how much of the room it holds.
 #[derive(Debug)]
 pub(super) struct Holder {
-    presence: Arc<Presence>,
+    connection: Arc<ConnectionPermit>,
     held: AtomicUsize,
 }
 
@@ -56,8 +56,8 @@ impl Room {
     }
 
     /// A session, which holds nothing yet.
-    pub(super) fn join(&self, presence: Arc<Presence>) -> Arc<Holder> {
-        let holder = Arc::new(Holder { presence, held: AtomicUsize::new(0) });
+    pub(super) fn join(&self, connection: Arc<ConnectionPermit>) -> Arc<Holder> {
+        let holder = Arc::new(Holder { connection, held: AtomicUsize::new(0) });
         let mut holders = self.holders();
         holders.retain(|other| other.strong_count() > 0);
         holders.push(Arc::downgrade(&holder));
@@ -96,7 +96,7 @@ impl Room {
     fn evict(&self, len: usize) {
         let holders: Vec<Arc<Holder>> = self.holders().iter().filter_map(Weak::upgrade).collect();
         let waited = |holder: Arc<Holder>| {
-            let waited = holder.presence.waited().filter(|waited| *waited >= self.wait_time_min)?;
+            let waited = holder.connection.waited().filter(|waited| *waited >= self.wait_time_min)?;
             (holder.held.load(Ordering::Relaxed) > 0).then_some((waited, holder))
         };
         let mut waiting: Vec<(Duration, Arc<Holder>)> = holders.into_iter().filter_map(waited).collect();
@@ -106,7 +106,7 @@ impl Room {
             if freed >= len {
                 return;
             }
-            if holder.presence.evict() {
+            if holder.connection.evict() {
                 freed += holder.held.load(Ordering::Relaxed);
             }
         }
@@ -120,16 +120,16 @@ impl Room {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use io::{ConnectionLimit, SystemClock};
+    use io::ConnectionLimit;
     use std::pin::pin;
     use std::task::{Context, Waker};
 
-    fn presence() -> Arc<Presence> {
-        Presence::new(ConnectionLimit::new(1).admit().unwrap(), Arc::new(SystemClock::new()))
+    fn connection() -> Arc<ConnectionPermit> {
+        ConnectionLimit::new(1).admit().unwrap()
     }
 
     fn is_evicted(holder: &Holder) -> bool {
-        pin!(holder.presence.evicted()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+        pin!(holder.connection.evicted()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     /// Room for three: two are held by a session that is being answered, one by one whose client is waited for, and a
@@ -137,8 +137,8 @@ mod tests {
     #[tokio::test]
     async fn a_session_that_waits_for_its_client_makes_room() {
         let room = Arc::new(Room::new(3, Duration::ZERO));
-        let [empty, busy, idle, new] = [(); 4].map(|()| room.join(presence()));
-        let request = busy.presence.begin_request();
+        let [empty, busy, idle, new] = [(); 4].map(|()| room.join(connection()));
+        let request = busy.connection.begin_request();
         let _two = room.share(&busy, 2).await.unwrap();
         let one = room.share(&idle, 1).await.unwrap();
         let sharing = room.share(&new, 1);
@@ -149,8 +149,8 @@ mod tests {
         let _one = sharing.await.unwrap();
         assert!(pin!(room.share(&new, 1)).poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert!(!is_evicted(&busy), "while it is being answered");
-        let _stall = busy.presence.stall();
-        let _request = new.presence.begin_request();
+        let _stall = busy.connection.response_stalled();
+        let _request = new.connection.begin_request();
         assert!(pin!(room.share(&new, 1)).poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert!(is_evicted(&busy), "its answer is not taken");
         drop(request);
@@ -159,7 +159,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_was_not_waited_for_long_keeps_its_session() {
         let room = Room::new(1, Duration::from_secs(3600));
-        let [idle, new] = [(); 2].map(|()| room.join(presence()));
+        let [idle, new] = [(); 2].map(|()| room.join(connection()));
         let _one = room.share(&idle, 1).await.unwrap();
         assert!(pin!(room.share(&new, 1)).poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert!(!is_evicted(&idle));

@@ -2,7 +2,6 @@
 
 use super::file::Opening;
 use super::outbox::{self, Gone, Outbox};
-use super::presence::Presence;
 use super::requests::{self, Asked, NotDone};
 use super::room::{Holder, Room};
 use crate::counts::RootCounts;
@@ -10,7 +9,7 @@ use crate::users::Users;
 use client::{Client, Error as StoreError};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use io::{ConnectionPermit, LogLimit, SystemClock};
+use io::{ConnectionPermit, LogLimit};
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -21,8 +20,8 @@ use xroot::{Config, Event, Handle, Refusal, RequestCode, Session, StreamId, answ
 
 /// Requests under way in one session; while there are so many, no further one is read. XRootD's client has a handful.
 const REQUEST_COUNT_MAX: usize = 32;
-/// Bytes of what they ask for, which vectors are long for, and of answers that wait for room: one more of the longest is
-/// then taken.
+/// Bytes of what they ask for, which vectors are long for, and of answers that wait for room: one more of the longest
+/// is then taken.
 const ASKED_LEN_MAX: usize = 256 << 10;
 /// For a login, which clients send at once.
 const LOGIN_TIME_MAX: Duration = Duration::from_secs(20);
@@ -41,8 +40,6 @@ pub(super) struct Shared {
     pub(super) answers: Arc<Room>,
     /// Room for open files.
     pub(super) files: Room,
-    /// By which it is known for how long a client was waited for.
-    pub(super) clock: Arc<SystemClock>,
     pub(super) counts: RootCounts,
 }
 
@@ -51,7 +48,7 @@ pub(super) struct Shared {
 pub(super) struct Common {
     pub(super) shared: Arc<Shared>,
     pub(super) outbox: Outbox,
-    presence: Arc<Presence>,
+    connection: Arc<ConnectionPermit>,
     /// The session in the room for open files.
     pub(super) files: Arc<Holder>,
     /// Of this machine, as the client reached it.
@@ -73,14 +70,13 @@ impl Common {
     }
 }
 
-pub(super) async fn run(socket: TcpStream, peer: SocketAddr, permit: Arc<ConnectionPermit>, shared: Arc<Shared>) {
-    let presence = Presence::new(permit, Arc::clone(&shared.clock));
-    let (outbox, queue) = Outbox::new(Arc::clone(&shared.answers), Arc::clone(&presence));
+pub(super) async fn run(socket: TcpStream, peer: SocketAddr, connection: Arc<ConnectionPermit>, shared: Arc<Shared>) {
+    let (outbox, queue) = Outbox::new(Arc::clone(&shared.answers), Arc::clone(&connection));
     let sent = shared.counts.sent.clone();
     let ended = tokio::select! {
-        ended = serve(&socket, outbox, &presence, shared) => ended,
-        ended = outbox::send(&socket, queue, &presence, &sent) => ended,
-        () = presence.evicted() => return tracing::debug!(%peer, "a connection is closed to make room for another"),
+        ended = serve(&socket, outbox, &connection, shared) => ended,
+        ended = outbox::send(&socket, queue, &connection, &sent) => ended,
+        () = connection.evicted() => return tracing::debug!(%peer, "a connection is closed to make room for another"),
     };
     let Err(error) = ended else { return };
     match error.kind() {
@@ -101,7 +97,12 @@ struct Answered {
     not_opened: Option<(Handle, Opening)>,
 }
 
-async fn serve(socket: &TcpStream, outbox: Outbox, presence: &Arc<Presence>, shared: Arc<Shared>) -> Result<(), Error> {
+async fn serve(
+    socket: &TcpStream,
+    outbox: Outbox,
+    connection: &Arc<ConnectionPermit>,
+    shared: Arc<Shared>,
+) -> Result<(), Error> {
     let addr = socket.local_addr()?;
     let mut id = [0; 16];
     io::random::fill(&mut id);
@@ -109,8 +110,8 @@ async fn serve(socket: &TcpStream, outbox: Outbox, presence: &Arc<Presence>, sha
     let login = tokio::time::sleep(LOGIN_TIME_MAX);
     tokio::pin!(login);
     let (user, client) = (OnceLock::new(), OnceCell::new());
-    let (presence, files) = (Arc::clone(presence), shared.files.join(Arc::clone(presence)));
-    let common = Arc::new(Common { shared, outbox, presence, files, addr, user, client });
+    let (connection, files) = (Arc::clone(connection), shared.files.join(Arc::clone(connection)));
+    let common = Arc::new(Common { shared, outbox, connection, files, addr, user, client });
     let mut running = FuturesUnordered::new();
     let mut asked_len = 0;
     let mut bytes = vec![0; READ_LEN];
@@ -136,7 +137,7 @@ async fn serve(socket: &TcpStream, outbox: Outbox, presence: &Arc<Presence>, sha
                 }
                 Some(Event::Request { stream, code, request }) => {
                     common.user.get_or_init(|| {
-                        common.presence.prove();
+                        common.connection.prove();
                         session.user().unwrap_or_default().to_owned()
                     });
                     let asked = Asked::of(&mut session, request);
@@ -181,7 +182,7 @@ enum Work {
 
 impl Work {
     async fn run_with(self, common: Arc<Common>) -> Result<Answered, Error> {
-        let _request = common.presence.begin_request();
+        let _request = common.connection.begin_request();
         self.run(&common).await
     }
 

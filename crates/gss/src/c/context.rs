@@ -172,8 +172,8 @@ impl Context {
         let mut scratch = sealed.to_vec();
         let mut sealed = BufferDesc::scratch(&mut scratch);
         let message = output.fill();
-        // SAFETY: the context is the library's own, or null, which it refuses; what it writes to is a copy, whose length
-        // it keeps to. The quality is not asked for.
+        // SAFETY: the context is the library's own, or null, which it refuses; what it writes to is a copy, whose
+        // length it keeps to. The quality is not asked for.
         let major = unsafe {
             (self.library.0.gss_unwrap)(
                 &raw mut minor,

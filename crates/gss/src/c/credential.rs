@@ -30,8 +30,8 @@ unsafe impl Send for Credential {}
 unsafe impl Sync for Credential {}
 
 impl Credential {
-    /// Of Kerberos alone. `store` says where from, in the words of the library, so that no environment needs to. Without
-    /// a name it is whoever the tickets are for.
+    /// Of Kerberos alone. `store` says where from, in the words of the library, so that no environment needs to.
+    /// Without a name it is whoever the tickets are for.
     #[expect(unsafe_code, reason = "a call of the library")]
     pub(crate) fn acquire(
         library: &'static Library,

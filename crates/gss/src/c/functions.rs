@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_int, c_void};
 use std::fmt;
 use std::ptr::NonNull;
 
-/// MIT's. Heimdal's `libgssapi.so.3` has no `gss_acquire_cred_from` up to its last release, 7.8: a keytab could be named
-/// to it in the process' environment alone.
+/// MIT's. Heimdal's `libgssapi.so.3` has no `gss_acquire_cred_from` up to its last release, 7.8: a keytab could be
+/// named to it in the process' environment alone.
 pub(super) const LIBRARY: &CStr = c"libgssapi_krb5.so.2";
 
 /// Why there is no library.
@@ -30,10 +30,12 @@ pub(super) struct Loaded<'a> {
 impl<'a> Loaded<'a> {
     #[expect(unsafe_code, reason = "calls of the C library")]
     pub(super) fn open(name: &'a CStr) -> Result<Self, LoadError> {
-        // SAFETY: `name` ends with NUL. What the library runs as it is loaded is the trust one has in a system's library.
+        // SAFETY: `name` ends with NUL. What the library runs as it is loaded is the trust one has in a system's
+        // library.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         NonNull::new(handle).map(|handle| Self { handle, name }).ok_or_else(|| {
-            // SAFETY: it gives the reason of this thread's last failure, if there is one, which stays until the next call.
+            // SAFETY: it gives the reason of this thread's last failure, if there is one, which stays until the next
+            // call.
             let reason = unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text)) };
             let reason = reason.map_or("no reason given".into(), CStr::to_string_lossy).into_owned();
             LoadError::Library { library: name.to_string_lossy().into_owned(), reason }

@@ -613,8 +613,8 @@ fn a_loss_keeps_nobody_from_being_relieved() {
     assert!(members.contains(&id(5)) && !members.contains(&id(4)), "{members:?}");
 }
 
-/// All members have joined since the pipeline began. One has all of it by then, the other has no room for it, and nobody
-/// is lost that would be replaced: a node that has room takes its place.
+/// All members have joined since the pipeline began. One has all of it by then, the other has no room for it, and
+/// nobody is lost that would be replaced: a node that has room takes its place.
 #[test]
 fn a_newcomer_without_room_is_relieved_where_all_are_newcomers() {
     let (mut rows, now, home) = (MemoryRows::default(), 100 * SECOND, ContainerId(1));

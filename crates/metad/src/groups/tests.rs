@@ -143,8 +143,8 @@ async fn look_ups_that_hang_are_bounded() {
     assert_eq!(groups.of("user1", HERE, Duration::ZERO).await, of("user1"));
 }
 
-/// Names are invented at one machine, and the look-up of each hangs: who is known is asked for again all the same, and a
-/// newcomer elsewhere has a place.
+/// Names are invented at one machine, and the look-up of each hangs: who is known is asked for again all the same, and
+/// a newcomer elsewhere has a place.
 #[tokio::test]
 async fn who_invents_names_takes_no_place_of_others() {
     let (database, mut groups) = groups();

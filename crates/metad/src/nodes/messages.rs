@@ -58,7 +58,8 @@ pub(super) fn described(request: RegisterRequest, peer: SocketAddr) -> Result<No
     let is_same = ip == from || (ip.is_loopback() && from.is_loopback());
     if !is_same && !request.advertised {
         return Err(refusal::illegal(format!(
-            "the datanode calls from {from} and takes its address for {ip}; if clients reach it there, set ip = \"{ip}\" in its configuration"
+            "the datanode calls from {from} and takes its address for {ip}; if clients reach it there, set ip = \"{ip}\" \
+             in its configuration"
         )));
     }
     let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };

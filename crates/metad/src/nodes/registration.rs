@@ -45,8 +45,8 @@ pub(super) async fn admit(
             Err(Exception::new(
                 NODE_SUPERSEDED,
                 format!(
-                    "another process has registered as datanode {node}, at {addr}. Two cannot have one id: if a disk or machine was \
-                     copied, empty the directories of one of them, and start it again as a new datanode"
+                    "another process has registered as datanode {node}, at {addr}. Two cannot have one id: if a disk or \
+                     machine was copied, empty the directories of one of them, and start it again as a new datanode"
                 ),
             ))
         }
@@ -124,8 +124,8 @@ pub(super) async fn register(
             Err(Exception::new(
                 NODE_IN_USE,
                 format!(
-                    "datanode {id} is at {addr} and sends heartbeats, so the process at {new} is refused. If its disk or machine is a copy, \
-                     empty its directories, and it is a new datanode; if it is to take the other's place, stop that one"
+                    "datanode {id} is at {addr} and sends heartbeats, so the process at {new} is refused. If its disk or \
+                     machine is a copy, empty its directories, and it is a new datanode; if it is to take the other's place, stop that one"
                 ),
             ))
         }

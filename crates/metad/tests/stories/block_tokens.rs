@@ -1,5 +1,6 @@
 //! Block tokens: what the leader signs, as a datanode with its keys sees it.
 
+use crate::support::small_files::{self, lease_request, put, put_request};
 use crate::support::{Datanode, MB, User, World, refusal, written};
 use hdfs::proto::*;
 use rpc::CallError;
@@ -10,10 +11,7 @@ use security::secret::Secret;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use types::{BlockId, FileId, InodeId};
-use wire::client::{
-    CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksRequest, LeaseBlocksResponse, LeasedBlock, PUT_FILE, PutBlock,
-    PutFileRequest, PutFileResponse,
-};
+use wire::client::{LeaseBlocksRequest, LeaseBlocksResponse, PutBlock, PutFileRequest};
 use wire::node::TokenRules;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -132,43 +130,11 @@ async fn a_block_on_lease_has_a_token_of_its_own() {
     }
 }
 
-async fn ask<Q: prost::Message, A: prost::Message + Default>(
-    user: &User,
-    method: &str,
-    request: &Q,
-) -> Result<A, CallError> {
-    user.rpc.attempt_in(CLIENT_PROTOCOL, user.rpc.name_call(), method, request).await
-}
-
 /// Blocks for an open file, or for new ones below `/d`.
 async fn lease(user: &User, holder: &str, file: Option<u64>) -> Result<LeaseBlocksResponse, CallError> {
-    let request = LeaseBlocksRequest {
-        holder: holder.into(),
-        count: 3,
-        replication: 3,
-        block_len: MB,
-        file: file.unwrap_or(0),
-        path: if file.is_none() { "/d/file".into() } else { String::new() },
-        ..LeaseBlocksRequest::default()
-    };
-    ask(user, LEASE_BLOCKS, &request).await
-}
-
-fn put_request(leased: &LeaseBlocksResponse, place: usize, path: &str, holder: &str) -> PutFileRequest {
-    let LeasedBlock { block, file, token, password } = leased.blocks[place].clone();
-    PutFileRequest {
-        path: path.into(),
-        holder: holder.into(),
-        mode: 0o640,
-        replication: 3,
-        block_len: MB,
-        block: Some(PutBlock { block, file, generation: leased.generation, len: 7, token, password }),
-        ..PutFileRequest::default()
-    }
-}
-
-async fn put(user: &User, request: &PutFileRequest) -> Result<u64, CallError> {
-    ask(user, PUT_FILE, request).await.map(|answer: PutFileResponse| answer.file)
+    let path = if file.is_none() { "/d/file" } else { "" };
+    let request = LeaseBlocksRequest { file: file.unwrap_or(0), ..lease_request(holder, 3, path) };
+    small_files::lease(user, &request).await
 }
 
 /// What is signed with a block on lease opens all that its file has. So the file is the caller's, or nobody's.
@@ -202,16 +168,9 @@ async fn a_block_on_lease_is_of_one_user() {
     let (alice, bob) = (world.user("alice"), world.user("bob"));
     let leased = lease(&alice, "same", None).await.unwrap();
     assert_eq!(refusal(put(&bob, &put_request(&leased, 0, "/d/bobs", "same")).await).0, "LeaseExpired");
-    let returned = LeaseBlocksRequest {
-        holder: "same".into(),
-        count: 1,
-        replication: 3,
-        block_len: MB,
-        path: "/d/file".into(),
-        returned: leased.blocks.iter().map(|block| block.block).collect(),
-        ..LeaseBlocksRequest::default()
-    };
-    let _: LeaseBlocksResponse = ask(&bob, LEASE_BLOCKS, &returned).await.unwrap();
+    let returned = leased.blocks.iter().map(|block| block.block).collect();
+    let returned = LeaseBlocksRequest { returned, ..lease_request("same", 1, "/d/file") };
+    small_files::lease(&bob, &returned).await.unwrap();
     put(&alice, &put_request(&leased, 0, "/d/alices", "same")).await.unwrap();
 }
 

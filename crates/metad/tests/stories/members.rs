@@ -275,8 +275,8 @@ async fn changes_that_are_too_long_are_refused_and_stop_no_others() {
     }
 }
 
-/// Keys wait until all members know their form. Two of three lead, and tokens are not asked for so far: whoever asked for
-/// them would stop all data.
+/// Keys wait until all members know their form. Two of three lead, and tokens are not asked for so far: whoever asked
+/// for them would stop all data.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobodys_data_waits_for_a_member_that_is_down() {
     let dir = tempfile::tempdir().unwrap();

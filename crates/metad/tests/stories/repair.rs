@@ -1,5 +1,6 @@
 //! Stories of repair: what is called bad, who does not answer, what clients wrote short.
 
+use crate::support::small_files::{self, lease_request, put, put_request};
 use crate::support::{Datanode, MB, User, World};
 use hdfs::proto::*;
 use std::time::Duration;
@@ -11,15 +12,12 @@ use wire::admin::jobs::{
     ListJobsResponse,
 };
 use wire::admin::placement::{Trouble, UNDER_REPLICATED, UnderReplicatedRequest, UnderReplicatedResponse};
-use wire::client::{
-    CLIENT_PROTOCOL, LEASE_BLOCKS, LeaseBlocksRequest, LeaseBlocksResponse, LeasedBlock, PUT_FILE, PutBlock,
-    PutFileRequest, PutFileResponse,
-};
+use wire::client::{LeaseBlocksResponse, LeasedBlock, PutFileRequest};
 use wire::node::{self, Replica};
 
 async fn trouble(user: &User) -> UnderReplicatedResponse {
     let request = UnderReplicatedRequest {};
-    user.rpc.attempt_in(ADMIN_PROTOCOL, user.rpc.name_call(), UNDER_REPLICATED, &request).await.unwrap()
+    user.ask_in(ADMIN_PROTOCOL, UNDER_REPLICATED, &request).await.unwrap()
 }
 
 fn is_damaged(report: &UnderReplicatedResponse, block: u64, node: &Datanode) -> bool {
@@ -112,28 +110,18 @@ async fn damage_that_was_none_is_taken_back() {
 
 async fn drain(user: &User, node: &Datanode) -> u64 {
     let request = DrainRequest { datanode: node.id.to_string(), drain: true };
-    let answer: DrainResponse =
-        user.rpc.attempt_in(ADMIN_PROTOCOL, user.rpc.name_call(), DRAIN, &request).await.unwrap();
+    let answer: DrainResponse = user.ask_in(ADMIN_PROTOCOL, DRAIN, &request).await.unwrap();
     answer.job
 }
 
 async fn job(user: &User, id: u64) -> Job {
     let request = ListJobsRequest {};
-    let answer: ListJobsResponse =
-        user.rpc.attempt_in(ADMIN_PROTOCOL, user.rpc.name_call(), LIST_JOBS, &request).await.unwrap();
+    let answer: ListJobsResponse = user.ask_in(ADMIN_PROTOCOL, LIST_JOBS, &request).await.unwrap();
     answer.jobs.into_iter().find(|job| job.id == id).unwrap()
 }
 
 async fn lease(user: &User) -> LeaseBlocksResponse {
-    let request = LeaseBlocksRequest {
-        holder: "w".into(),
-        replication: 3,
-        block_len: MB,
-        count: 2,
-        path: "/short".into(),
-        ..LeaseBlocksRequest::default()
-    };
-    user.rpc.attempt_in(CLIENT_PROTOCOL, user.rpc.name_call(), LEASE_BLOCKS, &request).await.unwrap()
+    small_files::lease(user, &lease_request("w", 2, "/short")).await.unwrap()
 }
 
 fn named<'a>(world: &'a World, leased: &LeaseBlocksResponse, place: usize) -> &'a Datanode {
@@ -154,20 +142,7 @@ async fn a_small_file_that_one_node_lacks_is_filled_up() {
         let replica = Replica { block, generation: leased.generation, len: 7, file, home, state };
         named(&world, &leased, place).replicas.lock().unwrap().insert(block, replica);
     }
-    let request = PutFileRequest {
-        path: "/short".into(),
-        holder: "w".into(),
-        mode: 0o640,
-        overwrite: false,
-        create_parent: true,
-        replication: 3,
-        block_len: MB,
-        block: Some(PutBlock { block, file, generation: leased.generation, len: 7, ..PutBlock::default() }),
-        unmasked: None,
-        short: true,
-    };
-    let _: PutFileResponse =
-        root.rpc.attempt_in(CLIENT_PROTOCOL, root.rpc.name_call(), PUT_FILE, &request).await.unwrap();
+    put(&root, &PutFileRequest { short: true, ..put_request(&leased, 0, "/short", "w") }).await.unwrap();
     let late = named(&world, &leased, 2);
     let ordered = || late.copies.lock().unwrap().iter().any(|copy| copy.block == block && copy.sources.len() == 2);
     let begun = world.now();
@@ -232,8 +207,7 @@ async fn balancing_of_disks_outlives_its_leader() {
     let mut world = World::new(2).await;
     let root = world.root();
     let request = BeginDiskBalanceRequest { len_per_s: 1, within: 2, ..BeginDiskBalanceRequest::default() };
-    let begun: BegunResponse =
-        root.rpc.attempt_in(ADMIN_PROTOCOL, root.rpc.name_call(), BEGIN_DISK_BALANCE, &request).await.unwrap();
+    let begun: BegunResponse = root.ask_in(ADMIN_PROTOCOL, BEGIN_DISK_BALANCE, &request).await.unwrap();
     world.restart().await;
     let job = job(&world.root(), begun.job).await;
     assert_eq!((job.kind(), job.state()), (JobKind::BalanceDisks, JobState::Running), "{job:?}");

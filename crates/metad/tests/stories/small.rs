@@ -1,5 +1,6 @@
 //! Stories of small files: blocks on lease, put by one call, and what becomes of those that are never put.
 
+use crate::support::small_files::{self, lease_request, put, put_request};
 use crate::support::{MB, User, World, refusal};
 use hdfs::proto::*;
 use rpc::CallError;
@@ -9,44 +10,8 @@ use wire::BlockScope;
 use wire::client::*;
 use wire::node::Replica;
 
-async fn ask<Q: prost::Message, A: prost::Message + Default>(
-    user: &User,
-    method: &str,
-    request: &Q,
-) -> Result<A, CallError> {
-    user.rpc.attempt_in(CLIENT_PROTOCOL, user.rpc.name_call(), method, request).await
-}
-
 async fn lease(user: &User, holder: &str, count: u32) -> Result<LeaseBlocksResponse, CallError> {
-    let request = LeaseBlocksRequest {
-        holder: holder.into(),
-        replication: 3,
-        block_len: MB,
-        count,
-        path: "/file".into(),
-        ..LeaseBlocksRequest::default()
-    };
-    ask(user, LEASE_BLOCKS, &request).await
-}
-
-fn put_request(leased: &LeaseBlocksResponse, place: usize, path: &str, holder: &str) -> PutFileRequest {
-    let LeasedBlock { block, file, token, password } = leased.blocks[place].clone();
-    PutFileRequest {
-        path: path.into(),
-        holder: holder.into(),
-        mode: 0o640,
-        overwrite: false,
-        create_parent: true,
-        replication: 3,
-        block_len: MB,
-        block: Some(PutBlock { block, file, generation: leased.generation, len: 7, token, password }),
-        unmasked: None,
-        short: false,
-    }
-}
-
-async fn put(user: &User, request: &PutFileRequest) -> Result<u64, CallError> {
-    ask(user, PUT_FILE, request).await.map(|answer: PutFileResponse| answer.file)
+    small_files::lease(user, &lease_request(holder, count, "/file")).await
 }
 
 /// The data request: the replica is whole on all nodes.
@@ -93,15 +58,7 @@ async fn a_small_file_is_one_call() {
     let alice = world.user("alice");
     assert_eq!(refusal(lease(&alice, "a", 1).await).0, "AccessControl", "who may write nowhere fills no disk");
     root.mkdirs("/alice", 0o777).await.unwrap();
-    let allowed = LeaseBlocksRequest {
-        holder: "a".into(),
-        replication: 3,
-        block_len: MB,
-        count: 1,
-        path: "/alice/x".into(),
-        ..LeaseBlocksRequest::default()
-    };
-    let leased: LeaseBlocksResponse = ask(&alice, LEASE_BLOCKS, &allowed).await.unwrap();
+    let leased = small_files::lease(&alice, &lease_request("a", 1, "/alice/x")).await.unwrap();
     assert_eq!(refusal(put(&alice, &put_request(&leased, 0, "/x", "a")).await).0, "AccessControl");
     let leased = lease(&root, "w", 1).await.unwrap();
     let empty = PutFileRequest { block: None, ..put_request(&leased, 0, "/d/empty", "w") };
@@ -228,8 +185,7 @@ async fn a_file_in_the_way_is_replaced_and_its_blocks_go() {
     let busy = put(&root, &put_request(&leased, 1, "/open", "w")).await;
     assert_eq!(refusal(busy).0, "AlreadyBeingCreated");
     let strange = LeaseBlocksRequest { replication: 0, ..LeaseBlocksRequest::default() };
-    let answer: Result<LeaseBlocksResponse, _> = ask(&root, LEASE_BLOCKS, &strange).await;
-    assert_eq!(refusal(answer).0, "IllegalArgument");
+    assert_eq!(refusal(small_files::lease(&root, &strange).await).0, "IllegalArgument");
     let stats: GetFsStatsResponseProto = root.ask("getFsStats", &GetFsStatusRequestProto {}).await.unwrap();
     assert!(stats.capacity > 0, "and the server goes on");
 }
@@ -242,15 +198,8 @@ async fn an_open_file_takes_a_block_on_lease() {
     let created = root.create("/f", "w").await.unwrap();
     let file = created.file_id.unwrap();
     let first = root.add_block("/f", "w", None).await.unwrap();
-    let request = LeaseBlocksRequest {
-        holder: "w".into(),
-        replication: 3,
-        block_len: MB,
-        count: 1,
-        file,
-        ..LeaseBlocksRequest::default()
-    };
-    let leased: LeaseBlocksResponse = ask(&root, LEASE_BLOCKS, &request).await.unwrap();
+    let request = LeaseBlocksRequest { file, ..lease_request("w", 1, "") };
+    let leased = small_files::lease(&root, &request).await.unwrap();
     assert_eq!((leased.blocks.len(), leased.blocks[0].file), (1, file));
     assert!(leased.nodes.iter().all(|node| node.rack.starts_with('/')));
     let previous = PreviousBlock { block: first.b.block_id, generation: first.b.generation_stamp, len: MB };
@@ -265,14 +214,14 @@ async fn an_open_file_takes_a_block_on_lease() {
     };
     let registered = |add: AddLeasedRequest| {
         let root = &root;
-        async move { ask::<_, AddLeasedResponse>(root, ADD_LEASED, &add).await }
+        async move { root.ask_in::<_, AddLeasedResponse>(CLIENT_PROTOCOL, ADD_LEASED, &add).await }
     };
     assert!(registered(AddLeasedRequest { holder: "v".into(), ..add.clone() }).await.is_err());
     assert!(registered(AddLeasedRequest { block: 99 << 20, ..add.clone() }).await.is_err());
     assert!(registered(AddLeasedRequest { generation: 1 << 40, ..add.clone() }).await.is_err());
     // A refusal ends the lease, so the writer takes another block.
     assert!(registered(add.clone()).await.is_err());
-    let leased: LeaseBlocksResponse = ask(&root, LEASE_BLOCKS, &request).await.unwrap();
+    let leased = small_files::lease(&root, &request).await.unwrap();
     let add = AddLeasedRequest { block: leased.blocks[0].block, generation: leased.generation, ..add };
     write(&world, &leased, 0);
     registered(add.clone()).await.unwrap();

@@ -15,7 +15,8 @@ use crate::tables::{DOOMED_TREE, inode_key};
 use crate::walk::scan_children;
 use std::ops::ControlFlow;
 
-/// Frees at most `inodes_max` inodes and blocks (each counts as one), and [`BLOCKS_CHANGED_MAX`] in any case. Answers `Reply::Reaped`.
+/// Frees at most `inodes_max` inodes and blocks (each counts as one), and [`BLOCKS_CHANGED_MAX`] in any case. Answers
+/// `Reply::Reaped`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reap {
     pub inodes_max: u32,

@@ -189,7 +189,8 @@ fn show(
     Ok(PageExtent { count: count as u32, more })
 }
 
-/// One name of 64, by chance: a page is a few dozen names longer than it must be, and one of twenty goes on to its limit.
+/// One name of 64, by chance: a page is a few dozen names longer than it must be, and one of twenty goes on to its
+/// limit.
 fn is_usual_end(name: &str) -> bool {
     ChecksumKind::Crc32c.of(name.as_bytes()).is_multiple_of(64)
 }

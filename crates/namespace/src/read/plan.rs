@@ -57,7 +57,8 @@ pub fn written_block(rows: &dyn Rows, block: BlockId, client: &str) -> Answer<Bl
     split(find_under_construction(rows, block, client).map(|(node, placed)| block::view(node.inode.id, &placed)))
 }
 
-/// True if `client` writes the block, and `len` is more than blocks of its file have: it is held against what nodes have.
+/// True if `client` writes the block, and `len` is more than blocks of its file have: it is held against what nodes
+/// have.
 pub fn is_outgrown(rows: &dyn Rows, view: &BlockView, client: &str, len: u64) -> Result<bool, RowsError> {
     // Nearly always it is not, and one row says so.
     let fits = read_node(rows, view.file)?.is_none_or(|node| len <= block::block_len(&node.inode));

@@ -157,8 +157,8 @@ async fn one_rename_and_one_copy_take_a_free_name() {
     assert_eq!(cluster.files().await.len(), 7);
 }
 
-/// A program that gives up in the middle of a put, wherever that is: the old object stays, or the new one is there whole,
-/// and nothing else.
+/// A program that gives up in the middle of a put, wherever that is: the old object stays, or the new one is there
+/// whole, and nothing else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_put_that_is_dropped_leaves_nothing() {
     let cluster = Cluster::new().await;
@@ -187,7 +187,8 @@ async fn a_put_that_is_dropped_leaves_nothing() {
     }
 }
 
-/// An ETag is that of one file with one content: it changes with each put, append and truncation, and with nothing else.
+/// An ETag is that of one file with one content: it changes with each put, append and truncation, and with nothing
+/// else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_e_tag_names_the_bytes() {
     let cluster = Cluster::new().await;

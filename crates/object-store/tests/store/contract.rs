@@ -1,6 +1,7 @@
 //! The integration tests of the crate `object_store`, all that are about what this store has.
 //!
-//! `LEVADA_TEST_FS=hdfs://host:port` has them run against another store, of Apache HDFS say, below `/object-store-test`.
+//! `LEVADA_TEST_FS=hdfs://host:port` has them run against another store, of Apache HDFS say, below
+//! `/object-store-test`.
 
 use crate::support::Cluster;
 use levada_object_store::Levada;

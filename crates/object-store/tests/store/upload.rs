@@ -45,8 +45,8 @@ async fn parts_stand_in_the_order_of_the_calls() {
     assert!(read(&cluster.objects, &path).await == whole(10));
 }
 
-/// Nothing is left of what was aborted or forgotten, before its first part, in the midst of one, or at the end; and what
-/// had the name before still has it.
+/// Nothing is left of what was aborted or forgotten, before its first part, in the midst of one, or at the end; and
+/// what had the name before still has it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_abort_leaves_nothing() {
     let cluster = Cluster::new().await;

@@ -99,7 +99,8 @@ async fn a_ticket_may_act_for_somebody() {
     assert_eq!(ask(&logged_in(&server, login), "who", "").await.unwrap(), "bob by ada@EXAMPLE.COM");
 }
 
-/// A token is used before the ticket, and says by itself who acts: that somebody else would be named is refused by HDFS.
+/// A token is used before the ticket, and says by itself who acts: that somebody else would be named is refused by
+/// HDFS.
 #[tokio::test]
 async fn a_token_acts_for_its_owner_beside_a_ticket() {
     let (server, service) = secure_server(&[Qop::Auth]).await;

@@ -1,9 +1,9 @@
 //! Regular expressions that Java and we read in the same way.
 //!
 //! Rules are written for Java. Where its syntax and regex-lite's agree, so do their matches: both prefer the leftmost
-//! alternative, and `\d`, `\w`, `\s` and `(?i)` know ASCII alone. Where they do not agree, a rule would quietly map other
-//! names than on the cluster beside it. So a pattern is read once by hand first, and what is not known to mean the same
-//! is refused, with its place.
+//! alternative, and `\d`, `\w`, `\s` and `(?i)` know ASCII alone. Where they do not agree, a rule would quietly map
+//! other names than on the cluster beside it. So a pattern is read once by hand first, and what is not known to mean
+//! the same is refused, with its place.
 
 use regex_lite::{Captures, Regex, RegexBuilder};
 

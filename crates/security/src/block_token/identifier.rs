@@ -17,8 +17,8 @@
 //!
 //! `block` is in the token of a block that is to be made, which is given out block by block: a datanode knows whose its
 //! replicas are, but not whose a block is that it has no replica of. `home` is the container in which a new replica of
-//! this block belongs. It differs from block to block, so it is not signed; whoever changes it misplaces a block that it
-//! may write anyway, and the metadata server finds it there as surplus.
+//! this block belongs. It differs from block to block, so it is not signed; whoever changes it misplaces a block that
+//! it may write anyway, and the metadata server finds it there as surplus.
 
 use super::modes::{Mode, Modes};
 use crate::keys::KeyId;
@@ -306,7 +306,8 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            expires: u64, key: u32, file: u64, home: Option<u64>, block: Option<u64>, mode_bits in 0u8..16, user in "\\PC{1,60}"
+            expires: u64, key: u32, file: u64, home: Option<u64>, block: Option<u64>, mode_bits in 0u8..16,
+            user in "\\PC{1,60}",
         ) {
             let modes = Mode::ALL.into_iter().filter(|mode| mode_bits >> (*mode as u8 - 1) & 1 == 1);
             let modes = Modes::of(&modes.collect::<Vec<_>>());

@@ -14,8 +14,8 @@ pub use modes::{Mode, Modes};
 pub use signer::{Grant, GrantError, SignedToken, Signer};
 pub use verify::{Admission, Claim, Proven, ProvenToken, Refusal, authenticate};
 
-/// All that a client hears of why its block token does not count. Reasons ([`Refusal`]) are for the log: they would tell
-/// a forger what to change.
+/// All that a client hears of why its block token does not count. Reasons ([`Refusal`]) are for the log: they would
+/// tell a forger what to change.
 pub const REFUSED: &str = "the block token is not valid";
 
 /// The kind of every block token. Java parses no identifier of another kind.

@@ -11,7 +11,8 @@ use crate::secret::{Password, Purpose};
 use std::collections::HashMap;
 use types::{BlockId, ContainerId, FileId, Millis};
 
-/// What a token is to allow: `user`, the `modes` on all blocks of `file`, or on one. What writes or replaces is for one.
+/// What a token is to allow: `user`, the `modes` on all blocks of `file`, or on one. What writes or replaces is for
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant<'a> {
     pub user: &'a str,

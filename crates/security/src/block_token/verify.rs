@@ -23,10 +23,15 @@ pub enum Refusal {
     User { have: String, want: String },
     #[error("the block token is for {have}, the block is of {want}")]
     File { have: FileId, want: FileId },
-    #[error("the block token is for {}, the operation is on {want}", have.map_or("blocks there are".to_owned(), |have| have.to_string()))]
+    #[error("the block token is for {}, the operation is on {want}", named(*have))]
     Block { have: Option<BlockId>, want: BlockId },
     #[error("the block token allows {have}, the operation needs {want}")]
     Mode { have: Modes, want: Mode },
+}
+
+/// The block of a token, or those of a file.
+fn named(block: Option<BlockId>) -> String {
+    block.map_or("blocks there are".to_owned(), |block| block.to_string())
 }
 
 /// What an operation needs of a token.

@@ -110,7 +110,8 @@ pub struct Caller<'a> {
 }
 
 /// Why a token is not issued, renewed, cancelled or believed. Clients get `InvalidToken` for what
-/// [`Refusal::is_invalid_token`] says, `IOException` for [`Refusal::Method`], and `AccessControlException` for the rest.
+/// [`Refusal::is_invalid_token`] says, `IOException` for [`Refusal::Method`], and `AccessControlException` for the
+/// rest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error(transparent)]

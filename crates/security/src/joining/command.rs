@@ -28,7 +28,8 @@ pub enum Command {
     Withdraw {
         number: u32,
     },
-    /// Certificates of `node` that were made before do not count, and no invitation that it joined by, or that is for it.
+    /// Certificates of `node` that were made before do not count, and no invitation that it joined by, or that is for
+    /// it.
     Revoke {
         node: NodeId,
         before: Millis,
@@ -84,7 +85,8 @@ fn open(found: Option<Invitation>, now: Millis) -> Result<Invitation, JoinError>
     }
 }
 
-/// Whether somebody has this id, as far as these rows tell: its certificates are revoked, or it joined by an invitation.
+/// Whether somebody has this id, as far as these rows tell: its certificates are revoked, or it joined by an
+/// invitation.
 fn is_known(rows: &dyn Rows, node: NodeId) -> Result<bool, RowsError> {
     let has_joined = |one: &Invitation| one.taken.as_ref().is_some_and(|taken| taken.node == node);
     Ok(row::revoked_before(rows, node)?.is_some() || row::invitations(rows)?.iter().any(|(_, one)| has_joined(one)))

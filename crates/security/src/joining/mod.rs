@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Promise: [`apply`] is a function of rows and command, as that of [`crate::rings`]. Of a token the rows have a hash:
-//! who reads them cannot join by it. An invitation is for one key of one datanode: whoever asks again with the same key,
-//! as the answer was lost, is answered the same; who comes with another key is refused. A revocation ends the invitations
-//! of its datanode, and is later than all that the store signed for it.
+//! who reads them cannot join by it. An invitation is for one key of one datanode: whoever asks again with the same
+//! key, as the answer was lost, is answered the same; who comes with another key is refused. A revocation ends the
+//! invitations of its datanode, and is later than all that the store signed for it.
 
 mod command;
 #[cfg(test)]

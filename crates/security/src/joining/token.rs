@@ -9,8 +9,8 @@
 //!                └──────────────────────────┴──────────────┴───────────┴─────────┘
 //! ```
 //!
-//! The check is the beginning of the SHA-256 of what stands before it: a token that was cut or mistyped is told from one
-//! that does not count. The first field is how the newcomer knows the store, before it shows the rest to anybody.
+//! The check is the beginning of the SHA-256 of what stands before it: a token that was cut or mistyped is told from
+//! one that does not count. The first field is how the newcomer knows the store, before it shows the rest to anybody.
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use ctutils::CtEq;

@@ -1,5 +1,5 @@
-//! Scripted peers of data transfer: each speaks frames by a script, which keeps to the protocol or breaks it in one place,
-//! and says what the shipped machine at the other end must do.
+//! Scripted peers of data transfer: each speaks frames by a script, which keeps to the protocol or breaks it in one
+//! place, and says what the shipped machine at the other end must do.
 //!
 //! ```text
 //!   stock writer ──▶ relay (node 0) ──▶ relay (node 1)       writes.rs
@@ -9,9 +9,9 @@
 //!   scripted caller ──▶ Server, Fanout ──▶ scripted node     Caller, Verdict ──▶ scripted node          small.rs
 //! ```
 //!
-//! They have a small cluster of their own without metadata servers, in which nothing fails but what a script makes fail:
-//! so a script knows exactly what must come, and when. Chance decides how bytes are cut, how long peers take, and which
-//! of a story's ways is taken.
+//! They have a small cluster of their own without metadata servers, in which nothing fails but what a script makes
+//! fail: so a script knows exactly what must come, and when. Chance decides how bytes are cut, how long peers take, and
+//! which of a story's ways is taken.
 
 mod below;
 mod first;

@@ -1,5 +1,5 @@
-//! Reads with a script at one end: a reader at a datanode of ours, a source for a reader of ours, and a node that gets a
-//! copy.
+//! Reads with a script at one end: a reader at a datanode of ours, a source for a reader of ours, and a node that gets
+//! a copy.
 
 use super::line::{Heard, Line, Missing, SOON, answer, operation, packet};
 use super::{FILE, GENERATION, HOME, SCRIPTED, Stage, Told, host, must, token};

@@ -1,5 +1,5 @@
-//! Small writes in one request, with a script at one end: a caller at a datanode of ours whose targets are scripts, and a
-//! node that is asked by a client of ours.
+//! Small writes in one request, with a script at one end: a caller at a datanode of ours whose targets are scripts, and
+//! a node that is asked by a client of ours.
 
 use super::line::{Line, Missing, SOON};
 use super::{FILE, GENERATION, HOME, SCRIPTED, Stage, Told, host, must, token};

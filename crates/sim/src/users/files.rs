@@ -230,8 +230,8 @@ async fn joined(users: &Users, home: &str) -> Option<()> {
     again(users, &target, first as u64).await
 }
 
-/// Closes a file without naming the block at its end. Who does so once more, as the answer was lost, is not known again,
-/// as in HDFS.
+/// Closes a file without naming the block at its end. Who does so once more, as the answer was lost, is not known
+/// again, as in HDFS.
 async fn close_unnamed(users: &Users, user: &'static str, file: &str, close: Ask) -> Option<()> {
     match users.call(user, &close).await? {
         Err(refused) if refused.class != LEASE_EXPIRED => users.wrong(user, &close, &format!("is refused: {refused}")),

@@ -15,9 +15,10 @@
 //!           └──────────────┴────────┘
 //! ```
 //!
-//! Promise: whatever the bytes are, decoding neither panics nor takes more memory than a small multiple of them. A field
-//! that is missing at the end of a record takes its default if it has one (an option, a list), else it is an error; so
-//! is a variant that is not known. Fields behind those that are known are an error for [`decode`], and skipped by
+//! Promise: whatever the bytes are, decoding neither panics nor takes more memory than a small multiple of them. A
+//! field that is missing at the end of a record takes its default if it has one (an option, a list), else it is an
+//! error; so is a variant that is not known. Fields behind those that are known are an error for [`decode`], and
+//! skipped by
 //! [`decode_known`]: what is applied or rewritten must be understood as a whole (docs/adr/0014). The same value has the
 //! same bytes in every program in which the fields behind are empty.
 

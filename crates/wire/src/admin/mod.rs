@@ -1,6 +1,7 @@
 //! What people ask of a store by `levada admin`, over Hadoop RPC: the messages of [`ADMIN_PROTOCOL`].
 //!
-//! One file for each thing that is administered. The messages are in `proto/admin.proto`. Who calls must be a superuser.
+//! One file for each thing that is administered. The messages are in `proto/admin.proto`. Who calls must be a
+//! superuser.
 
 pub mod datanodes;
 pub mod jobs;

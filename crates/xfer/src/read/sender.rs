@@ -6,8 +6,8 @@
 //!               └──── one send ─────┘ └─ sendfile                  each packet in its time, and the word in its
 //! ```
 //!
-//! Promise: the checksums that go out are those that were stored, and no data byte passes the machine. It holds a window
-//! of checksums and one packet's head ([`Plan::memory_len`]). A copy is done when the other node says so.
+//! Promise: the checksums that go out are those that were stored, and no data byte passes the machine. It holds a
+//! window of checksums and one packet's head ([`Plan::memory_len`]). A copy is done when the other node says so.
 
 use super::late::Late;
 use super::plan::{Plan, Stored};

@@ -8,9 +8,9 @@
 //!
 //! Promise: an ack for packet `n` without an error means that this node and every node below it hold all bytes up
 //! to `n`; the ack of the last packet, that they all have put the block. A [`Link`] decides that, without bytes and
-//! without time; a [`Relay`] is the whole node, from the bytes of its sockets to what its disk is to store. Neither reads
-//! a clock, a socket or a disk, so a test can replay any crash. The frames are in the crate `wire`; start reading at
-//! [`Relay::step`] and [`Link::on_event`].
+//! without time; a [`Relay`] is the whole node, from the bytes of its sockets to what its disk is to store. Neither
+//! reads a clock, a socket or a disk, so a test can replay any crash. The frames are in the crate `wire`; start reading
+//! at [`Relay::step`] and [`Link::on_event`].
 //!
 //! ```text
 //! setup    op ─▶ Join: op_for_below ─▶ each node below; their answers ─▶ Above::put_ready

@@ -11,9 +11,9 @@
 //! A run stays in hand until all nodes below have taken it and it is stored. Nothing is taken from above meanwhile, so
 //! nothing piles up here; acks and keepalives go on in both directions.
 //!
-//! What happens is decided by [`Link`]; here stand the bytes and the time around it. A driver, which has the sockets and
-//! the disk, goes round: [`Relay::step`] until there is none; send what [`Above::out`] has; look at [`Relay::ending`];
-//! wait for what [`Relay::wants_packets`], [`Relay::below_out`] and [`Relay::poll_timeout`] say.
+//! What happens is decided by [`Link`]; here stand the bytes and the time around it. A driver, which has the sockets
+//! and the disk, goes round: [`Relay::step`] until there is none; send what [`Above::out`] has; look at
+//! [`Relay::ending`]; wait for what [`Relay::wants_packets`], [`Relay::below_out`] and [`Relay::poll_timeout`] say.
 
 use super::above::Above;
 use super::below::Below;

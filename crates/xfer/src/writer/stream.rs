@@ -320,8 +320,8 @@ impl Stream {
     }
 }
 
-/// The nodes that a bad ack is about: in a chain the last that complains, as it is nearest to the trouble. With branches
-/// each tells of itself, and IN_PROGRESS says that nothing is known of that node.
+/// The nodes that a bad ack is about: in a chain the last that complains, as it is nearest to the trouble. With
+/// branches each tells of itself, and IN_PROGRESS says that nothing is known of that node.
 fn blamed(replies: &[Status], branches: bool) -> Break {
     let is_bad = |status: Status| status != Status::SUCCESS && !(branches && status == Status::IN_PROGRESS);
     let mut bad = (0..replies.len()).filter(|node| is_bad(replies[*node]));

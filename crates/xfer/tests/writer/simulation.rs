@@ -214,7 +214,8 @@ impl Writer {
         let Some((stream, connection)) = &mut self.stream else { return };
         stream.check();
         match world.random.below(6) {
-            // As the client does it: the end alone, when all data is acknowledged. Sometimes not, which must do no harm.
+            // As the client does it: the end alone, when all data is acknowledged. Sometimes not, which must do no
+            // harm.
             0 if stream.has_room() && self.pushed <= PACKET_COUNT => {
                 let last = self.pushed == PACKET_COUNT;
                 let len = if last { 0 } else { 1 + world.random.below(20) };

@@ -1,5 +1,7 @@
 //! A metadata server with datanodes that are only a map each, reached over real RPC; time is turned by hand.
 
+pub(crate) mod small_files;
+
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::proto::*;
@@ -392,6 +394,16 @@ impl User {
         request: &Q,
     ) -> Result<A, CallError> {
         self.rpc.call(method, request).await
+    }
+
+    /// A call of another protocol than HDFS's.
+    pub(crate) async fn ask_in<Q: Message, A: Message + Default>(
+        &self,
+        protocol: &str,
+        method: &str,
+        request: &Q,
+    ) -> Result<A, CallError> {
+        self.rpc.attempt_in(protocol, self.rpc.name_call(), method, request).await
     }
 
     pub(crate) async fn status(&self, src: &str) -> Option<HdfsFileStatusProto> {

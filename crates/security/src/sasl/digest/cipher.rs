@@ -9,23 +9,49 @@ use rc4::Rc4;
 pub(super) const BLOCK_LEN: usize = 8;
 
 /// One direction, at the end that sends.
-pub(super) enum Sealing {
-    TripleDes(Box<cbc::Encryptor<TdesEde2>>),
-    Rc4(Box<Rc4>),
-}
+pub(super) type Sealing = Direction<cbc::Encryptor<TdesEde2>>;
 
 /// One direction, at the end that receives.
-pub(super) enum Opening {
-    TripleDes(Box<cbc::Decryptor<TdesEde2>>),
+pub(super) type Opening = Direction<cbc::Decryptor<TdesEde2>>;
+
+/// RC4 is the same at both ends.
+pub(super) enum Direction<Des> {
+    TripleDes(Box<Des>),
     Rc4(Box<Rc4>),
 }
 
-impl Sealing {
+/// DES in three steps, its blocks chained: at one end or the other.
+pub(super) trait TripleDes {
+    fn keyed(key: [u8; 16], iv: [u8; BLOCK_LEN]) -> Self;
+    fn apply(&mut self, block: &mut [u8; BLOCK_LEN]);
+}
+
+impl TripleDes for cbc::Encryptor<TdesEde2> {
+    fn keyed(key: [u8; 16], iv: [u8; BLOCK_LEN]) -> Self {
+        Self::new(&key.into(), &iv.into())
+    }
+
+    fn apply(&mut self, block: &mut [u8; BLOCK_LEN]) {
+        self.encrypt_block(block.into());
+    }
+}
+
+impl TripleDes for cbc::Decryptor<TdesEde2> {
+    fn keyed(key: [u8; 16], iv: [u8; BLOCK_LEN]) -> Self {
+        Self::new(&key.into(), &iv.into())
+    }
+
+    fn apply(&mut self, block: &mut [u8; BLOCK_LEN]) {
+        self.decrypt_block(block.into());
+    }
+}
+
+impl<Des: TripleDes> Direction<Des> {
     pub(super) fn new(cipher: Cipher, key: &[u8; 16]) -> Self {
         match cipher {
             Cipher::TripleDes => {
                 let (key, iv) = des_keys(key);
-                Self::TripleDes(Box::new(cbc::Encryptor::new(&key.into(), &iv.into())))
+                Self::TripleDes(Box::new(Des::keyed(key, iv)))
             }
             Cipher::Rc4 => Self::Rc4(Box::new(Rc4::new_from_slice(key).expect("RC4 takes 16 bytes"))),
         }
@@ -45,39 +71,7 @@ impl Sealing {
         match self {
             Self::TripleDes(cipher) => {
                 for block in bytes.chunks_exact_mut(BLOCK_LEN) {
-                    cipher.encrypt_block(block.try_into().expect("a whole block"));
-                }
-            }
-            Self::Rc4(cipher) => cipher.apply_keystream(bytes),
-        }
-    }
-}
-
-impl Opening {
-    pub(super) fn new(cipher: Cipher, key: &[u8; 16]) -> Self {
-        match cipher {
-            Cipher::TripleDes => {
-                let (key, iv) = des_keys(key);
-                Self::TripleDes(Box::new(cbc::Decryptor::new(&key.into(), &iv.into())))
-            }
-            Cipher::Rc4 => Self::Rc4(Box::new(Rc4::new_from_slice(key).expect("RC4 takes 16 bytes"))),
-        }
-    }
-
-    pub(super) fn block_len(&self) -> usize {
-        match self {
-            Self::TripleDes(_) => BLOCK_LEN,
-            Self::Rc4(_) => 1,
-        }
-    }
-
-    /// Whole blocks, in place.
-    pub(super) fn apply(&mut self, bytes: &mut [u8]) {
-        assert_eq!(bytes.len() % self.block_len(), 0, "{} bytes are not whole blocks", bytes.len());
-        match self {
-            Self::TripleDes(cipher) => {
-                for block in bytes.chunks_exact_mut(BLOCK_LEN) {
-                    cipher.decrypt_block(block.try_into().expect("a whole block"));
+                    cipher.apply(block.try_into().expect("a whole block"));
                 }
             }
             Self::Rc4(cipher) => cipher.apply_keystream(bytes),

@@ -198,8 +198,8 @@ mod tests {
         assert_eq!(answered(|text| text.replace("nonce=\"Bwc", "nonce=\"Cwc")), unsupported("nonce"));
         assert_eq!(answered(|text| text + ",authzid=\"root\""), unsupported("authzid"));
         assert_eq!(answered(|text| text + ",authzid=\"dXNlcg==\""), DigestError::Proof);
-        // The cipher is no part of the proof, as RFC 2831 has it: where both are offered, whoever sits in between chooses,
-        // and neither opens the other's.
+        // The cipher is no part of the proof, as RFC 2831 has it: where both are offered, whoever sits in between
+        // chooses, and neither opens the other's.
         let privacy = Protection::of(&[Qop::Privacy]);
         assert_eq!(answered(|text| text.replace("\"3des\"", "\"rc4\"")), unsupported("cipher"));
         let server = Challenge::new(Service::RPC, privacy.with_rc4(), &[7; NONCE_LEN]);

@@ -63,9 +63,9 @@ impl Cipher {
     }
 }
 
-/// What one end offers or accepts, the best first. Of a server's list only what the client chose is proven: whoever sits
-/// in between can shorten the list. So an end that must not do without privacy accepts nothing else. hdfs-native takes
-/// the strongest that is offered; JDK takes the first of its own that is.
+/// What one end offers or accepts, the best first. Of a server's list only what the client chose is proven: whoever
+/// sits in between can shorten the list. So an end that must not do without privacy accepts nothing else. hdfs-native
+/// takes the strongest that is offered; JDK takes the first of its own that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Protection {
     pub qops: Vec<Qop>,

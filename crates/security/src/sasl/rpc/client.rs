@@ -96,7 +96,8 @@ pub enum Asking {
 pub enum ClientGss {
     /// It wants to hear more.
     Continue(Option<Vec<u8>>),
-    /// The server is who it should be, and what follows is to be protected so. `None`: there is nothing to say any more.
+    /// The server is who it should be, and what follows is to be protected so. `None`: there is nothing to say any
+    /// more.
     Complete { token: Option<Vec<u8>>, qop: Qop },
 }
 
@@ -250,7 +251,8 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
-    use super::super::server::{Caller, GssOutcome, KerberosOffer, Offers, Server, Step};
+    use super::super::offers::{KerberosOffer, Offers};
+    use super::super::server::{Caller, GssOutcome, Server, Step};
     use super::super::{unwrap, wrap};
     use super::*;
     use crate::delegation::Claim;

@@ -1,8 +1,9 @@
 //! Whole RPC connections of Hadoop's client with Hadoop's server, with each end replaced by ours in turn.
 
 use super::client::{Asking, Client, Credentials, TokenCredentials};
+use super::offers::{KerberosOffer, Offers};
 use super::sealing::Sealing;
-use super::server::{Caller, KerberosOffer, Offers, Server, Step};
+use super::server::{Caller, Server, Step};
 use super::wrap::{unwrap, wrap};
 use crate::delegation::Claim;
 use crate::golden::Golden;

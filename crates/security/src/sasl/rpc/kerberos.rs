@@ -5,11 +5,12 @@
 //! Initiator ── begin ──▶ Initiating ── step: ClientGss ───▶ Complete ──▶ Protector   a client
 //! ```
 //!
-//! A step may wait for a disk (keytab, replay cache) or for a network (the KDC): it is not to be called on a thread that
-//! others wait for. Sealing and opening wait for nothing. Errors are texts for people, without secrets.
+//! A step may wait for a disk (keytab, replay cache) or for a network (the KDC): it is not to be called on a thread
+//! that others wait for. Sealing and opening wait for nothing. Errors are texts for people, without secrets.
 
 use super::client::ClientGss;
-use super::server::{GssOutcome, KerberosOffer};
+use super::offers::KerberosOffer;
+use super::server::GssOutcome;
 use super::wrap::Protector;
 use crate::sasl::digest::Qop;
 use std::fmt;

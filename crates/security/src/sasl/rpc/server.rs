@@ -1,11 +1,12 @@
 //! The server's end.
 
 use super::message::message;
+use super::offers::Offers;
 use super::refused::{ClaimError, Refused};
 use super::sealing::Sealing;
 use crate::delegation::{self, Claim};
 use crate::method::Method;
-use crate::sasl::digest::{Challenge, DigestError, NONCE_LEN, Protection, Qop, Service};
+use crate::sasl::digest::{Challenge, DigestError, NONCE_LEN, Qop, Service};
 use base64ct::{Base64, Encoding};
 use bytes::Bytes;
 use hdfs::exception::{self, Exception};
@@ -14,49 +15,6 @@ use hdfs::proto::{RpcSaslProto, SaslState};
 
 /// Messages in which Kerberos' library may go on asking. Two or three are usual.
 const GSS_ROUND_COUNT_MAX: u32 = 8;
-
-/// What a server accepts on one of its ports.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offers {
-    /// Tokens, where the protocol has some, and how what follows is protected.
-    pub token: Option<Protection>,
-    pub kerberos: Option<KerberosOffer>,
-    /// Whoever says who he is.
-    pub simple: bool,
-}
-
-/// The server's Kerberos name without its realm, and how what follows is protected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KerberosOffer {
-    /// As `nn`.
-    pub service: String,
-    /// As `host.example.com`.
-    pub host: String,
-    pub qops: Vec<Qop>,
-}
-
-impl Offers {
-    /// As refusals name them.
-    fn names(&self) -> String {
-        let all = [
-            (self.token.is_some(), Method::Token),
-            (self.kerberos.is_some(), Method::Kerberos),
-            (self.simple, Method::Simple),
-        ];
-        let names: Vec<&str> = all.iter().filter(|(is, _)| *is).map(|(_, method)| method.name()).collect();
-        names.join(", ")
-    }
-
-    /// Whether there is nothing to prove.
-    pub fn is_simple_only(&self) -> bool {
-        self.simple && self.token.is_none() && self.kerberos.is_none()
-    }
-
-    /// What a connection is told that opens without SASL where that is not enough.
-    pub fn refuse_simple(&self) -> Option<Exception> {
-        (!self.simple).then(|| not_enabled(Method::Simple.name(), self))
-    }
-}
 
 /// Who calls, as the exchange has proven.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,8 +90,8 @@ impl Server {
         Self { offers, state: State::Fresh { challenge } }
     }
 
-    /// Carries one message to its end. An error is answered with [`Refused::told`], and ends the connection. `claim` looks up a token by its
-    /// identifier, as [`delegation::authenticate`] does; who gets none says why.
+    /// Carries one message to its end. An error is answered with [`Refused::told`], and ends the connection. `claim`
+    /// looks up a token by its identifier, as [`delegation::authenticate`] does; who gets none says why.
     pub fn on_message(
         &mut self,
         message: &RpcSaslProto,
@@ -198,21 +156,12 @@ impl Server {
             // Without a token: hdfs-native takes one for a fault.
             return self.believe(Some(message(SaslState::Success, None)));
         }
-        let mut auths = self.auths();
+        let mut auths = self.offers.auths();
         if let (Some(challenge), Some(token)) = (&challenge, auths.first_mut()) {
             token.challenge = Some(challenge.text().into());
         }
         self.state = State::Offered { challenge };
         Step::Answer(RpcSaslProto { auths, ..message(SaslState::Negotiate, None) })
-    }
-
-    /// In order of preference; tokens come first.
-    fn auths(&self) -> Vec<SaslAuth> {
-        let token = self.offers.token.iter().map(|_| Method::Token.auth(Service::RPC.protocol, Service::RPC.server));
-        let kerberos = self.offers.kerberos.iter().map(|offer| Method::Kerberos.auth(&offer.service, &offer.host));
-        let simple =
-            self.offers.simple.then(|| SaslAuth { protocol: None, server_id: None, ..Method::Simple.auth("", "") });
-        token.chain(kerberos).chain(simple).collect()
     }
 
     /// What was chosen of the offers. The client leaves the challenge out, and some leave empty names out.
@@ -224,7 +173,7 @@ impl Server {
             offer.protocol.as_deref().unwrap_or("") == auth.protocol.as_deref().unwrap_or("")
                 && offer.server_id.as_deref().unwrap_or("") == auth.server_id.as_deref().unwrap_or("")
         };
-        let auths = self.auths();
+        let auths = self.offers.auths();
         let offer = auths
             .iter()
             .find(|offer| offer.method == auth.method && offer.mechanism == auth.mechanism && has_names(offer));
@@ -239,7 +188,7 @@ impl Server {
             Some(Method::Token | Method::Certificate) | None => {
                 let is_named = |method: Method| message.auths[0].method == method.name();
                 if self.offers.is_simple_only() && !is_named(Method::Simple) {
-                    return Err(not_enabled(&message.auths[0].method, &self.offers));
+                    return Err(self.offers.refuse(&message.auths[0].method));
                 }
                 Ok(self.negotiate(challenge))
             }
@@ -257,7 +206,7 @@ impl Server {
             (Some(Method::Kerberos), _) => Ok(self.gss(message, 0)?),
             (Some(Method::Token), Some(challenge)) => verify(message, challenge, claim),
             (Some(Method::Token), None) | (Some(Method::Certificate) | None, _) => {
-                Err(not_enabled(&message.auths[0].method, &self.offers).into())
+                Err(self.offers.refuse(&message.auths[0].method).into())
             }
         }
     }
@@ -299,13 +248,6 @@ fn sasl(text: impl Into<String>) -> Exception {
     Exception::unauthorized(exception::SASL, text)
 }
 
-fn not_enabled(method: &str, offers: &Offers) -> Exception {
-    let is_known = [Method::Simple, Method::Kerberos, Method::Token].iter().any(|known| known.name() == method);
-    let method = if is_known { method.to_owned() } else { types::excerpt(method) };
-    let text = format!("{method} authentication is not enabled.  Available:[{}]", offers.names());
-    Exception::unauthorized(exception::ACCESS_CONTROL, text)
-}
-
 #[cfg(test)]
 impl Server {
     /// With a challenge that somebody else made.
@@ -316,9 +258,10 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
+    use super::super::offers::KerberosOffer;
     use super::*;
     use crate::keys::KeyId;
-    use crate::sasl::digest::Client;
+    use crate::sasl::digest::{Client, Protection};
     use crate::secret::Password;
     use types::Millis;
 

@@ -18,8 +18,8 @@ pub const FRAME_LEN_MAX: usize = PACKET_LEN_MAX as usize + (64 << 10);
 /// Longest piece sealed: short, as several at once cost less than one, and not shorter, as stock clients read each by
 /// itself.
 const PIECE_LEN_MAX: usize = 8 << 10;
-/// So long pieces at least are sealed by whoever dials, as only nodes of ours read that: 64 KiB, a packet of JDK's, take
-/// half of the time where they fill all lanes.
+/// So long pieces at least are sealed by whoever dials, as only nodes of ours read that: 64 KiB, a packet of JDK's,
+/// take half of the time where they fill all lanes.
 const DIALLED_PIECE_LEN_MIN: usize = 4 << 10;
 /// So many bytes fill all lanes.
 pub const SEND_LEN: usize = LANES * PIECE_LEN_MAX;
@@ -238,8 +238,8 @@ impl Receiving {
         if bytes.is_empty() { held_len } else { held_len.max(room_len(held_len, bytes.len(), wanted_len(bytes))) }
     }
 
-    /// Memory that is held for a piece that is not whole yet, or for the next one: for whoever accounts it. At rest it is
-    /// 64 KiB at most.
+    /// Memory that is held for a piece that is not whole yet, or for the next one: for whoever accounts it. At rest it
+    /// is 64 KiB at most.
     pub fn held_len(&self) -> usize {
         match self {
             Self::Sealed { pending, .. } => pending.capacity(),

@@ -1,161 +1,16 @@
 //! Files over XRootD, as its clients ask for them: the bytes on the socket.
 
-mod support;
-
-use client::Create;
+use crate::root_peer::{Peer, frame, greeting, pieces, read_parameters, vector};
+use crate::support::{Cluster, bytes};
 use gateway::RootLimits;
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
-use support::Cluster;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use types::ChecksumKind;
-use xroot::{Element, ErrorCode, Handle, RequestCode, ResponseHeader, ResponseStatus, StreamId};
+use xroot::{ErrorCode, Handle, RequestCode, ResponseStatus, StreamId};
 
 const RETSTAT: u16 = 0x0400;
-
-/// A client.
-struct Peer {
-    socket: TcpStream,
-    next: u16,
-}
-
-/// What came for a request: all parts of it, or the error.
-type Answer = Result<Vec<u8>, ErrorCode>;
-
-fn frame(stream: u16, code: RequestCode, parameters: &[u8], body: &[u8]) -> Vec<u8> {
-    let mut bytes = [stream.to_be_bytes(), code.number().to_be_bytes()].concat();
-    bytes.extend_from_slice(parameters);
-    bytes.resize(20, 0);
-    bytes.extend_from_slice(&(body.len() as u32).to_be_bytes());
-    [&bytes, body].concat()
-}
-
-fn greeting(user: &str) -> Vec<u8> {
-    let mut login = 7u32.to_be_bytes().to_vec();
-    login.extend_from_slice(user.as_bytes());
-    let greeting = [0u32, 0, 0, 4, 2012].map(u32::to_be_bytes).concat();
-    [greeting, frame(0, RequestCode::Login, &login, b"")].concat()
-}
-
-impl Peer {
-    async fn connect(addr: SocketAddr, user: &str) -> Self {
-        let mut socket = TcpStream::connect(addr).await.unwrap();
-        socket.write_all(&greeting(user)).await.unwrap();
-        let mut peer = Self { socket, next: 1 };
-        let (header, body) = peer.response().await;
-        assert_eq!((header.status, body.len()), (ResponseStatus::Ok, 8));
-        let (header, body) = peer.response().await;
-        assert_eq!((header.status, body.len()), (ResponseStatus::Ok, 16));
-        peer
-    }
-
-    async fn send(&mut self, code: RequestCode, parameters: &[u8], body: &[u8]) -> StreamId {
-        let stream = self.next;
-        self.next += 1;
-        self.socket.write_all(&frame(stream, code, parameters, body)).await.unwrap();
-        StreamId(stream.to_be_bytes())
-    }
-
-    async fn response(&mut self) -> (ResponseHeader, Vec<u8>) {
-        let mut head = [0; ResponseHeader::LEN];
-        self.socket.read_exact(&mut head).await.unwrap();
-        let header = ResponseHeader::decode(&head).unwrap();
-        let mut body = vec![0; header.body_len as usize];
-        self.socket.read_exact(&mut body).await.unwrap();
-        if header.status == ResponseStatus::Status {
-            let len = u32::from_be_bytes(*body[12..].first_chunk().unwrap());
-            let mut pages = vec![0; len as usize];
-            self.socket.read_exact(&mut pages).await.unwrap();
-            body.extend(pages);
-        }
-        (header, body)
-    }
-
-    /// All responses to some requests, in whatever order they come.
-    async fn answers<const N: usize>(&mut self, streams: [StreamId; N]) -> [Answer; N] {
-        let mut begun: HashMap<StreamId, Vec<u8>> = HashMap::new();
-        let mut done: HashMap<StreamId, Answer> = HashMap::new();
-        while done.len() < N {
-            let (ResponseHeader { stream, status, .. }, body) = self.response().await;
-            assert!(streams.contains(&stream) && !done.contains_key(&stream));
-            let parts = begun.entry(stream).or_default();
-            match status {
-                ResponseStatus::Error => {
-                    let code = u32::from_be_bytes(*body.first_chunk().unwrap()) as u16;
-                    done.insert(stream, Err(ErrorCode::from_number(code).unwrap()));
-                }
-                ResponseStatus::Status => {
-                    parts.extend_from_slice(&body[24..]);
-                    if body[7] == 0 {
-                        done.insert(stream, Ok(std::mem::take(parts)));
-                    }
-                }
-                status => {
-                    parts.extend_from_slice(&body);
-                    if status == ResponseStatus::Ok {
-                        done.insert(stream, Ok(std::mem::take(parts)));
-                    }
-                }
-            }
-        }
-        streams.map(|stream| done.remove(&stream).unwrap())
-    }
-
-    async fn ask(&mut self, code: RequestCode, parameters: &[u8], body: &[u8]) -> Answer {
-        let stream = self.send(code, parameters, body).await;
-        let [answer] = self.answers([stream]).await;
-        answer
-    }
-
-    async fn text(&mut self, code: RequestCode, parameters: &[u8], body: &[u8]) -> Result<String, ErrorCode> {
-        self.ask(code, parameters, body).await.map(|text| String::from_utf8(text).unwrap())
-    }
-
-    async fn open(&mut self, path: &str) -> Result<Handle, ErrorCode> {
-        let answer = self.ask(RequestCode::Open, &[0, 0, 0, 0x10], path.as_bytes()).await?;
-        Ok(Handle::decode(*answer.first_chunk().unwrap()))
-    }
-
-    async fn read(&mut self, handle: Handle, offset: u64, len: u32) -> Answer {
-        self.ask(RequestCode::Read, &read_parameters(handle, offset, len), b"").await
-    }
-}
-
-fn read_parameters(handle: Handle, offset: u64, len: u32) -> Vec<u8> {
-    [&handle.encode()[..], &offset.to_be_bytes(), &len.to_be_bytes()].concat()
-}
-
-fn vector(elements: &[(Handle, u64, u32)]) -> Vec<u8> {
-    let element = |(handle, offset, len): &(Handle, u64, u32)| Element { handle: *handle, offset: *offset, len: *len };
-    elements.iter().flat_map(|one| element(one).encode()).collect()
-}
-
-/// What a vector is answered with.
-fn pieces(mut answer: &[u8]) -> Vec<(Handle, u64, Vec<u8>)> {
-    let mut all = Vec::new();
-    while !answer.is_empty() {
-        let len = u32::from_be_bytes(*answer[4..].first_chunk().unwrap()) as usize;
-        let offset = u64::from_be_bytes(*answer[8..].first_chunk().unwrap());
-        all.push((Handle::decode(*answer.first_chunk().unwrap()), offset, answer[16..16 + len].to_vec()));
-        answer = &answer[16 + len..];
-    }
-    all
-}
-
-async fn put(cluster: &Cluster, path: &str, bytes: &[u8]) {
-    let client = cluster.client();
-    let create = Create { overwrite: true, ..Create::default() };
-    let mut writer = client.create(path, &create).await.unwrap();
-    writer.write(bytes).await.unwrap();
-    writer.close().await.unwrap();
-    client.store().close().await;
-}
-
-fn bytes(len: u32) -> Vec<u8> {
-    (0..len).map(|i| (i % 251) as u8).collect()
-}
 
 async fn start() -> (Cluster, SocketAddr) {
     let cluster = Cluster::new(100).await;
@@ -167,7 +22,7 @@ async fn start() -> (Cluster, SocketAddr) {
 async fn a_file_is_read_in_every_way() {
     let (cluster, addr) = start().await;
     let data = bytes(3_000_000);
-    put(&cluster, "/a b", &data).await;
+    cluster.put("/a b", &data).await;
     let mut peer = Peer::connect(addr, &host::user::current()).await;
     let file = peer.open("/a b?authz=x").await.unwrap();
     assert_eq!(file, Handle(0));
@@ -198,8 +53,8 @@ async fn a_file_is_read_in_every_way() {
 async fn a_vector_has_pieces_of_several_files_in_the_order_asked() {
     let (cluster, addr) = start().await;
     let data = bytes(3_000_000);
-    put(&cluster, "/f", &data).await;
-    put(&cluster, "/g", b"0123456789").await;
+    cluster.put("/f", &data).await;
+    cluster.put("/g", b"0123456789").await;
     let mut peer = Peer::connect(addr, &host::user::current()).await;
     let (f, g) = (peer.open("/f").await.unwrap(), peer.open("/g").await.unwrap());
     let asked: Vec<_> = (0..16_384u64)
@@ -228,7 +83,7 @@ async fn a_vector_has_pieces_of_several_files_in_the_order_asked() {
 #[tokio::test]
 async fn an_open_and_its_reads_may_come_together() {
     let (cluster, addr) = start().await;
-    put(&cluster, "/f", b"0123456789").await;
+    cluster.put("/f", b"0123456789").await;
     let mut peer = Peer::connect(addr, &host::user::current()).await;
     let none = peer.send(RequestCode::Open, &[0, 0, 0, 0x10], b"/none").await;
     let of_none = peer.send(RequestCode::Read, &read_parameters(Handle(0), 0, 5), b"").await;
@@ -246,9 +101,9 @@ async fn an_open_and_its_reads_may_come_together() {
 #[tokio::test]
 async fn names_are_looked_up_and_listed() {
     let (cluster, addr) = start().await;
-    put(&cluster, "/d/a", b"12345").await;
-    put(&cluster, "/d/b c", b"").await;
-    put(&cluster, "/d/sub/x", b"").await;
+    cluster.put("/d/a", b"12345").await;
+    cluster.put("/d/b c", b"").await;
+    cluster.put("/d/sub/x", b"").await;
     cluster.client().mkdirs("/empty", 0o755, false).await.unwrap();
     let user = host::user::current();
     let mut peer = Peer::connect(addr, &user).await;
@@ -294,7 +149,7 @@ async fn names_are_looked_up_and_listed() {
 #[tokio::test]
 async fn files_are_read_in_the_name_of_the_login() {
     let (cluster, addr) = start().await;
-    put(&cluster, "/secret", b"5").await;
+    cluster.put("/secret", b"5").await;
     cluster.client().set_permission("/secret", 0o600).await.unwrap();
     let mut stranger = Peer::connect(addr, "stranger").await;
     assert_eq!(stranger.open("/secret").await, Err(ErrorCode::NotAuthorized));
@@ -307,12 +162,12 @@ async fn files_are_read_in_the_name_of_the_login() {
 #[tokio::test]
 async fn a_file_that_was_changed_is_read_no_more() {
     let (cluster, addr) = start().await;
-    put(&cluster, "/f", &bytes(100_000)).await;
-    put(&cluster, "/g", &bytes(100_000)).await;
+    cluster.put("/f", &bytes(100_000)).await;
+    cluster.put("/g", &bytes(100_000)).await;
     let mut peer = Peer::connect(addr, &host::user::current()).await;
     let (f, g) = (peer.open("/f").await.unwrap(), peer.open("/g").await.unwrap());
     assert!(peer.read(f, 0, 100_000).await.is_ok());
-    put(&cluster, "/f", &bytes(100_000)).await;
+    cluster.put("/f", &bytes(100_000)).await;
     let client = cluster.client();
     let mut writer = client.append("/g").await.unwrap();
     writer.write(b"more").await.unwrap();
@@ -333,7 +188,7 @@ async fn a_file_that_was_changed_is_read_no_more() {
 async fn a_client_that_takes_nothing_holds_up_nobody_else() {
     let (cluster, addr) = start().await;
     let data = bytes(20_000_000);
-    put(&cluster, "/f", &data).await;
+    cluster.put("/f", &data).await;
     let mut slow = Peer::connect(addr, &host::user::current()).await;
     let file = slow.open("/f").await.unwrap();
     // As many as are under way, some more, and one whose answer comes in any case.
@@ -345,8 +200,8 @@ async fn a_client_that_takes_nothing_holds_up_nobody_else() {
     for _ in 0..3 {
         assert!(other.read(file, 0, 20_000_000).await.unwrap() == data);
     }
-    let page = scraped(&cluster).await;
-    let sent: f64 = value(&page, "levada_gateway_root_bytes_total");
+    let metrics = cluster.metrics().await;
+    let sent: f64 = metrics.value("levada_gateway_root_bytes_total");
     assert!(sent < 100_000_000.0, "of 1000 MB that were asked for, {sent} bytes went");
     // The slow one gets its answers when it takes them, each as its parts come.
     let (header, _) = slow.response().await;
@@ -360,7 +215,7 @@ async fn an_idle_session_gives_up_its_files_for_another() {
     let limits = RootLimits { file_count: 4, ..RootLimits::default() };
     let cluster = Cluster::with(100, limits).await;
     let addr = cluster.gateway.root_addr().unwrap();
-    put(&cluster, "/f", b"0123456789").await;
+    cluster.put("/f", b"0123456789").await;
     let mut idle = Peer::connect(addr, &host::user::current()).await;
     for _ in 0..4 {
         idle.open("/f").await.unwrap();
@@ -372,15 +227,15 @@ async fn an_idle_session_gives_up_its_files_for_another() {
     cluster.stop().await;
 }
 
-/// Two clients have as much as all answers together may, and take none of it. The third is served before they are closed
-/// as clients that take nothing.
+/// Two clients have as much as all answers together may, and take none of it. The third is served before they are
+/// closed as clients that take nothing.
 #[tokio::test]
 async fn answers_that_nobody_takes_give_way_to_others() {
     let limits = RootLimits { answers_len: 8 << 20, ..RootLimits::default() };
     let cluster = Cluster::with(100, limits).await;
     let addr = cluster.gateway.root_addr().unwrap();
     let data = bytes(20_000_000);
-    put(&cluster, "/f", &data).await;
+    cluster.put("/f", &data).await;
     let mut other = Peer::connect(addr, &host::user::current()).await;
     let of_other = other.open("/f").await.unwrap();
     let mut stalled = Vec::new();
@@ -404,7 +259,7 @@ async fn answers_that_nobody_takes_give_way_to_others() {
 async fn settled(cluster: &Cluster) {
     let mut before = -1.0;
     loop {
-        let sent = value(&scraped(cluster).await, "levada_gateway_root_bytes_total");
+        let sent = cluster.metrics().await.value("levada_gateway_root_bytes_total");
         if sent == before {
             return;
         }
@@ -418,7 +273,7 @@ async fn settled(cluster: &Cluster) {
 async fn a_ping_among_long_reads_is_answered() {
     let (cluster, addr) = start().await;
     let data = bytes(3_000_000);
-    put(&cluster, "/f", &data).await;
+    cluster.put("/f", &data).await;
     let mut peer = Peer::connect(addr, &host::user::current()).await;
     let file = peer.open("/f").await.unwrap();
     for _ in 0..20 {
@@ -456,34 +311,21 @@ async fn strangers_are_shown_out() {
     cluster.stop().await;
 }
 
-async fn scraped(cluster: &Cluster) -> String {
-    let mut socket = TcpStream::connect(cluster.gateway.metrics_addr().unwrap()).await.unwrap();
-    socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
-    let mut page = String::new();
-    socket.read_to_string(&mut page).await.unwrap();
-    page
-}
-
-fn value(page: &str, name: &str) -> f64 {
-    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("{name}")).parse().unwrap()
-}
-
 #[tokio::test]
 async fn a_scraper_sees_what_was_asked() {
     let (cluster, addr) = start().await;
-    put(&cluster, "/f", b"12345").await;
+    cluster.put("/f", b"12345").await;
     let mut peer = Peer::connect(addr, &host::user::current()).await;
     let file = peer.open("/f").await.unwrap();
     assert_eq!(peer.open("/none").await, Err(ErrorCode::NotFound));
     assert_eq!(peer.read(file, 0, 9).await, Ok(b"12345".to_vec()));
     assert_eq!(peer.ask(RequestCode::Mkdir, &[], b"/d").await, Err(ErrorCode::FsReadOnly));
-    let page = scraped(&cluster).await;
-    assert_eq!(value(&page, "levada_gateway_root_connections"), 1.0);
-    assert_eq!(value(&page, "levada_gateway_root_requests_total{request=\"open\"}"), 2.0);
-    assert_eq!(value(&page, "levada_gateway_root_requests_total{request=\"login\"}"), 1.0);
-    assert_eq!(value(&page, "levada_gateway_root_refused_total{error=\"NotFound\"}"), 1.0);
-    assert_eq!(value(&page, "levada_gateway_root_refused_total{error=\"fsReadOnly\"}"), 1.0);
-    assert!(value(&page, "levada_gateway_root_bytes_total") > 50.0);
+    let metrics = cluster.metrics().await;
+    assert_eq!(metrics.value("levada_gateway_root_connections"), 1.0);
+    assert_eq!(metrics.value("levada_gateway_root_requests_total{request=\"open\"}"), 2.0);
+    assert_eq!(metrics.value("levada_gateway_root_requests_total{request=\"login\"}"), 1.0);
+    assert_eq!(metrics.value("levada_gateway_root_refused_total{error=\"NotFound\"}"), 1.0);
+    assert_eq!(metrics.value("levada_gateway_root_refused_total{error=\"fsReadOnly\"}"), 1.0);
+    assert!(metrics.value("levada_gateway_root_bytes_total") > 50.0);
     cluster.stop().await;
 }

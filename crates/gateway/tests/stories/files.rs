@@ -1,10 +1,7 @@
 //! Files over HTTP, as any program asks for them: the bytes on the socket.
 
-mod support;
-
-use client::Create;
+use crate::support::{Cluster, bytes};
 use std::net::SocketAddr;
-use support::Cluster;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -54,24 +51,11 @@ fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-async fn put(cluster: &Cluster, path: &str, bytes: &[u8]) {
-    let client = cluster.client();
-    let create = Create { overwrite: true, ..Create::default() };
-    let mut writer = client.create(path, &create).await.unwrap();
-    writer.write(bytes).await.unwrap();
-    writer.close().await.unwrap();
-    client.store().close().await;
-}
-
-fn bytes(len: u32) -> Vec<u8> {
-    (0..len).map(|i| (i % 251) as u8).collect()
-}
-
 #[tokio::test]
 async fn a_file_is_read_whole_or_in_parts() {
     let cluster = Cluster::new(100).await;
     let (addr, data) = (cluster.gateway.files_addr().unwrap(), bytes(3_000_000));
-    put(&cluster, "/a b", &data).await;
+    cluster.put("/a b", &data).await;
     let whole = ask(addr, "GET", "/files/a%20b", &[]).await;
     assert_eq!((whole.status, whole.header("content-length")), (200, Some("3000000")));
     assert!(whole.body == data && whole.header("accept-ranges") == Some("bytes"));
@@ -92,7 +76,7 @@ async fn a_file_is_read_whole_or_in_parts() {
 async fn many_ranges_come_in_one_answer() {
     let cluster = Cluster::new(100).await;
     let (addr, data) = (cluster.gateway.files_addr().unwrap(), bytes(3_000_000));
-    put(&cluster, "/f", &data).await;
+    cluster.put("/f", &data).await;
     let mut ranges: Vec<_> = (0..2000).map(|i| (i * 700, i * 700 + 299)).collect();
     ranges.push((1_500_000, 2_999_999));
     let header = ranges.iter().map(|(first, last)| format!("{first}-{last}")).collect::<Vec<_>>().join(",");
@@ -103,7 +87,8 @@ async fn many_ranges_come_in_one_answer() {
     let mut rest = &answer.body[..];
     for (first, last) in ranges {
         let head = format!(
-            "\r\n--{boundary}\r\nContent-Type: application/octet-stream\r\nContent-Range: bytes {first}-{last}/3000000\r\n\r\n"
+            "\r\n--{boundary}\r\nContent-Type: application/octet-stream\r\n\
+             Content-Range: bytes {first}-{last}/3000000\r\n\r\n"
         );
         rest = rest.strip_prefix(head.as_bytes()).unwrap();
         assert!(rest[..last - first + 1] == data[first..=last], "{first}-{last}");
@@ -117,14 +102,14 @@ async fn many_ranges_come_in_one_answer() {
 async fn who_knows_a_file_hears_whether_it_is_the_same() {
     let cluster = Cluster::new(100).await;
     let addr = cluster.gateway.files_addr().unwrap();
-    put(&cluster, "/f", b"first").await;
+    cluster.put("/f", b"first").await;
     let first = ask(addr, "GET", "/files/f", &[]).await;
     let etag = first.header("etag").unwrap();
     let same = ask(addr, "GET", "/files/f", &[("If-None-Match", etag)]).await;
     assert_eq!((same.status, same.body.len()), (304, 0));
     let resumed = ask(addr, "GET", "/files/f", &[("Range", "bytes=2-"), ("If-Range", etag)]).await;
     assert_eq!((resumed.status, resumed.text()), (206, "rst"));
-    put(&cluster, "/f", b"other").await;
+    cluster.put("/f", b"other").await;
     let other = ask(addr, "GET", "/files/f", &[("If-None-Match", etag)]).await;
     assert_eq!((other.status, other.text()), (200, "other"));
     let anew = ask(addr, "GET", "/files/f", &[("Range", "bytes=2-"), ("If-Range", etag)]).await;
@@ -139,7 +124,7 @@ async fn an_answer_whose_file_changes_does_not_come_to_its_end() {
     let cluster = Cluster::new(100).await;
     // More than all sockets on the way hold.
     let (addr, data) = (cluster.gateway.files_addr().unwrap(), bytes(40_000_000));
-    put(&cluster, "/f", &data).await;
+    cluster.put("/f", &data).await;
     let mut socket = TcpStream::connect(addr).await.unwrap();
     socket.write_all(b"GET /files/f HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut got = vec![0; 1000];
@@ -159,8 +144,8 @@ async fn an_answer_whose_file_changes_does_not_come_to_its_end() {
 async fn a_directory_is_listed_for_people_and_for_programs() {
     let cluster = Cluster::new(100).await;
     let addr = cluster.gateway.files_addr().unwrap();
-    put(&cluster, "/d/<b>&.txt", b"12345").await;
-    put(&cluster, "/d/sub/x", b"").await;
+    cluster.put("/d/<b>&.txt", b"12345").await;
+    cluster.put("/d/sub/x", b"").await;
     let moved = ask(addr, "GET", "/files/d", &[]).await;
     assert_eq!((moved.status, moved.header("location")), (301, Some("/files/d/")));
     let page = ask(addr, "GET", "/files/d/", &[]).await;
@@ -191,7 +176,7 @@ async fn a_directory_is_listed_for_people_and_for_programs() {
 async fn files_are_read_in_the_name_that_a_request_gives() {
     let cluster = Cluster::new(100).await;
     let addr = cluster.gateway.files_addr().unwrap();
-    put(&cluster, "/secret", b"5").await;
+    cluster.put("/secret", b"5").await;
     cluster.client().set_permission("/secret", 0o600).await.unwrap();
     let refused = ask(addr, "GET", "/files/secret?user.name=stranger", &[]).await;
     assert_eq!(refused.status, 403, "{}", refused.text());
@@ -204,20 +189,16 @@ async fn files_are_read_in_the_name_that_a_request_gives() {
 #[tokio::test]
 async fn a_scraper_sees_what_went_through() {
     let cluster = Cluster::new(100).await;
-    put(&cluster, "/a", &[1; 100_000]).await;
+    cluster.put("/a", &[1; 100_000]).await;
     let files = cluster.gateway.files_addr().unwrap();
     assert_eq!(ask(files, "GET", "/files/a", &[]).await.body.len(), 100_000);
     assert_eq!(ask(files, "GET", "/files/b", &[]).await.status, 404);
-    let page = ask(cluster.gateway.metrics_addr().unwrap(), "GET", "/metrics", &[]).await;
-    let value = |name: &str| {
-        let line = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{name}")).parse::<f64>().unwrap()
-    };
-    assert!(value("levada_gateway_bytes_total{direction=\"up\"}") > 100_000.0);
-    assert!(value("levada_gateway_bytes_total{direction=\"down\"}") > 0.0);
-    assert!(value("levada_gateway_connections_total") >= value("levada_gateway_connections"));
-    assert_eq!(value("levada_gateway_http_responses_total{status=\"200\"}"), 1.0);
-    assert_eq!(value("levada_gateway_http_responses_total{status=\"404\"}"), 1.0);
+    let metrics = cluster.metrics().await;
+    assert!(metrics.value("levada_gateway_bytes_total{direction=\"up\"}") > 100_000.0);
+    assert!(metrics.value("levada_gateway_bytes_total{direction=\"down\"}") > 0.0);
+    assert!(metrics.value("levada_gateway_connections_total") >= metrics.value("levada_gateway_connections"));
+    assert_eq!(metrics.value("levada_gateway_http_responses_total{status=\"200\"}"), 1.0);
+    assert_eq!(metrics.value("levada_gateway_http_responses_total{status=\"404\"}"), 1.0);
     assert_eq!(ask(files, "GET", "/metrics", &[]).await.status, 404, "readers of files see none of it");
     cluster.stop().await;
 }

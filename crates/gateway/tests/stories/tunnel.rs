@@ -1,12 +1,10 @@
 //! A client behind a gateway, and strangers at its door.
 
-mod support;
-
+use crate::support::{Cluster, bytes};
 use client::{Create, RangeRead};
 use gateway::{Config, Gateway};
 use io::dial::Preface;
 use std::time::Duration;
-use support::Cluster;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -27,7 +25,7 @@ async fn is_closed(socket: &mut TcpStream) -> bool {
 async fn a_store_is_used_through_its_gateway_alone() {
     let cluster = Cluster::new(100).await;
     let client = cluster.client();
-    let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
+    let bytes = bytes(3_000_000);
     for (path, len) in [("/small", 1000), ("/large", bytes.len())] {
         let mut writer = client.create(path, &Create::default()).await.unwrap();
         writer.write(&bytes[..len]).await.unwrap();

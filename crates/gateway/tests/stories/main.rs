@@ -1,0 +1,7 @@
+//! A gateway before a store in this process: what goes through it, files over HTTP, and files over XRootD.
+
+mod files;
+mod root;
+mod root_peer;
+mod support;
+mod tunnel;
