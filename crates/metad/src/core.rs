@@ -8,6 +8,7 @@ use crate::connections::Connections;
 use crate::free_space::Room;
 use crate::heartbeat_reception::HeartbeatReception;
 use crate::leader_lock::{LeaderLock, Leading};
+use crate::live::Live;
 use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
 use crate::node_registry::NodeRegistry;
@@ -85,6 +86,7 @@ pub(crate) struct Core {
     planning: tokio::sync::Mutex<()>,
     pub(crate) calls: Arc<NodeCalls>,
     telemetry: Arc<Telemetry>,
+    pub(crate) live: Arc<Live>,
     /// A replica may have been reported as damaged.
     pub(crate) complaint_wake: Notify,
     /// Held while blocks with too few copies are counted: one counts at a time.
@@ -108,6 +110,7 @@ pub(crate) struct Parts {
     pub(crate) room: Arc<Room>,
     pub(crate) calls: Arc<NodeCalls>,
     pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) live: Arc<Live>,
     pub(crate) users: Arc<Users>,
     pub(crate) pool: String,
     pub(crate) cluster: Cluster,
@@ -117,7 +120,7 @@ pub(crate) struct Parts {
 impl Core {
     pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
         let Parts { config, machine, raft, clock, heard, connections, room, calls, .. } = parts;
-        let Parts { telemetry, users, pool, cluster, term, .. } = parts;
+        let Parts { telemetry, live, users, pool, cluster, term, .. } = parts;
         let started = clock.monotonic();
         let leader = Leader::load(cluster, &machine.store().view(), clock.now(), started, config.lease_soft())?;
         let racks = config.topology_script.clone().map(TopologyScript::new);
@@ -147,6 +150,7 @@ impl Core {
             planning: tokio::sync::Mutex::new(()),
             calls,
             telemetry,
+            live,
             complaint_wake: Notify::new(),
             counting: Arc::default(),
         })

@@ -14,6 +14,7 @@
 //!     leases          writers' leases that timed out, recovery of their files                (recovery)
 //!     block_deletion  frees deleted trees, has replicas deleted                              (block_deletion)
 //!     containers      container_sizes, container_sealing, container_removal
+//!     trash           checkpoints of what users removed, and their end               (trash)
 //!     level           allows newer forms of entries once all members know them               (tasks)
 //!     membership      members of pipelines                                                   (repair::membership)
 //!     repair          comparison, resizing, surplus replicas, jobs                           (repair)
@@ -71,6 +72,7 @@ mod key_rolls;
 mod leader_lock;
 mod leadership;
 mod levada_protocol;
+mod live;
 mod machine;
 mod mappings;
 mod member_messages;
@@ -106,6 +108,7 @@ mod telemetry;
 mod to_hdfs;
 mod token_claims;
 mod topology_script;
+mod trash;
 mod visit;
 
 pub use config::{Config, MemberAddr};
@@ -219,6 +222,16 @@ impl Metad {
             Some(running) => running.server.status(),
             None => serde_json::json!({ "stopped": true }),
         }
+    }
+
+    /// Takes over what can change while it runs, and answers with the keys of all such settings. An error says what is
+    /// wrong; nothing was taken over then.
+    pub fn reload(&self, config: &Config) -> Result<&'static [&'static str], String> {
+        config.check()?;
+        if let Some(Running { server, .. }) = &*self.running() {
+            server.leadership.live.set(config);
+        }
+        Ok(live::KEYS)
     }
 
     /// What it has counted by now, as a scraper takes it.

@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::task_fault::rest_after_fault;
 use crate::{
     block_deletion, container_removal, container_sealing, container_sizes, delegation_tokens, key_rolls, recovery,
-    repair,
+    repair, trash,
 };
 use io::task::Owned;
 use io::time::{sleep, timeout};
@@ -91,6 +91,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
         }),
         kept(core, "keys", key_rolls::run),
         kept(core, "delegation_tokens", delegation_tokens::run),
+        kept(core, "trash", trash::run),
         kept(core, "containers", async |core| {
             loop {
                 sleep(SEAL_EACH).await;

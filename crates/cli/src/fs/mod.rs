@@ -20,6 +20,7 @@ mod stat;
 mod tail;
 mod test;
 mod touch;
+pub(crate) mod trash;
 
 use crate::bench;
 use crate::shell::{Common, Session, Stop};

@@ -68,6 +68,11 @@ impl Store {
         stopping.join_all().await;
     }
 
+    /// As commands take it.
+    pub(crate) fn url(&self) -> String {
+        format!("hdfs://{}", self.metad.rpc_addr())
+    }
+
     pub(crate) fn client(&self, options: Options) -> Client {
         let url = Url::parse(&format!("hdfs://{}/", self.metad.rpc_addr())).unwrap();
         Client::with_options(&url, &host::user::current(), options)
