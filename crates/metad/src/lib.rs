@@ -32,6 +32,7 @@ mod admin;
 mod admission;
 mod answer;
 mod audit;
+mod backup;
 mod balancer;
 mod block_deletion;
 mod block_tokens;
@@ -111,6 +112,8 @@ mod topology_script;
 mod trash;
 mod visit;
 
+pub use backup::{BackupError, Header as BackupHeader, Verified as VerifiedBackup, Writer as BackupWriter};
+pub use backup::{restore as restore_backup, verify as verify_backup};
 pub use config::{Config, MemberAddr};
 pub use environment::{Environment, GroupLookUp};
 pub use filling::{FillError, fill, path as filled_path};

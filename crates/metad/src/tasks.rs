@@ -4,8 +4,8 @@ use crate::command::LEVEL;
 use crate::core::Core;
 use crate::task_fault::rest_after_fault;
 use crate::{
-    block_deletion, container_removal, container_sealing, container_sizes, delegation_tokens, key_rolls, recovery,
-    repair, trash,
+    backup, block_deletion, container_removal, container_sealing, container_sizes, delegation_tokens, key_rolls,
+    recovery, repair, trash,
 };
 use io::task::Owned;
 use io::time::{sleep, timeout};
@@ -86,6 +86,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
         kept(core, "level", async |core| {
             loop {
                 sleep(LEVEL_EACH).await;
+                backup::drop_idle(&core);
                 rest_after_fault(core.raise_level(LEVEL).await.map(drop)).await;
             }
         }),

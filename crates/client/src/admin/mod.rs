@@ -1,5 +1,6 @@
 //! What a superuser asks of a store beside its files. One file for each thing that is administered.
 
+pub mod backup;
 mod connection;
 pub mod datanodes;
 mod meta;

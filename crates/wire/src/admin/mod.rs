@@ -2,6 +2,7 @@
 //!
 //! One file for each thing that is administered. The messages are in `proto/admin.proto`. Who calls must be a superuser.
 
+pub mod backup;
 pub mod datanodes;
 pub mod jobs;
 pub mod joining;
