@@ -7,6 +7,7 @@ mod admin;
 mod bench;
 mod certificate;
 mod config;
+mod doctor;
 mod fs;
 mod gateway;
 mod hadoop;
@@ -46,6 +47,8 @@ enum Command {
     /// Look after a store: its servers and what they do
     #[command(subcommand)]
     Admin(admin::Command),
+    /// Look for what is wrong, or will be: with a configuration file before a server starts, or with a running store
+    Doctor(doctor::Args),
     /// Make certificates by which servers of a store prove who they are
     #[command(subcommand)]
     Certificate(certificate::Command),
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Data(args) => roles::run_data(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Admin(command) => admin::run(command),
+        Command::Doctor(args) => doctor::run(args),
         Command::Certificate(command) => certificate::run(command),
         Command::Trash(command) => fs::trash::run(command),
         Command::Fs(command) => fs::run(command),

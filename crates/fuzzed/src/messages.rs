@@ -183,6 +183,8 @@ const OWN: &[(&str, Reader)] = readers![
     wire::admin::backup::BackupPieceRequest,
     wire::admin::backup::BackupPieceResponse,
     wire::admin::backup::ListFoundResponse,
+    wire::admin::examine::ExamineRequest,
+    wire::admin::examine::ExamineResponse,
     wire::admin::placement::PageRequest,
     wire::admin::placement::ListPipelinesResponse,
     wire::admin::placement::ListContainersResponse,

@@ -179,7 +179,7 @@ impl Config {
     }
 
     /// Settings that cannot work, described for the user who wrote them.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         self.check_members()?;
         self.security.check()?;
         if !self.block_tokens && !self.security.transfer_qops()?.is_empty() {

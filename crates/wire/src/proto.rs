@@ -1003,6 +1003,34 @@ pub struct ExplainFileResponse {
     #[prost(uint64, tag = "5")]
     pub room_lacking_len: u64,
 }
+/// What a doctor asks of a store beside its lists.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExamineRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ServerVersion {
+    #[prost(string, tag = "1")]
+    pub addr: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExamineResponse {
+    /// The clock of the server that leads.
+    #[prost(uint64, tag = "1")]
+    pub now_ms: u64,
+    /// Of its program.
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+    /// When the store was founded; 0 if its name does not say.
+    #[prost(uint64, tag = "3")]
+    pub founded_ms: u64,
+    /// Of datanodes that are up.
+    #[prost(message, repeated, tag = "4")]
+    pub datanodes: ::prost::alloc::vec::Vec<ServerVersion>,
+    /// Blocks that a restored backup did not know.
+    #[prost(uint64, tag = "5")]
+    pub found_count: u64,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum JobKind {

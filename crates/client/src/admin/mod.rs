@@ -3,6 +3,7 @@
 pub mod backup;
 mod connection;
 pub mod datanodes;
+pub mod examine;
 mod meta;
 mod safe_mode;
 

@@ -1,6 +1,7 @@
 //! Administration of the store: `org.levada.AdminProtocol`, for superusers. Each subject has a file.
 
 mod datanodes;
+mod examine;
 mod jobs;
 mod meta;
 pub(crate) mod placement;
@@ -16,6 +17,7 @@ use crate::method::{Method, row};
 use std::future::ready;
 use wire::admin::backup::{BACKUP_PIECE, BEGIN_BACKUP, BeginBackupRequest, LIST_FOUND};
 use wire::admin::datanodes::{DRAIN, DrainRequest, LIST_DATANODES};
+use wire::admin::examine::EXAMINE;
 use wire::admin::jobs::{BEGIN_BALANCE, BEGIN_DISK_BALANCE, BEGIN_SCRUB, LIST_JOBS, STOP_JOB, StopJobRequest};
 use wire::admin::joining::{INVITE, InviteRequest, LIST_INVITATIONS, REVOKE, RevokeRequest, WITHDRAW, WithdrawRequest};
 use wire::admin::meta::{ADD_MEMBER, AddMemberRequest, LIST_MEMBERS, REMOVE_MEMBER, RemoveMemberRequest};
@@ -123,6 +125,13 @@ pub(crate) const ROWS: &[Method] = &[
         Leader,
         Read,
         handler!(visit => ready(Ok(backup::found(visit.core(), visit.request()?)))),
+    ),
+    row(
+        EXAMINE,
+        Administrator,
+        Leader,
+        Read,
+        handler!(visit => ready(Ok(examine::examine(visit.core(), visit.request()?)))),
     ),
     row(
         LIST_JOBS,

@@ -4,6 +4,7 @@
 
 pub mod backup;
 pub mod datanodes;
+pub mod examine;
 pub mod jobs;
 pub mod joining;
 pub mod meta;
