@@ -179,13 +179,29 @@ async fn restore_one(args: &RestoreArgs, session: &Session, places: &[Target], p
             made.map_err(|error| parent.failure(&error))?;
         }
     }
-    match found.client.rename(&found.path, &to.path, false).await {
+    let renamed = found.client.rename(&found.path, &to.path, false).await;
+    if renamed.is_ok() {
+        tidy(&found, places).await;
+    }
+    match renamed {
         Ok(()) if session.output.is_json() => {
             session.output.json(&serde_json::json!({ "restored": to.shown(), "trash": found.path }))
         }
         Ok(()) => Ok(()),
         Err(Error::Exists) => Err(Failure::new(&to, "is there, and is not replaced").into()),
         Err(error) => Err(to.failure(&error).into()),
+    }
+}
+
+/// Deletes the directories that held nothing else: they would look like some that were removed empty. One that another
+/// command fills at this moment is not empty, or is made again by it.
+async fn tidy(restored: &Target, places: &[Target]) {
+    let mut above = restored.parent();
+    while let Some(directory) = above.filter(|directory| !places.iter().any(|place| place.path == directory.path)) {
+        if !directory.client.delete(&directory.path, false).await.is_ok_and(|deleted| deleted) {
+            return;
+        }
+        above = directory.parent();
     }
 }
 
