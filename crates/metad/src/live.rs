@@ -38,7 +38,9 @@ impl Live {
     pub(crate) fn trash_checkpoint_ms(&self) -> Option<u64> {
         let interval = self.trash_interval_ms()?;
         let checkpoint = self.trash_checkpoint_ms.load(Ordering::Relaxed);
-        Some(if checkpoint == 0 { interval } else { checkpoint.min(interval) })
+        let each = if checkpoint == 0 { interval } else { checkpoint.min(interval) };
+        assert!((1..=interval).contains(&each), "a checkpoint each {each} ms, kept for {interval} ms");
+        Some(each)
     }
 }
 

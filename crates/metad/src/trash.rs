@@ -56,6 +56,7 @@ pub(crate) async fn run(core: Arc<Core>) {
             sleep(LOOK_EACH).await;
             continue;
         };
+        assert!(each > 0, "checkpoints of the trash have time between them");
         let next = Millis((now.0 / each).saturating_add(1).saturating_mul(each));
         // With a shorter interval it comes sooner.
         let at = due.map_or(next, |due: Millis| due.min(next));
@@ -104,6 +105,7 @@ async fn delete_old(core: &Core, trash: &FsPath, now: Millis, keep_ms: u64) -> R
             if made.0.saturating_add(keep_ms) >= now.0 {
                 continue;
             }
+            assert!(name != CURRENT, "what was removed just now is no checkpoint");
             let path = trash.join(name)?;
             match core.change_unasked(Delete { path: path.clone(), recursive: true, examined: None }).await {
                 Ok(_) => count += 1,
@@ -116,6 +118,7 @@ async fn delete_old(core: &Core, trash: &FsPath, now: Millis, keep_ms: u64) -> R
 /// False: nothing was removed since the last one.
 async fn make_checkpoint(core: &Core, trash: &FsPath, now: Millis) -> Result<bool, TrashError> {
     let (from, name) = (trash.join(CURRENT)?, date::checkpoint(now));
+    assert!(checkpoint_time(&name).is_some(), "{name} would never be deleted");
     for number in 0..SAME_SECOND_MAX {
         let to = trash.join(&if number == 0 { name.clone() } else { format!("{name}-{number}") })?;
         let (from, overwrite, to_trash) = (from.clone(), false, false);

@@ -136,8 +136,9 @@ fn ports(addrs: &[(&'static str, SocketAddr)], findings: &mut Vec<Finding>) {
 fn directory(dir: &Path, findings: &mut Vec<Finding>) {
     let shown = dir.display();
     // What is not there is made, where the first one above it that is there lets this user.
-    let Some(existing) = dir.ancestors().find(|above| above.is_dir()) else {
-        findings.push(Finding::fault("disks", format!("{shown} cannot be reached"), "name an absolute path"));
+    let existing = dir.ancestors().find(|above| above.exists()).filter(|existing| existing.is_dir());
+    let Some(existing) = existing else {
+        findings.push(Finding::fault("disks", format!("{shown} can be no directory"), "name an absolute path of one"));
         return;
     };
     if rustix::fs::access(existing, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_err() {
@@ -239,7 +240,7 @@ mod tests {
         let faults = [
             (well.replace("rpc_addr = '127.0.0.1:0'", &format!("rpc_addr = '127.0.0.1:{port}'")), "ports"),
             (well.replace("127.0.0.1:0'\n[", "192.0.2.1:1'\n["), "ports"),
-            (well.replace("DIR/meta", "/proc/meta"), "rights"),
+            (well.replace("DIR/meta", "DIR/file.toml/meta"), "disks"),
             (format!("{well}\nreplication = 0"), "file"),
             (format!("{well}\n[meta.security]\nkeytab = 'DIR/none'"), "rights"),
             (format!("{well}\n[meta.security]\nnode_certificates = 'DIR/none'"), "certificates"),

@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_store_that_fills_up_is_told_of_in_time() {
-        let level = |capacity, used, days| {
+        let level = |capacity, used, days: u64| {
             let stats = FsStats { capacity, used, remaining: capacity - used, ..FsStats::default() };
             let examined =
                 ExamineResponse { now_ms: (days + 1) * DAY_MS, founded_ms: DAY_MS, ..ExamineResponse::default() };

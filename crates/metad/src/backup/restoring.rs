@@ -9,7 +9,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use types::Millis;
-use types::rows::RowsMut;
+use types::rows::{Rows, RowsMut};
 
 /// For the server's user alone: keys of tokens are among the rows.
 const DIR_MODE: u32 = 0o700;
@@ -77,5 +77,7 @@ fn fill(restoring: &Path, path: &Path, verified: &Verified, now: Millis) -> Resu
     namespace::restore(&mut change)?;
     change.commit();
     store.flush()?;
+    let is_anew = store.view().get(POSITION, &[])?.is_none();
+    assert!(is_anew && store.overlay_len() == 0, "a restored store begins a log, and all of it is on disk");
     Ok(())
 }

@@ -64,9 +64,10 @@ pub(crate) async fn piece(core: &Arc<Core>, request: BackupPieceRequest) -> Resu
             let piece = taken.export.chunk(PIECE_LEN).map_err(failed)?.unwrap_or_default();
             taken.next += 1;
             taken.last.clone_from(&piece);
-        } else if request.number + 1 != taken.next {
+        } else if request.number.checked_add(1) != Some(taken.next) {
             return Err(refusal::illegal("pieces of a backup are taken one after the other"));
         }
+        assert!(taken.next > request.number, "piece {} was not taken yet", request.number);
         Ok(BackupPieceResponse { piece: taken.last.clone().into() })
     })
     .await
@@ -108,6 +109,7 @@ pub(crate) fn found(core: &Core, request: PageRequest) -> ListFoundResponse {
         .collect();
     let more = blocks.len() > PAGE_COUNT_MAX;
     blocks.truncate(PAGE_COUNT_MAX);
+    assert!(leader.found.block_count() >= blocks.len(), "more blocks are shown than were found");
     let (count, passed_over) = (leader.found.block_count() as u64, leader.found.passed_over());
     ListFoundResponse { blocks, more, count, passed_over }
 }

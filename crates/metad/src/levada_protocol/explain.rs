@@ -86,6 +86,7 @@ fn explained(
             sources: sources.iter().map(|node| name(leader, *node)).collect(),
         }
     });
+    assert!(holders.iter().all(|node| cluster.node(*node).is_some()), "who holds a block is a datanode");
     let elsewhere = leader.surplus.sources(view.block, view.generation, view.len);
     ExplainedBlock {
         block: view.block.0,
