@@ -16,7 +16,7 @@ impl User<'_> {
     async fn levada(&self, words: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_levada"));
         command.args(words.split(' ')).args(["--user", self.name, "--url", &self.store.url()]);
-        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+        io::task::blocking(move || command.output().unwrap()).await
     }
 
     /// The same, which has to do it; its lines.

@@ -1,6 +1,6 @@
 //! Shared context of all calls and background tasks of one leader.
 
-use crate::backup::Taking;
+use crate::backup_session::BackupSession;
 use crate::caller::{Session, Users};
 use crate::change_error::ChangeError;
 use crate::command::{Command, Reply};
@@ -91,7 +91,7 @@ pub(crate) struct Core {
     telemetry: Arc<Telemetry>,
     pub(crate) live: Arc<Live>,
     /// A backup that somebody takes.
-    pub(crate) backup: Taking,
+    pub(crate) backup: BackupSession,
     /// Datanodes obey the highest term, and a restored store begins anew with its own.
     term_base: u64,
     /// A replica may have been reported as damaged.
@@ -160,7 +160,7 @@ impl Core {
             calls,
             telemetry,
             live,
-            backup: Taking::default(),
+            backup: BackupSession::default(),
             term_base,
             complaint_wake: Notify::new(),
             counting: Arc::default(),

@@ -33,6 +33,7 @@ mod admission;
 mod answer;
 mod audit;
 mod backup;
+mod backup_session;
 mod balancer;
 mod block_deletion;
 mod block_tokens;

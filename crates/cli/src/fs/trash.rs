@@ -173,11 +173,11 @@ async fn restore_one(args: &RestoreArgs, session: &Session, places: &[Target], p
         let failure = Failure::new(&to, "is there, and is not replaced");
         return Err(failure.advise("move it away, name one below it, or give --to another place").into());
     }
-    if let Some(parent) = to.parent() {
-        if status(&parent).await?.is_none() {
-            let made = parent.client.mkdirs(&parent.path, PARENT_MODE, true).await;
-            made.map_err(|error| parent.failure(&error))?;
-        }
+    if let Some(parent) = to.parent()
+        && status(&parent).await?.is_none()
+    {
+        let made = parent.client.mkdirs(&parent.path, PARENT_MODE, true).await;
+        made.map_err(|error| parent.failure(&error))?;
     }
     let renamed = found.client.rename(&found.path, &to.path, false).await;
     if renamed.is_ok() {

@@ -84,13 +84,13 @@ impl Writer {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
-        let io = |op, source| BackupError::Io { op, path: path.to_owned(), source };
-        if path.try_exists().map_err(|source| io("looking for", source))? {
+        let fault = |op, source| BackupError::Io { op, path: path.to_owned(), source };
+        if path.try_exists().map_err(|source| fault("looking for", source))? {
             return Err(BackupError::Refused(format!("{} is there: a backup replaces nothing", path.display())));
         }
         let mut options = File::options();
         let opened = options.create(true).write(true).truncate(true).mode(FILE_MODE).open(&partial);
-        let file = BufWriter::new(opened.map_err(|source| io("making", source))?);
+        let file = BufWriter::new(opened.map_err(|source| fault("making", source))?);
         let mut writer = Self { path: path.to_owned(), partial, file, sum: 0, piece_count: 0, is_done: false };
         let header = serde_json::to_vec(header).map_err(|error| BackupError::Refused(error.to_string()))?;
         writer.put(&MAGIC)?;
@@ -116,13 +116,13 @@ impl Writer {
         self.put(&count.to_be_bytes())?;
         let sum = self.sum;
         self.put(&sum.to_be_bytes())?;
-        let synced = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
+        let synced = self.file.flush().and_then(|()| io::file::sync_all(self.file.get_ref()));
         synced.map_err(|source| self.fault("writing", source))?;
         let verified = verify(&self.partial)?;
         std::fs::rename(&self.partial, &self.path).map_err(|source| self.fault("naming", source))?;
         self.is_done = true;
         let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(dir).and_then(|dir| dir.sync_all()).map_err(|source| self.fault("naming", source))?;
+        File::open(dir).and_then(|dir| io::file::sync_all(&dir)).map_err(|source| self.fault("naming", source))?;
         Ok(verified)
     }
 

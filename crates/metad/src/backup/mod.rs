@@ -16,4 +16,4 @@ mod taking;
 
 pub use file::{BackupError, Header, Verified, Writer, verify};
 pub use restoring::restore;
-pub(crate) use taking::{Taking, begin, drop_idle, found, piece};
+pub(crate) use taking::{begin, drop_idle, found, piece};

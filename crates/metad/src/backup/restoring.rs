@@ -53,7 +53,7 @@ pub fn restore(config: &Config, path: &Path, now: Millis) -> Result<Verified, Ba
     }
     fill(&restoring, path, &verified, now)?;
     std::fs::rename(&restoring, dir.join("store")).map_err(fault("naming the store in"))?;
-    std::fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(fault("naming the store in"))?;
+    std::fs::File::open(dir).and_then(|dir| io::file::sync_all(&dir)).map_err(fault("naming the store in"))?;
     Ok(verified)
 }
 

@@ -1,9 +1,10 @@
 //! The server's side of a backup: rows of one moment, given out piece by piece, and what a restored one did not know.
 
+use crate::backup_session::Taken;
 use crate::core::Core;
 use crate::refusal;
 use hdfs::Exception;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use types::{BlockId, Random};
 use wire::admin::backup::{
@@ -14,21 +15,6 @@ use wire::admin::placement::{PAGE_COUNT_MAX, PageRequest};
 
 /// A backup that nobody goes on with keeps old pages of the store in its file.
 const IDLE_MAX: Duration = Duration::from_secs(60);
-
-/// The backup that is being taken, if one is: a second one takes its place.
-#[derive(Debug, Default)]
-pub(crate) struct Taking(Mutex<Option<Taken>>);
-
-#[derive(Debug)]
-struct Taken {
-    id: u64,
-    export: kv::Export,
-    /// Of the piece that comes next.
-    next: u64,
-    /// The piece before, for a caller that did not hear the answer.
-    last: Vec<u8>,
-    touched: Duration,
-}
 
 /// Flushes, so that all that was answered is in it.
 pub(crate) async fn begin(core: &Arc<Core>) -> Result<BeginBackupResponse, Exception> {
@@ -41,7 +27,7 @@ pub(crate) async fn begin(core: &Arc<Core>) -> Result<BeginBackupResponse, Excep
         let export = store.export()?;
         let position = export.get(crate::machine::POSITION, &[])?.unwrap_or_default();
         let taken = Taken { id, export, next: 0, last: Vec::new(), touched: now };
-        let before = its_core.backup.0.lock().unwrap_or_else(PoisonError::into_inner).replace(taken);
+        let before = its_core.backup.lock().replace(taken);
         drop(before);
         Ok::<_, kv::KvError>(position)
     });
@@ -56,7 +42,7 @@ pub(crate) async fn piece(core: &Arc<Core>, request: BackupPieceRequest) -> Resu
     let (its_core, now) = (Arc::clone(core), core.monotonic());
     // A piece is read from the disk.
     core.chore(move || {
-        let mut taking = its_core.backup.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taking = its_core.backup.lock();
         let gone = || refusal::illegal("this backup has ended: another one was begun, or nobody went on; begin anew");
         let taken = taking.as_mut().filter(|taken| taken.id == request.id).ok_or_else(gone)?;
         taken.touched = now;
@@ -76,7 +62,7 @@ pub(crate) async fn piece(core: &Arc<Core>, request: BackupPieceRequest) -> Resu
 /// Lets go of a backup that was taken, or that nobody takes any more.
 pub(crate) fn drop_idle(core: &Core) {
     let now = core.monotonic();
-    let mut taking = core.backup.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut taking = core.backup.lock();
     if taking.as_ref().is_some_and(|taken| now.saturating_sub(taken.touched) > IDLE_MAX) {
         *taking = None;
     }
