@@ -3,7 +3,8 @@
 use crate::command::Command;
 use crate::node::{Incarnation, Node};
 use crate::tables::{
-    self, ContainerRow, ContainerState, Counters, JobEnd, JobKind, JobRow, JobTask, PipelineRow, Service, Work,
+    self, ContainerRow, ContainerState, Counters, JobEnd, JobKind, JobRow, JobTask, PipelineRow, Restored, Service,
+    Work,
 };
 use std::collections::BTreeSet;
 use testkit::golden::{Golden, is_variant, variant};
@@ -108,6 +109,9 @@ fn rows_in_the_store() {
     tables::put_counters(&mut rows, Counters { pipeline: 301, container: 702 });
     tables::put_service(&mut rows, ONE, Service::Serving);
     tables::put_service(&mut rows, TWO, Service::Draining);
+    let restored =
+        Restored { at: Millis(1_795_279_265_000), made: Millis(1_795_249_805_000), last_container: CONTAINER };
+    tables::put_restored(&mut rows, &restored);
     let jobs = jobs();
     for (id, job) in (1..).zip(&jobs) {
         tables::put_job(&mut rows, id, job);

@@ -20,10 +20,12 @@ pub mod fuzz;
 #[cfg(test)]
 mod golden;
 mod node;
+mod restored;
 pub mod tables;
 
 pub use command::{BlocksError, Command, IsEmpty, Reply, apply, apply_with};
 pub use node::{Incarnation, Node};
+pub use restored::restore;
 pub use tables::{
-    ContainerRow, ContainerState, JobEnd, JobKind, JobRow, JobTask, PipelineRow, Service, Work, has_container,
+    ContainerRow, ContainerState, JobEnd, JobKind, JobRow, JobTask, PipelineRow, Restored, Service, Work, has_container,
 };

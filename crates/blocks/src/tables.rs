@@ -9,9 +9,10 @@
 //! 19 COUNTERS      (empty)                      Counters: last pipeline, last container
 //! 20 SERVICE       node id 16 B                 Service: absent for a node that serves as usual
 //! 21 JOB           job u64                      JobRow: what was asked for, since when, how it ended
+//! 22 RESTORED      (empty)                      Restored: absent for a store that never was restored from a backup
 //! ```
 //!
-//! Tables 22 to 31 are kept free.
+//! Tables 23 to 31 are kept free.
 
 use crate::node::Node;
 use std::ops::{Bound, ControlFlow};
@@ -28,6 +29,7 @@ pub const CONTAINER: Table = Table(18);
 pub const COUNTERS: Table = Table(19);
 pub const SERVICE: Table = Table(20);
 pub const JOB: Table = Table(21);
+pub const RESTORED: Table = Table(22);
 
 /// A set of nodes. Its members are sorted, so that a set has one form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,6 +159,27 @@ pub(crate) struct Counters {
     pub(crate) container: u64,
 }
 types::record!(Counters { 0: pipeline, 1: container });
+
+/// These rows were a backup once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// When they took the place of the store.
+    pub at: Millis,
+    /// When the backup was made.
+    pub made: Millis,
+    /// Up to this one, containers may hold blocks that the backup did not know.
+    pub last_container: ContainerId,
+}
+types::record!(Restored { 0: at, 1: made, 2: last_container });
+
+/// The last time, if there were several.
+pub fn restored(rows: &dyn Rows) -> Result<Option<Restored>, RowsError> {
+    read(rows, RESTORED, &[])
+}
+
+pub(crate) fn put_restored(rows: &mut dyn RowsMut, restored: &Restored) {
+    rows.put(RESTORED, &[], encode(restored));
+}
 
 /// A datanode as it registered last.
 pub fn node(rows: &dyn Rows, id: NodeId) -> Result<Option<Node>, RowsError> {

@@ -9,6 +9,8 @@
 //!     └── hadoop/           of several metadata servers, or a secure store: HADOOP_CONF_DIR for stock clients
 //! ```
 
+use crate::log::Log;
+use crate::reload::ServerFile;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -25,6 +27,9 @@ pub(crate) struct MetaFile {
     /// `http_addr` speaks HTTPS, and nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub https: Option<Https>,
+    /// Where the log goes, and what is in it.
+    #[serde(default, skip_serializing_if = "Log::is_default")]
+    pub log: Log,
     pub meta: metad::Config,
 }
 
@@ -38,7 +43,22 @@ pub(crate) struct DataFile {
     /// `http_addr` speaks HTTPS, and nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub https: Option<Https>,
+    /// Where the log goes, and what is in it.
+    #[serde(default, skip_serializing_if = "Log::is_default")]
+    pub log: Log,
     pub data: datad::Config,
+}
+
+impl ServerFile for MetaFile {
+    fn log(&self) -> &Log {
+        &self.log
+    }
+}
+
+impl ServerFile for DataFile {
+    fn log(&self) -> &Log {
+        &self.log
+    }
 }
 
 /// The table `[https]` of either.
@@ -167,6 +187,7 @@ mod tests {
         let toml::Value::Table(limits) = data.remove("limits").unwrap() else { panic!("limits are a table") };
         check("[data]", data);
         check("[data.limits]", limits);
+        check("[log]", toml::Table::try_from(Log::default()).unwrap());
     }
 
     /// The keys that a table may have, by the error that names them.
@@ -192,7 +213,7 @@ mod tests {
         let meta_file: MetaFile = toml::from_str(&meta).unwrap();
         let addr = meta_file.meta.rpc_addr;
         let default = metad::Config::new("/var/lib/levada/meta".into(), addr);
-        assert_eq!(meta_file.meta, default, "comments say the defaults");
+        assert_eq!((meta_file.meta, meta_file.log), (default, Log::default()), "comments say the defaults");
         let data_file: DataFile = toml::from_str(&data).unwrap();
         let (xfer, ipc) = (data_file.data.xfer_addr, data_file.data.ipc_addr);
         assert_eq!(data_file.data, datad::Config::new("/var/lib/levada/data".into(), xfer, ipc, addr.to_string()));
@@ -221,6 +242,8 @@ mod tests {
         check(&meta, &[], keys::<MetaFile>(&[]));
         check(&meta, &["meta"], keys::<MetaFile>(&["meta"]));
         check(&meta, &["meta", "security"], keys::<MetaFile>(&["meta", "security"]));
+        check(&meta, &["log"], keys::<MetaFile>(&["log"]));
+        check(&data, &["log"], keys::<DataFile>(&["log"]));
         check(&data, &[], keys::<DataFile>(&[]));
         check(&data, &["data"], keys::<DataFile>(&["data"]));
         check(&data, &["data", "limits"], keys::<DataFile>(&["data", "limits"]));

@@ -1,5 +1,6 @@
 //! `levada gateway`: one address for a whole store.
 
+use crate::reload::note_hangups;
 use crate::roles::{StartError, announce, not_started, serve, stop_asked};
 use crate::service::Service;
 use crate::shell::session::acting;
@@ -75,6 +76,7 @@ fn affordable(with_root: bool) -> usize {
 pub(crate) fn run(args: Args) -> ExitCode {
     serve(async move {
         let (stop, service) = (stop_asked(args.until_stdin_ends), Service::of_environment());
+        let _hangups = note_hangups();
         let url = Url::parse(&args.url).map_err(|error| StartError::new(&args.url, &error))?;
         let user = acting(args.user).user;
         let files = args.http.map(|addr| gateway::FilesConfig { addr, user: args.http_user });

@@ -7,11 +7,14 @@ mod admin;
 mod bench;
 mod certificate;
 mod config;
+mod doctor;
 mod fs;
 mod gateway;
 mod hadoop;
+mod log;
 mod manual;
 mod ports;
+mod reload;
 mod roles;
 mod secure;
 mod service;
@@ -20,7 +23,7 @@ mod up;
 mod welcome;
 
 use clap::{CommandFactory, Parser, Subcommand};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// A distributed store that stock HDFS clients use as they are
@@ -44,9 +47,14 @@ enum Command {
     /// Look after a store: its servers and what they do
     #[command(subcommand)]
     Admin(admin::Command),
+    /// Look for what is wrong, or will be: with a configuration file before a server starts, or with a running store
+    Doctor(doctor::Args),
     /// Make certificates by which servers of a store prove who they are
     #[command(subcommand)]
     Certificate(certificate::Command),
+    /// What was removed: list it, put it back, or delete it
+    #[command(subcommand)]
+    Trash(fs::trash::Command),
     #[command(flatten)]
     Fs(fs::Command),
     /// Print a script that completes commands in a shell, as in `source <(levada completion bash)`
@@ -58,21 +66,16 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // RUST_LOG=client=info tells of every replica and node that was given up.
-    // openraft warns of its own first election, which is no news to anybody; its errors reach us as errors.
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "warn,openraft=error".into());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+    log::init();
     match cli.command {
         Command::Up(args) => up::run(args),
         Command::Meta(args) => roles::run_meta(args),
         Command::Data(args) => roles::run_data(args),
         Command::Gateway(args) => gateway::run(args),
         Command::Admin(command) => admin::run(command),
+        Command::Doctor(args) => doctor::run(args),
         Command::Certificate(command) => certificate::run(command),
+        Command::Trash(command) => fs::trash::run(command),
         Command::Fs(command) => fs::run(command),
         Command::Manual(args) => manual::run::<Cli>(&args),
         Command::Completion { shell } => {

@@ -3,7 +3,8 @@
 //! `up` starts the same [`MetaRole`] and [`DataRole`], in its own process or as children, so what is tried on one
 //! machine is what runs on many.
 
-use crate::config::{self, ConfigError, DataFile, Https, MetaFile};
+use crate::config::{ConfigError, DataFile, Https, MetaFile};
+use crate::reload::Reload;
 use crate::service::Service;
 use security::joining::JoinToken;
 use serde::{Deserialize, Serialize};
@@ -183,7 +184,7 @@ impl DataRole {
 
     /// The same; while nothing is left to do but to wait for the metadata server, it tells so again and again.
     async fn start_telling(file: DataFile, mut tell: impl FnMut(&str)) -> Result<Self, StartError> {
-        let DataFile { http_addr, https, mut data } = file;
+        let DataFile { http_addr, https, mut data, .. } = file;
         let site = https.as_ref().map(Https::site).transpose()?;
         if data.info_port == 0 {
             data.info_port = http_addr.map_or(0, |addr| addr.port());
@@ -254,18 +255,29 @@ async fn serve_http(
 pub(crate) fn run_meta(args: MetaArgs) -> ExitCode {
     serve(async move {
         let (stop, service) = (stop_asked(args.until_stdin_ends), Service::of_environment());
-        let role = MetaRole::start(config::read(&args.config)?).await?;
+        let mut reload = Reload::new(args.config);
+        let file: MetaFile = reload.read()?;
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), dir = %file.meta.dir.display(), "metadata server starts");
+        let role = MetaRole::start(file).await?;
         let ready = role.ready();
+        tracing::info!(rpc = %ready.rpc, http = %ready.http, "metadata server serves");
         let text = format!("metadata server ready on {}, HTTP on {}", ready.rpc, ready.http);
         announce(args.json, &ready, &text);
         service.ready(&text);
         let watch = service.watch(role.probe());
+        let meta = Arc::clone(&role.meta);
+        let reloading = reload.follow(move |file: MetaFile| {
+            let keys = meta.reload(&file.meta)?;
+            Ok(keys.iter().map(|key| format!("meta.{key}")).collect())
+        });
         let end = tokio::select! {
             () = stop => Ok(()),
             failure = role.failed() => Err(failure),
+            () = reloading => unreachable!("signals are followed for ever"),
         };
         service.stopping();
         drop(watch);
+        tracing::info!("metadata server stops");
         role.stop().await;
         end
     })
@@ -275,8 +287,12 @@ pub(crate) fn run_data(args: DataArgs) -> ExitCode {
     serve(async move {
         let mut stop = std::pin::pin!(stop_asked(args.until_stdin_ends));
         let service = Service::of_environment();
+        let mut reload = Reload::new(args.config);
+        let file: DataFile = reload.read()?;
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), metad = file.data.metad, "datanode starts");
+        // Nothing of the datanode itself changes while it runs.
+        let mut reloading = std::pin::pin!(reload.follow(|_: DataFile| Ok(Vec::new())));
         let start = async {
-            let file: DataFile = config::read(&args.config)?;
             if let Some(token) = &args.join {
                 join(&file.data, token).await?;
             }
@@ -291,6 +307,7 @@ pub(crate) fn run_data(args: DataArgs) -> ExitCode {
         let role = tokio::select! {
             role = start => role?,
             () = &mut stop => return Ok(()),
+            () = &mut reloading => unreachable!("signals are followed for ever"),
         };
         let ready = role.ready();
         let text = format!("datanode {} ready on {}", ready.node, ready.data);
@@ -300,9 +317,11 @@ pub(crate) fn run_data(args: DataArgs) -> ExitCode {
         let end = tokio::select! {
             () = stop => Ok(()),
             failure = role.failed() => Err(failure),
+            () = reloading => unreachable!("signals are followed for ever"),
         };
         service.stopping();
         drop(watch);
+        tracing::info!("datanode stops");
         role.stop().await;
         end
     })

@@ -2,6 +2,7 @@
 
 use crate::config::{self, DataFile, MetaFile};
 use crate::hadoop::{self, Protected};
+use crate::log::Log;
 use crate::ports::{LastPorts, Ports};
 use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, say, serve, stop_signal};
 use crate::secure::{self, Certificates, Kerberos};
@@ -275,7 +276,7 @@ impl Plan {
             meta.members = members.map(|((rpc, _), id)| metad::MemberAddr { id, addr: rpc.to_string() }).collect();
         }
         let https = self.certificates.as_ref().map(|certificates| certificates.https(&certificates.of_meta(number)));
-        MetaFile { http_addr, https, meta }
+        MetaFile { http_addr, https, log: Log::warnings(), meta }
     }
 
     fn meta_numbers(&self) -> impl Iterator<Item = u16> + use<> {
@@ -297,7 +298,7 @@ impl Plan {
         data.node_certificates = self.certificates.as_ref().map(|certificates| certificates.of_data(number));
         data.memory = self.memory / 2 / u64::from(self.datanodes);
         let https = self.certificates.as_ref().map(|certificates| certificates.https(&certificates.of_data(number)));
-        DataFile { http_addr: Some(http), https, data }
+        DataFile { http_addr: Some(http), https, log: Log::warnings(), data }
     }
 
     /// Where users prove who they are, this one may have no ticket, and who has that of the store makes homes.

@@ -44,6 +44,7 @@ mod descriptors;
 mod dial;
 mod encryption_key;
 mod error;
+pub mod explain;
 mod hedge;
 mod lease_blocks;
 mod leases;

@@ -64,6 +64,18 @@ impl Client {
         Ok(())
     }
 
+    /// As [`Self::rename`], for what is removed: the caller must be allowed to delete it with all that it holds.
+    pub async fn rename_to_trash(&self, from: &str, to: &str) -> Result<()> {
+        let request = proto::Rename2RequestProto {
+            src: from.into(),
+            dst: to.into(),
+            move_to_trash: Some(true),
+            ..proto::Rename2RequestProto::default()
+        };
+        let _: proto::Rename2ResponseProto = self.call("rename2", &request).await?;
+        Ok(())
+    }
+
     /// Whether the server can replace one version of a file, and no other.
     pub async fn can_replace(&self) -> Result<bool> {
         Ok(self.defaults().await?.abilities.has(Abilities::REPLACE))

@@ -118,6 +118,7 @@ pub struct ServerDefaults {
     pub block_len: u64,
     pub replication: u16,
     pub checksum: types::ChecksumSpec,
+    /// What is removed is to be kept for a while, in the user's trash.
     pub trash: bool,
     /// Of the server, and of its datanodes.
     pub(crate) abilities: wire::Abilities,

@@ -18,23 +18,15 @@ use std::path::{Path, PathBuf};
 /// Longest chunk that is taken. Exports make them of about a megabyte, but a row can be longer.
 const CHUNK_LEN_MAX: usize = 64 << 20;
 
-/// Rows that came so far. Dropped, they are forgotten.
-#[derive(Debug)]
-pub struct Import {
-    path: PathBuf,
-    file: BufWriter<File>,
+/// Chunks of one store, one after the other: whether each is whole and follows the one before it.
+#[derive(Debug, Default)]
+pub struct PieceCheck {
     /// The last row so far: the next must be behind it.
     last: Vec<u8>,
+    row_count: u64,
 }
 
-impl Import {
-    /// Collects in the file `path`, which is made, or emptied if an earlier process left it.
-    pub fn begin(path: &Path) -> Result<Self, KvError> {
-        let file = File::create(path).map_err(|source| fault("making the file for another's rows", path, source))?;
-        Ok(Self { path: path.to_owned(), file: BufWriter::new(file), last: Vec::new() })
-    }
-
-    /// Takes a chunk, if it is whole and follows the one before it.
+impl PieceCheck {
     pub fn take(&mut self, chunk: &[u8]) -> Result<(), KvError> {
         let strange = |reason: &str| KvError::Foreign { reason: reason.to_owned() };
         if chunk.len() > CHUNK_LEN_MAX {
@@ -47,8 +39,36 @@ impl Import {
             }
             last.clear();
             last.extend_from_slice(full);
+            self.row_count += 1;
         }
         self.last = last;
+        Ok(())
+    }
+
+    /// Rows so far.
+    pub fn row_count(&self) -> u64 {
+        self.row_count
+    }
+}
+
+/// Rows that came so far. Dropped, they are forgotten.
+#[derive(Debug)]
+pub struct Import {
+    path: PathBuf,
+    file: BufWriter<File>,
+    check: PieceCheck,
+}
+
+impl Import {
+    /// Collects in the file `path`, which is made, or emptied if an earlier process left it.
+    pub fn begin(path: &Path) -> Result<Self, KvError> {
+        let file = File::create(path).map_err(|source| fault("making the file for another's rows", path, source))?;
+        Ok(Self { path: path.to_owned(), file: BufWriter::new(file), check: PieceCheck::default() })
+    }
+
+    /// Takes a chunk, if it is whole and follows the one before it.
+    pub fn take(&mut self, chunk: &[u8]) -> Result<(), KvError> {
+        self.check.take(chunk)?;
         let len = (chunk.len() as u32).to_be_bytes();
         let written = self.file.write_all(&len).and_then(|()| self.file.write_all(chunk));
         written.map_err(|source| fault("keeping another's rows", &self.path, source))

@@ -37,6 +37,6 @@ mod view;
 pub use change::{Change, KEY_LEN_MAX};
 pub use error::KvError;
 pub use export::Export;
-pub use import::Import;
+pub use import::{Import, PieceCheck};
 pub use store::{Options, Store};
 pub use view::View;

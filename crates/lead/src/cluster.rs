@@ -3,7 +3,7 @@
 use crate::member::{Member, NodeUsage};
 use crate::named_lengths::Claims;
 use crate::worklists::Worklists;
-use blocks::{BlocksError, Command, ContainerRow, ContainerState, PipelineRow, Reply, tables};
+use blocks::{BlocksError, Command, ContainerRow, ContainerState, PipelineRow, Reply, Restored, tables};
 use security::joining;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -114,6 +114,8 @@ pub struct Cluster {
     pub(crate) containers: BTreeMap<ContainerId, Container>,
     /// The youngest there ever was. Those up to it that are not among `containers` were removed.
     last_container: ContainerId,
+    /// These rows were a backup once.
+    restored: Option<Restored>,
     /// By members, and how many there should be.
     pub(crate) by_set: BTreeMap<(Vec<NodeId>, u16), BTreeSet<PipelineId>>,
     pub(crate) by_wanted: BTreeMap<u16, Vec<PipelineId>>,
@@ -139,6 +141,7 @@ impl Cluster {
             pipelines: BTreeMap::new(),
             containers: BTreeMap::new(),
             last_container: tables::last_container(rows)?,
+            restored: tables::restored(rows)?,
             by_set: BTreeMap::new(),
             by_wanted: BTreeMap::new(),
             by_node: BTreeMap::new(),
@@ -448,6 +451,12 @@ impl Cluster {
         self.containers
             .get(&home)
             .map_or(self.was_removed(home), |container| block.index() < container.leased_index_count_before)
+    }
+
+    /// Its block may have been made after the backup from which these rows were restored: no file owns it because
+    /// nobody remembers, and it is kept.
+    pub fn may_be_forgotten(&self, block: BlockId) -> bool {
+        self.restored.is_some_and(|restored| block.born_in() <= restored.last_container)
     }
 
     /// It was there once, and emptied.

@@ -19,6 +19,7 @@ use crate::container_sizes::ContainerSizes;
 use crate::disk::{FailedDisks, LoggedFailures};
 use crate::doomed::Doomed;
 use crate::effects::{EffectHandler, Wakeups};
+use crate::found_blocks::FoundBlocks;
 use crate::hash_tree_queue::HashTreeQueue;
 use crate::jobs::Jobs;
 use crate::key_rings::KeyRings;
@@ -55,6 +56,8 @@ pub struct Leader {
     pub undecided: Undecided,
     /// Replicas to delete that safe mode keeps.
     pub withheld_deletions: Undecided,
+    /// Replicas of blocks that a backup did not know.
+    pub found: FoundBlocks,
     pub repair: Repair,
     /// Replicas where none belong.
     pub surplus: Surplus,
@@ -105,6 +108,7 @@ impl Leader {
             doomed: Doomed::default(),
             undecided: Undecided::default(),
             withheld_deletions: Undecided::default(),
+            found: FoundBlocks::default(),
             repair: Repair::default(),
             surplus: Surplus::default(),
             hash_trees: HashTreeQueue::default(),
@@ -216,6 +220,7 @@ impl Leader {
         self.doomed.check();
         self.undecided.check();
         self.withheld_deletions.check();
+        self.found.check();
         self.repair.check();
         self.surplus.check();
         self.hash_trees.check(&self.cluster);

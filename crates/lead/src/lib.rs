@@ -37,6 +37,7 @@ mod drain_job;
 mod effects;
 #[cfg(test)]
 mod first_choice;
+mod found_blocks;
 mod fullness;
 mod hash_tree_queue;
 mod job_progress;
@@ -96,6 +97,7 @@ pub use disk_balance::{DiskBalance, DiskBalanceReport, DiskBalanceTerms};
 pub use doomed::{Doomed, DoomedPage};
 pub use drain::{DrainPicture, LeftBehind};
 pub use effects::{EffectHandler, Wakeups};
+pub use found_blocks::FoundBlocks;
 pub use fullness::FULL_PARTS;
 pub use hash_tree_queue::{HashTreeQueue, TreeOutcome, TreesCompared};
 pub use job_progress::{Drain, Running};

@@ -213,6 +213,11 @@ impl Repair {
 /// What concerns the containers to compare alone.
 impl Repair {
     /// A container should be compared, at `at` or before.
+    /// It waits to be compared, or is compared again after a failure.
+    pub fn is_suspected(&self, home: ContainerId) -> bool {
+        self.comparisons.is_waiting(home)
+    }
+
     pub fn suspect(&mut self, home: ContainerId, at: Duration) {
         self.comparisons.suspect(home, at);
     }

@@ -4,7 +4,8 @@
 //! replica, or one whose home is elsewhere, may be the best that is left. It is surplus, and is deleted when the
 //! members of the home have confirmed the block ([`crate::Surplus`]). A block of a container or index that was never
 //! given out here is unknown to the namespace and left alone. A replica reported while its block is being written is
-//! judged again when the block is complete; [`Undecided`] keeps it.
+//! judged again when the block is complete; [`Undecided`] keeps it. Where the rows were restored from a backup, a replica
+//! that they may have forgotten is listed, and stays ([`crate::FoundBlocks`]).
 
 use crate::cluster::Cluster;
 use namespace::BlockView;
@@ -39,6 +40,8 @@ pub enum ReplicaFate {
     /// Its block was never given out here. It may be from a time this store has forgotten: a log that was put back from
     /// an old copy, for example.
     Strange,
+    /// Its block has no owner in these rows, which were restored from a backup that may be older than the block.
+    Found,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,9 @@ impl Cluster {
         let Some(wanted) = wanted else {
             if may_be_put && !mutation::is(Mutation::DeleteLeased) {
                 return Judgement { fate: ReplicaFate::Stays, again: true };
+            }
+            if self.may_be_forgotten(reported.block) {
+                return Judgement { fate: ReplicaFate::Found, again: false };
             }
             let fate = if self.was_given_out(reported.block) { ReplicaFate::Goes } else { ReplicaFate::Strange };
             return Judgement { fate, again: false };

@@ -195,6 +195,9 @@ impl Leader {
             }
             self.withheld_deletions.settle(node, reported);
             let mut again = judgement.again;
+            if judgement.fate != ReplicaFate::Found {
+                self.found.forget(node, reported.block);
+            }
             match (judgement.fate, wanted) {
                 (ReplicaFate::Goes, _) => judged.delete.push((reported.block, reported.generation)),
                 (ReplicaFate::Owned, Some(wanted)) => {
@@ -208,6 +211,7 @@ impl Leader {
                     self.repair.on_surplus(reported.block);
                     judged.has_surplus = true;
                 }
+                (ReplicaFate::Found, _) => self.found.keep(node, *reported),
                 (ReplicaFate::Strange, _) => judged.strange.push(reported.block),
                 (ReplicaFate::Stays | ReplicaFate::Owned | ReplicaFate::Surplus, _) => {}
             }
@@ -229,6 +233,7 @@ impl Leader {
         now: Duration,
     ) -> Vec<(BlockId, Generation)> {
         for block in deleted {
+            self.found.forget(node, *block);
             let was_owed = self.doomed.on_deleted(node, *block);
             self.repair.forget_bad(*block, node);
             let was_leaving = self.surplus.stays(node, *block);

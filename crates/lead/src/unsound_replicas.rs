@@ -30,6 +30,11 @@ impl UnsoundReplicas {
         }
     }
 
+    /// The node has said that its replica does not agree with its checksums.
+    pub fn is_bad(&self, block: BlockId, node: NodeId) -> bool {
+        self.bad.contains(&(block, node))
+    }
+
     /// Nodes that are here with a sound replica.
     pub fn holders<'a>(
         &'a self,

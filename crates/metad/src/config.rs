@@ -71,6 +71,14 @@ pub struct Config {
     /// Access times are not kept more exactly than this; 0: not at all. HDFS: `dfs.namenode.accesstime.precision`, 1 h.
     #[serde(default = "default_access_time_ms")]
     pub access_time_ms: u64,
+    /// What is removed by `levada rm` or `hdfs dfs -rm` is kept in the trash of its user for so long; 0: there is no
+    /// trash. HDFS: `fs.trash.interval`, in minutes there.
+    #[serde(default)]
+    pub trash_interval_ms: u64,
+    /// So often the leader makes a checkpoint of each user's trash; 0: as often as `trash_interval_ms`. HDFS:
+    /// `fs.trash.checkpoint.interval`, in minutes there.
+    #[serde(default)]
+    pub trash_checkpoint_ms: u64,
     /// Datanodes ask for a token with each operation on a block. Set alike on all servers of the group. HDFS:
     /// `dfs.block.access.token.enable`.
     #[serde(default)]
@@ -152,6 +160,8 @@ impl Config {
             lost_after_ms: default_lost_after_ms(),
             container_len: default_container_len(),
             access_time_ms: default_access_time_ms(),
+            trash_interval_ms: 0,
+            trash_checkpoint_ms: 0,
             block_tokens: false,
             block_key_update_ms: default_block_key_update_ms(),
             block_token_lifetime_ms: default_block_token_lifetime_ms(),
@@ -169,7 +179,7 @@ impl Config {
     }
 
     /// Settings that cannot work, described for the user who wrote them.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         self.check_members()?;
         self.security.check()?;
         if !self.block_tokens && !self.security.transfer_qops()?.is_empty() {

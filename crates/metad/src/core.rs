@@ -1,5 +1,6 @@
 //! Shared context of all calls and background tasks of one leader.
 
+use crate::backup_session::BackupSession;
 use crate::caller::{Session, Users};
 use crate::change_error::ChangeError;
 use crate::command::{Command, Reply};
@@ -8,6 +9,7 @@ use crate::connections::Connections;
 use crate::free_space::Room;
 use crate::heartbeat_reception::HeartbeatReception;
 use crate::leader_lock::{LeaderLock, Leading};
+use crate::live::Live;
 use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
 use crate::node_registry::NodeRegistry;
@@ -45,6 +47,8 @@ const WALK_COUNT_MAX: usize = 4;
 /// Calls that look at the rows of a path or a block at the same time: each has a thread that may wait for a disk. A
 /// guess: a disk with a page in 10 ms brings 100 of them in a second, one with 64 at a time as many as it can.
 const LOOK_COUNT_MAX: usize = 64;
+/// Terms between two restored stores, for each millisecond between them: elections take longer.
+const TERMS_OF_RESTORED: u64 = 1 << 10;
 /// As much for what this server does by itself and for datanodes, of which there may be a thousand at a time after a
 /// start.
 const CHORE_COUNT_MAX: usize = 8;
@@ -85,6 +89,11 @@ pub(crate) struct Core {
     planning: tokio::sync::Mutex<()>,
     pub(crate) calls: Arc<NodeCalls>,
     telemetry: Arc<Telemetry>,
+    pub(crate) live: Arc<Live>,
+    /// A backup that somebody takes.
+    pub(crate) backup: BackupSession,
+    /// Datanodes obey the highest term, and a restored store begins anew with its own.
+    term_base: u64,
     /// A replica may have been reported as damaged.
     pub(crate) complaint_wake: Notify,
     /// Held while blocks with too few copies are counted: one counts at a time.
@@ -108,6 +117,7 @@ pub(crate) struct Parts {
     pub(crate) room: Arc<Room>,
     pub(crate) calls: Arc<NodeCalls>,
     pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) live: Arc<Live>,
     pub(crate) users: Arc<Users>,
     pub(crate) pool: String,
     pub(crate) cluster: Cluster,
@@ -117,9 +127,11 @@ pub(crate) struct Parts {
 impl Core {
     pub(crate) fn new(parts: Parts) -> Result<Self, RowsError> {
         let Parts { config, machine, raft, clock, heard, connections, room, calls, .. } = parts;
-        let Parts { telemetry, users, pool, cluster, term, .. } = parts;
+        let Parts { telemetry, live, users, pool, cluster, term, .. } = parts;
         let started = clock.monotonic();
         let leader = Leader::load(cluster, &machine.store().view(), clock.now(), started, config.lease_soft())?;
+        let restored = blocks::tables::restored(&machine.store().view())?;
+        let term_base = restored.map_or(0, |restored| restored.at.0.saturating_mul(TERMS_OF_RESTORED));
         let racks = config.topology_script.clone().map(TopologyScript::new);
         let reception = HeartbeatReception::new(started, config.lost_after() / 2);
         Ok(Self {
@@ -147,6 +159,9 @@ impl Core {
             planning: tokio::sync::Mutex::new(()),
             calls,
             telemetry,
+            live,
+            backup: BackupSession::default(),
+            term_base,
             complaint_wake: Notify::new(),
             counting: Arc::default(),
         })
@@ -182,6 +197,11 @@ impl Core {
 
     pub(crate) fn now(&self) -> Millis {
         self.clock.now()
+    }
+
+    /// The term, as datanodes see it: above all that they ever heard of this store, also before it was restored.
+    pub(crate) fn node_term(&self) -> u64 {
+        self.term_base.saturating_add(self.term)
     }
 
     /// How long this server has been leading.

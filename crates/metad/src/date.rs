@@ -1,6 +1,6 @@
 //! Dates as text, in UTC.
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use chrono::{DateTime, NaiveDateTime, SecondsFormat, Utc};
 use types::Millis;
 
 /// `Sat Nov 21 16:41:05 UTC 2026`, as Java prints a date.
@@ -11,6 +11,20 @@ pub(crate) fn java(time: Millis) -> String {
 /// `2026-11-23T10:00:00.123Z`
 pub(crate) fn rfc3339(time: Millis) -> String {
     date(time).to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// `261123100000`: the name of a checkpoint of the trash.
+pub(crate) fn checkpoint(time: Millis) -> String {
+    date(time).format("%y%m%d%H%M%S").to_string()
+}
+
+/// The moment that such a name says, also one without seconds.
+pub(crate) fn of_checkpoint(name: &str) -> Option<Millis> {
+    if ![10, 12].contains(&name.len()) || !name.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let date = NaiveDateTime::parse_from_str(&format!("{name:0<12}"), "%y%m%d%H%M%S").ok()?;
+    u64::try_from(date.and_utc().timestamp_millis()).ok().map(Millis)
 }
 
 fn date(time: Millis) -> DateTime<Utc> {

@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::connections::Connections;
 use crate::core::{Core, Parts};
 use crate::free_space::Room;
+use crate::live::Live;
 use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
 use crate::node_registry::{NodeRegistry, RegistrationRefusals};
@@ -85,6 +86,7 @@ pub(crate) struct Leadership {
     /// `None`: no calls are written down.
     pub(crate) audit: Option<audit::Log>,
     pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) live: Arc<Live>,
     pub(crate) calls: Arc<NodeCalls>,
     /// `None`: alone.
     pub(crate) peers: Option<Arc<Peers>>,
@@ -136,6 +138,7 @@ impl Leadership {
         let (its_raft, its_clock, its_connections) = (raft.clone(), Arc::clone(&clock), Arc::clone(&connections));
         let admission = Admission::new(its_config, its_raft, its_clock, its_calls, owner, its_connections);
         Self {
+            live: Arc::new(Live::new(&config)),
             config,
             machine,
             raft,
@@ -294,7 +297,7 @@ impl Leadership {
     /// Follows the elections for ever.
     pub(crate) async fn keep(self: Arc<Self>) {
         let mut standing = self.raft.standing();
-        let mut faults = LeaderFaults::default();
+        let (mut faults, mut heard_of) = (LeaderFaults::default(), None);
         loop {
             let now = *standing.borrow_and_update();
             match now {
@@ -320,8 +323,15 @@ impl Leadership {
                         continue;
                     }
                 }
-                Standing::Leading { .. } => {}
-                Standing::Standby { .. } => self.leave(),
+                Standing::Leading { .. } => heard_of = None,
+                Standing::Standby { .. } => {
+                    self.leave();
+                    let addr = self.leader_addr();
+                    if let Some(addr) = addr.filter(|addr| heard_of.as_ref() != Some(addr)) {
+                        tracing::info!(member = self.config.id, leader = addr, "another server leads");
+                        heard_of = Some(addr);
+                    }
+                }
             }
             let leader = self.taken_core();
             let broken = async {
@@ -360,7 +370,7 @@ impl Leadership {
         let core = io::task::blocking(move || {
             leadership.machine.follow(|| {
                 let Leadership { config, machine, raft, clock, heard, connections, room, .. } = &*leadership;
-                let Leadership { calls, telemetry, users, .. } = &*leadership;
+                let Leadership { calls, telemetry, live, users, .. } = &*leadership;
                 // Named at random, so that ids leased by another time than this are never taken for its own.
                 let mut cluster = Cluster::load(&machine.store().view(), io::OsRandom::new().next_u64())?;
                 cluster.set_container_len_max(config.container_len);
@@ -378,6 +388,7 @@ impl Leadership {
                     room: Arc::clone(room),
                     calls: Arc::clone(calls),
                     telemetry: Arc::clone(telemetry),
+                    live: Arc::clone(live),
                     users: Arc::clone(users),
                     pool,
                     term,
@@ -390,8 +401,8 @@ impl Leadership {
             core.leader().ask_for_catalogues();
         }
         let mut tasks = tasks::start(&core);
+        tracing::info!(member = self.config.id, term, "leadership taken");
         if let Some(peers) = &self.peers {
-            tracing::info!(member = self.config.id, term, "leadership taken");
             // For those that joined, which have no list of their own.
             let (raft, listed) = (self.raft.clone(), peers.listed());
             tasks.push(io::task::spawn_owned("addresses", async move {

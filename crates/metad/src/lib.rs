@@ -14,6 +14,7 @@
 //!     leases          writers' leases that timed out, recovery of their files                (recovery)
 //!     block_deletion  frees deleted trees, has replicas deleted                              (block_deletion)
 //!     containers      container_sizes, container_sealing, container_removal
+//!     trash           checkpoints of what users removed, and their end               (trash)
 //!     level           allows newer forms of entries once all members know them               (tasks)
 //!     membership      members of pipelines                                                   (repair::membership)
 //!     repair          comparison, resizing, surplus replicas, jobs                           (repair)
@@ -31,6 +32,8 @@ mod admin;
 mod admission;
 mod answer;
 mod audit;
+mod backup;
+mod backup_session;
 mod balancer;
 mod block_deletion;
 mod block_tokens;
@@ -71,6 +74,7 @@ mod key_rolls;
 mod leader_lock;
 mod leadership;
 mod levada_protocol;
+mod live;
 mod machine;
 mod mappings;
 mod member_messages;
@@ -106,8 +110,11 @@ mod telemetry;
 mod to_hdfs;
 mod token_claims;
 mod topology_script;
+mod trash;
 mod visit;
 
+pub use backup::{BackupError, Header as BackupHeader, Verified as VerifiedBackup, Writer as BackupWriter};
+pub use backup::{restore as restore_backup, verify as verify_backup};
 pub use config::{Config, MemberAddr};
 pub use environment::{Environment, GroupLookUp};
 pub use filling::{FillError, fill, path as filled_path};
@@ -219,6 +226,16 @@ impl Metad {
             Some(running) => running.server.status(),
             None => serde_json::json!({ "stopped": true }),
         }
+    }
+
+    /// Takes over what can change while it runs, and answers with the keys of all such settings. An error says what is
+    /// wrong; nothing was taken over then.
+    pub fn reload(&self, config: &Config) -> Result<&'static [&'static str], String> {
+        config.check()?;
+        if let Some(Running { server, .. }) = &*self.running() {
+            server.leadership.live.set(config);
+        }
+        Ok(live::KEYS)
     }
 
     /// What it has counted by now, as a scraper takes it.

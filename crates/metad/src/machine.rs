@@ -22,7 +22,7 @@ use types::encoding;
 use types::rows::{Rows, RowsError, RowsMut, Table};
 
 /// The applied position in the log, under the empty key.
-const POSITION: Table = Table(32);
+pub(crate) const POSITION: Table = Table(32);
 /// What the store was founded with, under the empty key: a version byte and a record.
 const FOUNDING: Table = Table(33);
 /// The digest of all changes so far, under the empty key: a big-endian u64.
@@ -246,6 +246,11 @@ fn read_level(rows: &dyn Rows) -> Result<u8, RowsError> {
             Err(RowsError { op: "reading the level of what is written", reason })
         }
     }
+}
+
+/// Whether a new server can go on with these rows: a store was founded in them, in forms that this program knows.
+pub(crate) fn may_begin_anew(rows: &dyn Rows) -> Result<bool, RowsError> {
+    Ok(read_level(rows)? <= LEVEL && read_founding(rows)?.is_some())
 }
 
 fn read_founding(rows: &dyn Rows) -> Result<Option<Founding>, RowsError> {

@@ -4,8 +4,8 @@ use crate::command::LEVEL;
 use crate::core::Core;
 use crate::task_fault::rest_after_fault;
 use crate::{
-    block_deletion, container_removal, container_sealing, container_sizes, delegation_tokens, key_rolls, recovery,
-    repair,
+    backup, block_deletion, container_removal, container_sealing, container_sizes, delegation_tokens, key_rolls,
+    recovery, repair, trash,
 };
 use io::task::Owned;
 use io::time::{sleep, timeout};
@@ -86,11 +86,13 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
         kept(core, "level", async |core| {
             loop {
                 sleep(LEVEL_EACH).await;
+                backup::drop_idle(&core);
                 rest_after_fault(core.raise_level(LEVEL).await.map(drop)).await;
             }
         }),
         kept(core, "keys", key_rolls::run),
         kept(core, "delegation_tokens", delegation_tokens::run),
+        kept(core, "trash", trash::run),
         kept(core, "containers", async |core| {
             loop {
                 sleep(SEAL_EACH).await;

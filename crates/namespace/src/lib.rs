@@ -51,6 +51,7 @@ mod request;
 mod reserved;
 mod resolve;
 mod resolved;
+mod restored;
 mod retry;
 mod safe_mode;
 mod safe_mode_gate;
@@ -83,6 +84,7 @@ pub use ops::{
 pub use quota::{Limits, StorageType};
 pub use reply::{Recovery, Reply};
 pub use request::Request;
+pub use restored::restore;
 pub use safe_mode::SafeMode;
 pub use tree_usage::TreeUsage;
 pub use view::{BlockRef, BlockView, DoomedBlock, FileBlocks, Kind, Status, StatusRow};

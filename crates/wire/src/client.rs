@@ -14,8 +14,9 @@
 //! written and not put by then goes again. The messages are in `proto/client.proto`.
 
 pub use crate::proto::{
-    AddLeasedRequest, AddLeasedResponse, BlockNode, LeaseBlocksRequest, LeaseBlocksResponse, LeasedBlock,
-    PreviousBlock, PutBlock, PutFileRequest, PutFileResponse,
+    AddLeasedRequest, AddLeasedResponse, BlockNode, ContainerState, ExplainFileRequest, ExplainFileResponse,
+    ExplainedBlock, ExplainedReplica, LeaseBlocksRequest, LeaseBlocksResponse, LeasedBlock, PlaceState, PreviousBlock,
+    PutBlock, PutFileRequest, PutFileResponse,
 };
 
 use std::fmt;
@@ -28,6 +29,10 @@ pub const PROTOCOL_VERSION: u64 = 1;
 pub const LEASE_BLOCKS: &str = "leaseBlocks";
 pub const PUT_FILE: &str = "putFile";
 pub const ADD_LEASED: &str = "addLeased";
+pub const EXPLAIN_FILE: &str = "explainFile";
+
+/// Blocks of one answer to [`EXPLAIN_FILE`].
+pub const EXPLAINED_COUNT_MAX: usize = 1000;
 
 /// Blocks of one answer.
 pub const LEASE_COUNT_MAX: u32 = 256;

@@ -858,6 +858,179 @@ pub struct UnderReplicatedResponse {
     #[prost(uint64, tag = "9")]
     pub room_lacking_len: u64,
 }
+/// A backup of the rows, as of this moment: begun, then taken in pieces. A later one takes its place.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BeginBackupRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BeginBackupResponse {
+    /// Names this backup in what follows.
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    /// The store, as datanodes know it.
+    #[prost(string, tag = "2")]
+    pub pool: ::prost::alloc::string::String,
+    /// When it was begun.
+    #[prost(uint64, tag = "3")]
+    pub made_ms: u64,
+    /// Of the last entry of the log that is in it.
+    #[prost(uint64, tag = "4")]
+    pub entry: u64,
+    /// The level of what is written in it.
+    #[prost(uint32, tag = "5")]
+    pub level: u32,
+}
+/// The piece of this number, from 0 on. One that was answered last is answered again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BackupPieceRequest {
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    #[prost(uint64, tag = "2")]
+    pub number: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BackupPieceResponse {
+    /// Rows and their sum. Empty: the piece before was the last one.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub piece: ::prost::bytes::Bytes,
+}
+/// Replicas whose blocks a restored backup did not know.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FoundReplica {
+    /// The datanode, host:port.
+    #[prost(string, tag = "1")]
+    pub datanode: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+    #[prost(uint64, tag = "3")]
+    pub len: u64,
+    /// It was put, and is whole.
+    #[prost(bool, tag = "4")]
+    pub finalized: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FoundBlock {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    /// Of the file that it was written for; absent if no datanode says.
+    #[prost(uint64, optional, tag = "2")]
+    pub file: ::core::option::Option<u64>,
+    #[prost(message, repeated, tag = "3")]
+    pub replicas: ::prost::alloc::vec::Vec<FoundReplica>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListFoundResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub blocks: ::prost::alloc::vec::Vec<FoundBlock>,
+    #[prost(bool, tag = "2")]
+    pub more: bool,
+    /// Of all.
+    #[prost(uint64, tag = "3")]
+    pub count: u64,
+    /// Replicas that found no room in the list.
+    #[prost(uint64, tag = "4")]
+    pub passed_over: u64,
+}
+/// Where a file's blocks are, and what is done about them. For who may read the file.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExplainFileRequest {
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// Blocks from the one that has this byte on.
+    #[prost(uint64, tag = "2")]
+    pub offset: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExplainedReplica {
+    /// Where it is dialled for data transfer, host:port; an id where it was never heard.
+    #[prost(string, tag = "1")]
+    pub datanode: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub rack: ::prost::alloc::string::String,
+    #[prost(enumeration = "PlaceState", tag = "3")]
+    pub state: i32,
+    /// Since the datanode was heard last; absent if it never was by this leader.
+    #[prost(uint64, optional, tag = "4")]
+    pub silent_ms: ::core::option::Option<u64>,
+    /// It is being emptied.
+    #[prost(bool, tag = "5")]
+    pub draining: bool,
+    /// Of one that is to be copied: from whom.
+    #[prost(string, repeated, tag = "6")]
+    pub sources: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainedBlock {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+    #[prost(uint64, tag = "3")]
+    pub offset: u64,
+    #[prost(uint64, tag = "4")]
+    pub len: u64,
+    /// It is not being written.
+    #[prost(bool, tag = "5")]
+    pub complete: bool,
+    #[prost(uint64, tag = "6")]
+    pub container: u64,
+    #[prost(enumeration = "ContainerState", tag = "7")]
+    pub container_state: i32,
+    #[prost(uint64, tag = "8")]
+    pub pipeline: u64,
+    /// How often the pipeline's members were changed.
+    #[prost(uint64, tag = "9")]
+    pub epoch: u64,
+    #[prost(message, repeated, tag = "10")]
+    pub replicas: ::prost::alloc::vec::Vec<ExplainedReplica>,
+    /// Replicas elsewhere than they belong: on their way, or to be deleted when the others have it.
+    #[prost(string, repeated, tag = "11")]
+    pub elsewhere: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The container waits to be compared.
+    #[prost(bool, tag = "12")]
+    pub waits_for_comparison: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExplainFileResponse {
+    #[prost(uint64, tag = "1")]
+    pub len: u64,
+    #[prost(uint32, tag = "2")]
+    pub replication: u32,
+    #[prost(message, repeated, tag = "3")]
+    pub blocks: ::prost::alloc::vec::Vec<ExplainedBlock>,
+    #[prost(bool, tag = "4")]
+    pub more: bool,
+    /// Bytes of copies that no datanode has room for, of the whole store.
+    #[prost(uint64, tag = "5")]
+    pub room_lacking_len: u64,
+}
+/// What a doctor asks of a store beside its lists.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExamineRequest {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ServerVersion {
+    #[prost(string, tag = "1")]
+    pub addr: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ExamineResponse {
+    /// The clock of the server that leads.
+    #[prost(uint64, tag = "1")]
+    pub now_ms: u64,
+    /// Of its program.
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+    /// When the store was founded; 0 if its name does not say.
+    #[prost(uint64, tag = "3")]
+    pub founded_ms: u64,
+    /// Of datanodes that are up.
+    #[prost(message, repeated, tag = "4")]
+    pub datanodes: ::prost::alloc::vec::Vec<ServerVersion>,
+    /// Blocks that a restored backup did not know.
+    #[prost(uint64, tag = "5")]
+    pub found_count: u64,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum JobKind {
@@ -1053,6 +1226,42 @@ impl Trouble {
             "TROUBLE_MISSING" => Some(Self::Missing),
             "TROUBLE_DAMAGED" => Some(Self::Damaged),
             "TROUBLE_CONTRADICTORY" => Some(Self::Contradictory),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum PlaceState {
+    /// The datanode is up, and has it as far as is known.
+    Here = 0,
+    /// The datanode is not up.
+    Down = 1,
+    /// The datanode came to the pipeline later, or lacks the block: it is to copy it.
+    Copying = 2,
+    /// It does not agree with its checksums, and is to be replaced.
+    Damaged = 3,
+}
+impl PlaceState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Here => "PLACE_STATE_HERE",
+            Self::Down => "PLACE_STATE_DOWN",
+            Self::Copying => "PLACE_STATE_COPYING",
+            Self::Damaged => "PLACE_STATE_DAMAGED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "PLACE_STATE_HERE" => Some(Self::Here),
+            "PLACE_STATE_DOWN" => Some(Self::Down),
+            "PLACE_STATE_COPYING" => Some(Self::Copying),
+            "PLACE_STATE_DAMAGED" => Some(Self::Damaged),
             _ => None,
         }
     }

@@ -40,7 +40,8 @@ pub(crate) const FILES: &[SettingsFile] = &[
 #
 # As it is, it serves this machine alone. For others, bind it to all addresses (0.0.0.0) on a trusted network, or read
 # docs/security.md first. A store has 1, 3 or 5 metadata servers: `members`. After a change:
-# systemctl restart levada-meta. More of each setting is in docs/configuration.md, of which this file is made.
+# systemctl reload levada-meta, which says in the log what needs a restart. More of each setting is in
+# docs/configuration.md, of which this file is made.
 #
 # Lines with # and no space after it are settings with their defaults, or with an example where the default is none.
 # Times are in milliseconds, lengths in bytes.
@@ -82,6 +83,7 @@ http_addr = \"127.0.0.1:9870\"
                 ],
                 left_out: &[],
             },
+            Table { name: "[log]", set: &[], examples: &[("file", "\"/var/log/levada/meta.log\"")], left_out: &[] },
         ],
     },
     SettingsFile {
@@ -92,8 +94,8 @@ http_addr = \"127.0.0.1:9870\"
 # As it is, it serves this machine alone, for a metadata server beside it. For others, name the metadata servers in
 # `metad`, and bind it to all addresses (0.0.0.0) on a trusted network, or read docs/security.md first. Disks outside of
 # /var/lib/levada, /srv, /mnt and /data need: systemctl edit levada-data, with [Service] and ReadWritePaths=/disk1
-# After a change: systemctl restart levada-data. More of each setting is in docs/configuration.md, of which this file is
-# made.
+# After a change: systemctl reload levada-data, which says in the log what needs a restart. More of each setting is in
+# docs/configuration.md, of which this file is made.
 #
 # Lines with # and no space after it are settings with their defaults, or with an example where the default is none.
 # Times are in milliseconds, lengths in bytes.
@@ -126,6 +128,7 @@ http_addr = \"127.0.0.1:9864\"
                 left_out: &[],
             },
             Table { name: "[data.limits]", set: &[], examples: &[], left_out: &[] },
+            Table { name: "[log]", set: &[], examples: &[("file", "\"/var/log/levada/data.log\"")], left_out: &[] },
         ],
     },
 ];

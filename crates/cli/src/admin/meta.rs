@@ -1,8 +1,9 @@
 //! `levada admin meta`
 
-use super::table;
+use super::{backup, table};
 use crate::shell::{Common, Failure, Session, Stop};
 use serde::Serialize;
+use std::path::PathBuf;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -12,6 +13,12 @@ pub(crate) enum Command {
     Add(AddArgs),
     /// Remove a server, up or down, from the group
     Remove(RemoveArgs),
+    /// Write all that the metadata servers know into a file, as of this moment, while they serve, and read it back
+    Backup(BackupArgs),
+    /// Put a backup into the new directory of a metadata server, which is then started as usual
+    Restore(RestoreArgs),
+    /// List blocks that datanodes have and the restored backup did not know
+    Found(ListArgs),
 }
 
 impl Command {
@@ -20,6 +27,9 @@ impl Command {
             Self::List(args) => &args.common,
             Self::Add(args) => &args.common,
             Self::Remove(args) => &args.common,
+            Self::Backup(args) => &args.common,
+            Self::Restore(args) => &args.common,
+            Self::Found(args) => &args.common,
         }
     }
 }
@@ -48,6 +58,25 @@ pub(crate) struct RemoveArgs {
     common: Common,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct BackupArgs {
+    /// The file to write, which must not be there; names of all files are in it, and keys of tokens
+    file: PathBuf,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RestoreArgs {
+    /// A file of `levada admin meta backup`
+    file: PathBuf,
+    /// TOML file of the metadata server: its `dir` must have no store yet
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    #[command(flatten)]
+    common: Common,
+}
+
 /// A line of `--json`.
 #[derive(Debug, Serialize)]
 struct Line {
@@ -68,6 +97,9 @@ pub(super) async fn run(command: Command, session: &Session) -> Result<(), Stop>
             let target = session.target("/")?;
             target.client.admin().remove_member(args.id).await.map_err(|error| target.failure(&error).into())
         }
+        Command::Backup(args) => backup::take(&args.file, session).await,
+        Command::Restore(args) => backup::restore(&args.file, &args.config, session).await,
+        Command::Found(_) => backup::found(session).await,
     }
 }
 

@@ -1,5 +1,6 @@
 //! `levada admin`: looking after a store. One file for each thing that is administered.
 
+mod backup;
 mod balance;
 mod datanode;
 mod jobs;

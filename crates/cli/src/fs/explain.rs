@@ -1,5 +1,6 @@
 //! `levada explain`
 
+use super::explain_blocks;
 use crate::shell::{Common, Failure, Session, Stop, size};
 use client::layout::{Format, Layout, Table};
 use client::{LayoutReport, LayoutWanted, LayoutWindow};
@@ -7,20 +8,16 @@ use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to explain
-    what: What,
-    /// Files; patterns in quotes
-    #[arg(required = true)]
+    /// Files and directories whose blocks are explained; patterns in quotes. `read` in front of them, alone: what is
+    /// known of files that helps those who read columns of them
+    #[arg(required = true, value_name = "[read] PATH")]
     paths: Vec<String>,
     #[command(flatten)]
     pub(super) common: Common,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum What {
-    /// What is known of a file that helps those who read columns of it
-    Read,
-}
+/// In front of the paths. A file of this name, if it is the first, is written `./read`.
+const READ: &str = "read";
 
 /// A line of `--json`.
 #[derive(Debug, Serialize)]
@@ -61,9 +58,16 @@ struct ShownColumn {
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
-    let What::Read = args.what;
-    for path in &args.paths {
+    let (is_of_readers, paths) = match args.paths.split_first() {
+        Some((first, rest)) if first == READ && !rest.is_empty() => (true, rest),
+        _ => (false, &args.paths[..]),
+    };
+    for path in paths {
         for found in session.found(path).await? {
+            if !is_of_readers {
+                explain_blocks::run(found, session).await?;
+                continue;
+            }
             if found.status.is_dir() {
                 session.report(&Failure::new(&found.target, "is a directory"));
                 continue;

@@ -9,6 +9,7 @@ mod cp;
 mod df;
 mod du;
 mod explain;
+mod explain_blocks;
 mod get;
 mod ls;
 mod mkdir;
@@ -20,6 +21,7 @@ mod stat;
 mod tail;
 mod test;
 mod touch;
+pub(crate) mod trash;
 
 use crate::bench;
 use crate::shell::{Common, Session, Stop};
@@ -89,7 +91,7 @@ commands! {
     "setrep" Setrep setrep,
     /// Print the checksums of files, as `hdfs dfs -checksum` does
     "checksum" Checksum checksum,
-    /// Say what is known of files that helps those who read columns of them
+    /// Say where the blocks of files are, why, and what is done about them; or what helps who reads columns of them
     "explain" Explain explain,
     /// Ask about a path; the answer is the exit code
     "test" Test test,

@@ -1,6 +1,7 @@
 //! `levada rm`
 
 use crate::shell::browse::Found;
+use crate::shell::trash::{Moved, Trash};
 use crate::shell::{Common, Failure, Session, Stop};
 
 #[derive(Debug, clap::Args)]
@@ -14,6 +15,9 @@ pub(crate) struct Args {
     /// Do not mind what is not there
     #[arg(short, long)]
     force: bool,
+    /// Delete at once, also where the store keeps what is removed for a while; see `levada trash`
+    #[arg(long, alias = "skipTrash")]
+    skip_trash: bool,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -47,6 +51,18 @@ async fn remove(args: &Args, session: &Session, found: &Found) -> Result<(), Sto
     let target = &found.target;
     if found.status.is_dir() && !args.recursive {
         return Err(Failure::new(target, "is a directory").advise("use -r").into());
+    }
+    let keeps = !args.skip_trash && target.client.defaults().await.map_err(|error| target.failure(&error))?.trash;
+    if keeps {
+        match Trash::of(target).take(target).await? {
+            Moved::To(trash) if session.output.is_json() => {
+                let line = serde_json::json!({ "removed": target.shown(), "trash": trash.path });
+                return session.output.json(&line);
+            }
+            Moved::To(_) => return Ok(()),
+            // What lies there was removed before.
+            Moved::Within => {}
+        }
     }
     match target.client.delete(&target.path, args.recursive).await {
         Ok(true) if session.output.is_json() => session.output.json(&serde_json::json!({ "removed": target.shown() })),

@@ -15,6 +15,7 @@ pub(crate) mod temps;
 pub(crate) mod testing;
 pub(crate) mod time;
 pub(crate) mod transfer;
+pub(crate) mod trash;
 pub(crate) mod tree;
 
 pub(crate) use failure::{Failure, Stop, shown};

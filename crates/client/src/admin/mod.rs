@@ -1,7 +1,9 @@
 //! What a superuser asks of a store beside its files. One file for each thing that is administered.
 
+pub mod backup;
 mod connection;
 pub mod datanodes;
+pub mod examine;
 mod meta;
 mod safe_mode;
 

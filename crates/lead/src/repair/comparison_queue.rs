@@ -57,6 +57,10 @@ pub(super) struct ComparisonQueue {
 
 impl ComparisonQueue {
     /// `home` is to be compared at `at` or before.
+    pub(super) fn is_waiting(&self, home: ContainerId) -> bool {
+        self.due_of.contains_key(&home)
+    }
+
     pub(super) fn suspect(&mut self, home: ContainerId, at: Duration) {
         match self.due_of.get(&home).copied() {
             Some(due) if due <= at => return,

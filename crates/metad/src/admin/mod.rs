@@ -1,19 +1,23 @@
 //! Administration of the store: `org.levada.AdminProtocol`, for superusers. Each subject has a file.
 
 mod datanodes;
+mod examine;
 mod jobs;
 mod meta;
 pub(crate) mod placement;
 mod refused;
 
 use crate::answer::handler;
+use crate::backup;
 use crate::joining;
 use crate::method::Audit::{Change, Never, Read};
 use crate::method::Needs::{Any, Leader};
 use crate::method::Who::Administrator;
 use crate::method::{Method, row};
 use std::future::ready;
+use wire::admin::backup::{BACKUP_PIECE, BEGIN_BACKUP, BeginBackupRequest, LIST_FOUND};
 use wire::admin::datanodes::{DRAIN, DrainRequest, LIST_DATANODES};
+use wire::admin::examine::EXAMINE;
 use wire::admin::jobs::{BEGIN_BALANCE, BEGIN_DISK_BALANCE, BEGIN_SCRUB, LIST_JOBS, STOP_JOB, StopJobRequest};
 use wire::admin::joining::{INVITE, InviteRequest, LIST_INVITATIONS, REVOKE, RevokeRequest, WITHDRAW, WithdrawRequest};
 use wire::admin::meta::{ADD_MEMBER, AddMemberRequest, LIST_MEMBERS, REMOVE_MEMBER, RemoveMemberRequest};
@@ -103,6 +107,31 @@ pub(crate) const ROWS: &[Method] = &[
         Leader,
         Read,
         handler!(visit => placement::under_replicated(visit.core(), visit.request()?)),
+    ),
+    row(
+        BEGIN_BACKUP,
+        Administrator,
+        Leader,
+        Change,
+        handler!(visit => async {
+            let BeginBackupRequest {} = visit.request()?;
+            backup::begin(visit.core()).await
+        }),
+    ),
+    row(BACKUP_PIECE, Administrator, Leader, Never, handler!(visit => backup::piece(visit.core(), visit.request()?))),
+    row(
+        LIST_FOUND,
+        Administrator,
+        Leader,
+        Read,
+        handler!(visit => ready(Ok(backup::found(visit.core(), visit.request()?)))),
+    ),
+    row(
+        EXAMINE,
+        Administrator,
+        Leader,
+        Read,
+        handler!(visit => ready(Ok(examine::examine(visit.core(), visit.request()?)))),
     ),
     row(
         LIST_JOBS,

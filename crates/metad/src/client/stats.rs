@@ -20,6 +20,7 @@ use wire::Abilities;
 /// What HDFS advises its clients.
 const WRITE_PACKET_LEN: u32 = 64 << 10;
 const FILE_BUFFER_LEN: u32 = 4096;
+const MINUTE_MS: u64 = 60_000;
 
 pub(super) async fn get_server_defaults(
     core: &Core,
@@ -33,7 +34,7 @@ pub(super) async fn get_server_defaults(
         replication: core.config.replication.into(),
         file_buffer_size: FILE_BUFFER_LEN,
         encrypt_data_transfer: Some(core.config.security.encrypt_data_transfer),
-        trash_interval: Some(0),
+        trash_interval: Some(core.live.trash_interval_ms().unwrap_or(0).div_ceil(MINUTE_MS)),
         checksum_type: Some(ChecksumTypeProto::ChecksumCrc32c.into()),
         key_provider_uri: Some(String::new()),
         policy_id: Some(HOT),

@@ -16,7 +16,9 @@ use rpc::Call;
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::LazyLock;
-use wire::client::{ADD_LEASED, AddLeasedRequest, LEASE_BLOCKS, PUT_FILE, PutFileRequest};
+use wire::client::{
+    ADD_LEASED, AddLeasedRequest, EXPLAIN_FILE, ExplainFileRequest, LEASE_BLOCKS, PUT_FILE, PutFileRequest,
+};
 use wire::joining::{JOIN, JOIN_PROTOCOL, JOIN_VERSION, JoinRequest, RENEW_CERTIFICATE};
 use wire::meter::{METER, MeterRequest, Role};
 use wire::node::{CATALOGUE, HEARTBEAT, REGISTER, RegisterRequest, SOURCES};
@@ -35,6 +37,10 @@ fn put_path(call: &Call) -> Vec<String> {
 
 fn leased_path(call: &Call) -> Vec<String> {
     call.request().map_or(Vec::new(), |request: AddLeasedRequest| vec![request.path])
+}
+
+fn explained_path(call: &Call) -> Vec<String> {
+    call.request().map_or(Vec::new(), |request: ExplainFileRequest| vec![request.path])
 }
 
 fn checked_path(call: &Call) -> Vec<String> {
@@ -67,6 +73,16 @@ const LEVADA: &[Method] = &[
             Leader,
             Change,
             handler!(visit => levada_protocol::add_leased(visit.core(), visit.session(), visit.request()?)),
+        )
+    },
+    Method {
+        paths: explained_path,
+        ..row(
+            EXPLAIN_FILE,
+            User,
+            Leader,
+            Read,
+            handler!(visit => levada_protocol::explain_file(visit.core(), visit.session(), visit.request()?)),
         )
     },
 ];

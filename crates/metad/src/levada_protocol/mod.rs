@@ -1,10 +1,12 @@
 //! Calls of our own clients beyond HDFS's: `org.levada.ClientProtocol`.
 
 mod add_leased;
+mod explain;
 mod held;
 mod lease_blocks;
 mod put_file;
 
 pub(crate) use add_leased::add_leased;
+pub(crate) use explain::explain_file;
 pub(crate) use lease_blocks::lease_blocks;
 pub(crate) use put_file::put_file;

@@ -25,5 +25,5 @@ pub(crate) async fn command(core: &Core, node: NodeId, mut orders: Orders) -> Re
             return Err(refusal::standby(None));
         }
     }
-    Ok(Orders { term: core.term, ..orders })
+    Ok(Orders { term: core.node_term(), ..orders })
 }

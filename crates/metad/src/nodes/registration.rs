@@ -87,7 +87,7 @@ pub(super) async fn register(
     request: RegisterRequest,
 ) -> Result<RegisterResponse, Exception> {
     let (peer, block_pool) = (call.peer, core.pool.clone());
-    let answer = RegisterResponse { block_pool, standby: false, term: core.term, new: false, tokens: None };
+    let answer = RegisterResponse { block_pool, standby: false, term: core.node_term(), new: false, tokens: None };
     if is_foreign(leadership, &request, &core.pool) {
         return Ok(answer);
     }

@@ -3,7 +3,9 @@
 //! One file for each thing that is administered. The messages are in `proto/admin.proto`. Who calls must be a
 //! superuser.
 
+pub mod backup;
 pub mod datanodes;
+pub mod examine;
 pub mod jobs;
 pub mod joining;
 pub mod meta;

@@ -1,0 +1,259 @@
+//! A configuration file, and the machine that a server is to start on with it.
+
+use super::certificates;
+use super::finding::Finding;
+use crate::config::{self, DataFile, Https, MetaFile};
+use crate::shell::size;
+use io::{Clock, SystemClock};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// For another machine to answer. A guess: a network takes milliseconds.
+const DIAL_MAX: Duration = Duration::from_secs(3);
+/// Each replica that is read or written has some, and each connection one.
+const OPEN_FILES_MIN: u64 = 65_536;
+/// With less of a disk free, somebody should know.
+const FREE_PARTS_MIN: u64 = 10;
+/// A clock before this is not set: this program is younger.
+const CLOCK_MIN_MS: u64 = 1_780_000_000_000;
+
+pub(super) async fn examine(path: &Path) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let is_data = std::fs::read_to_string(path)
+        .ok()
+        .and_then(|text| text.parse::<toml::Table>().ok())
+        .is_some_and(|table| table.contains_key("data"));
+    let advice = "docs/configuration.md explains each key";
+    if is_data {
+        match config::read::<DataFile>(path) {
+            Ok(file) => datanode(&file, &mut findings).await,
+            Err(error) => findings.push(Finding::fault("file", error.to_string(), advice)),
+        }
+    } else {
+        match config::read::<MetaFile>(path) {
+            Ok(file) => metadata_server(&file, &mut findings).await,
+            Err(error) => findings.push(Finding::fault("file", error.to_string(), advice)),
+        }
+    }
+    machine(&mut findings);
+    findings
+}
+
+async fn metadata_server(file: &MetaFile, findings: &mut Vec<Finding>) {
+    let meta = &file.meta;
+    let checked = meta.check().and_then(|()| file.log.check());
+    findings.push(match checked {
+        Ok(()) => Finding::well("file", "of a metadata server; its settings fit together"),
+        Err(error) => Finding::fault("file", error, "correct the setting"),
+    });
+    ports(&[("rpc_addr", meta.rpc_addr), ("http_addr", file.http_addr)], findings);
+    directory(&meta.dir, findings);
+    for member in meta.members.iter().filter(|member| member.id != meta.id) {
+        findings.push(reachable("members", &member.addr).await);
+    }
+    if meta.members.is_empty() && !meta.join {
+        let advice = "take a backup each night: `levada admin meta backup FILE`; or run three (docs/cli.md)";
+        findings.push(Finding::advice("group", "this metadata server is the only one", advice));
+    }
+    secrets(file.https.as_ref(), meta.security.node_certificates.as_deref(), findings);
+    if let Some(keytab) = &meta.security.keytab {
+        findings.push(readable("rights", keytab));
+    }
+}
+
+async fn datanode(file: &DataFile, findings: &mut Vec<Finding>) {
+    let data = &file.data;
+    findings.push(match file.log.check() {
+        Ok(()) => Finding::well("file", "of a datanode"),
+        Err(error) => Finding::fault("file", error, "correct the setting"),
+    });
+    let http = file.http_addr.map(|addr| ("http_addr", addr));
+    let addrs: Vec<_> = [("xfer_addr", data.xfer_addr), ("ipc_addr", data.ipc_addr)].into_iter().chain(http).collect();
+    ports(&addrs, findings);
+    let one = (!data.dir.as_os_str().is_empty()).then(|| data.dir.clone());
+    let dirs: Vec<PathBuf> = one.into_iter().chain(data.dirs.iter().cloned()).collect();
+    if dirs.is_empty() {
+        findings.push(Finding::fault("disks", "no directory is named", "set `dir`, or `dirs`"));
+    }
+    dirs.iter().for_each(|dir| directory(dir, findings));
+    same_disk(&dirs, findings);
+    let mut reached = 0;
+    for addr in data.metad.split(',').map(str::trim).filter(|addr| !addr.is_empty()) {
+        let finding = reachable("metad", addr).await;
+        reached += usize::from(finding.advice.is_none());
+        findings.push(finding);
+    }
+    if reached == 0 {
+        let advice = "start a metadata server first, or correct `metad`; the datanode waits for one";
+        findings.push(Finding::fault("metad", "no metadata server answers", advice));
+    }
+    if data.xfer_addr.ip().is_loopback() && !data.metad.split(',').all(is_local) {
+        let advice = "bind `xfer_addr` and `ipc_addr` to an address that the other machines reach";
+        let found = format!("{} is reached from this machine alone, and the store is elsewhere", data.xfer_addr);
+        findings.push(Finding::fault("ports", found, advice));
+    }
+    secrets(file.https.as_ref(), data.node_certificates.as_deref(), findings);
+}
+
+fn is_local(addr: &str) -> bool {
+    let host = addr.trim().rsplit_once(':').map_or(addr, |(host, _)| host);
+    host == "localhost" || host.starts_with("127.") || host == "[::1]"
+}
+
+fn secrets(https: Option<&Https>, node: Option<&Path>, findings: &mut Vec<Finding>) {
+    findings.extend(https.map(certificates::of_https));
+    findings.extend(node.map(|dir| certificates::of_node(dir, SystemClock::new().now())));
+}
+
+/// Listens for a moment at each.
+fn ports(addrs: &[(&'static str, SocketAddr)], findings: &mut Vec<Finding>) {
+    for (name, addr) in addrs {
+        let found = |text: &str| format!("{name} {addr} {text}");
+        findings.push(match TcpListener::bind(addr) {
+            Ok(_) => Finding::well("ports", found("is free")),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                let advice = "stop the program that listens there (`ss -ltnp` names it), or choose another port; if it \
+                              is this server, all is well";
+                Finding::fault("ports", found("is taken"), advice)
+            }
+            Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
+                Finding::fault("ports", found("is no address of this machine"), "`ip addr` lists those that are")
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                Finding::fault("ports", found("is not for this user"), "choose a port above 1023")
+            }
+            Err(error) => Finding::fault("ports", found(&error.to_string()), "choose another address"),
+        });
+    }
+}
+
+/// Whether this user may write there, and how much.
+fn directory(dir: &Path, findings: &mut Vec<Finding>) {
+    let shown = dir.display();
+    // What is not there is made, where the first one above it that is there lets this user.
+    let existing = dir.ancestors().find(|above| above.exists()).filter(|existing| existing.is_dir());
+    let Some(existing) = existing else {
+        findings.push(Finding::fault("disks", format!("{shown} can be no directory"), "name an absolute path of one"));
+        return;
+    };
+    if rustix::fs::access(existing, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_err() {
+        let (user, existing) = (host::user::current(), existing.display());
+        let advice = format!("run this as the user of the server, or `chown {user} {existing}`");
+        findings.push(Finding::fault("rights", format!("{user} may not write in {existing}, for {shown}"), advice));
+        return;
+    }
+    let space = match io::file::space_of(existing) {
+        Ok(space) => space,
+        Err(error) => {
+            findings.push(Finding::fault("disks", format!("{shown}: {error}"), "look at the machine's log (dmesg)"));
+            return;
+        }
+    };
+    let (available, capacity) = (size::human(space.available), size::human(space.capacity));
+    let found = format!("{shown} may be written, {available} of {capacity} are free");
+    findings.push(match space.available < space.capacity / FREE_PARTS_MIN {
+        true => Finding::advice("disks", found, "make room, or name a larger disk"),
+        false => Finding::well("disks", found),
+    });
+}
+
+/// Two directories on one disk fail together, and are counted twice.
+fn same_disk(dirs: &[PathBuf], findings: &mut Vec<Finding>) {
+    let disk = |dir: &PathBuf| {
+        let existing = dir.ancestors().find(|above| above.is_dir())?;
+        existing.metadata().ok().map(|metadata| metadata.dev())
+    };
+    for (at, dir) in dirs.iter().enumerate() {
+        let same = dirs[..at].iter().find(|other| disk(other).is_some() && disk(other) == disk(dir));
+        if let Some(other) = same {
+            let found = format!("{} and {} are on one disk", other.display(), dir.display());
+            findings.push(Finding::advice("disks", found, "is a disk not mounted? each needs a disk of its own"));
+        }
+    }
+}
+
+async fn reachable(about: &'static str, addr: &str) -> Finding {
+    let found = |text: &str| format!("{addr} {text}");
+    let addrs = match tokio::net::lookup_host(addr).await {
+        Ok(addrs) => addrs.collect::<Vec<_>>(),
+        Err(error) => {
+            let advice = "write host:port, and see that DNS or /etc/hosts knows the host";
+            return Finding::fault("names", found(&error.to_string()), advice);
+        }
+    };
+    match timeout(DIAL_MAX, TcpStream::connect(&addrs[..])).await {
+        Ok(Ok(_)) => Finding::well(about, found("answers")),
+        Ok(Err(error)) => Finding::advice(about, found(&error.to_string()), "start it, unless it is to start later"),
+        Err(_) => Finding::advice(about, found("does not answer"), "is a firewall between the machines?"),
+    }
+}
+
+fn readable(about: &'static str, path: &Path) -> Finding {
+    match std::fs::File::open(path) {
+        Ok(_) => Finding::well(about, format!("{} may be read", path.display())),
+        Err(error) => {
+            let advice = "run this as the user of the server; let it read that file, and nobody else";
+            Finding::fault(about, format!("{}: {error}", path.display()), advice)
+        }
+    }
+}
+
+/// What does not depend on the file.
+fn machine(findings: &mut Vec<Finding>) {
+    match host::limit::raise_open_files() {
+        Ok(Some(count)) if count < OPEN_FILES_MIN => {
+            let advice = "raise it: LimitNOFILE in the unit, or `ulimit -Hn`";
+            findings.push(Finding::advice("limits", format!("{count} open files are allowed"), advice));
+        }
+        Ok(_) => findings.push(Finding::well("limits", "enough open files are allowed")),
+        Err(error) => findings.push(Finding::advice("limits", error.to_string(), "see `ulimit -n`")),
+    }
+    if SystemClock::new().now().0 < CLOCK_MIN_MS {
+        findings.push(Finding::fault("clocks", "the clock of this machine is not set", "set it by NTP"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::*;
+
+    async fn levels(text: &str) -> Vec<(Level, &'static str)> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file.toml");
+        std::fs::write(&path, text.replace("DIR", dir.path().to_str().unwrap())).unwrap();
+        examine(&path).await.into_iter().map(|finding| (finding.level, finding.about)).collect()
+    }
+
+    #[tokio::test]
+    async fn a_file_is_looked_at_before_the_start() {
+        let well = "http_addr = '127.0.0.1:0'\n[meta]\ndir = 'DIR/meta'\nrpc_addr = '127.0.0.1:0'";
+        let found = levels(well).await;
+        assert!(found.iter().all(|(level, _)| *level < Level::Fault), "{found:?}");
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let faults = [
+            (well.replace("rpc_addr = '127.0.0.1:0'", &format!("rpc_addr = '127.0.0.1:{port}'")), "ports"),
+            (well.replace("127.0.0.1:0'\n[", "192.0.2.1:1'\n["), "ports"),
+            (well.replace("DIR/meta", "DIR/file.toml/meta"), "disks"),
+            (format!("{well}\nreplication = 0"), "file"),
+            (format!("{well}\n[meta.security]\nkeytab = 'DIR/none'"), "rights"),
+            (format!("{well}\n[meta.security]\nnode_certificates = 'DIR/none'"), "certificates"),
+            (format!("{well}\nno_such_key = 0"), "file"),
+            (
+                "[data]\ndir = 'DIR/d'\nxfer_addr = '127.0.0.1:0'\nipc_addr = '127.0.0.1:0'\nmetad = '127.0.0.1:1'"
+                    .into(),
+                "metad",
+            ),
+        ];
+        for (text, about) in faults {
+            let found = levels(&text).await;
+            assert!(found.contains(&(Level::Fault, about)), "{text}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! `levada doctor`: what is wrong, or will be, and what to do about it.
+//!
+//! Promise: it changes nothing. Each finding says what to do; the exit code is 1 where one is a fault. What cannot be
+//! looked at is a finding, too.
+
+mod certificates;
+mod file;
+mod finding;
+mod store;
+
+use crate::fs::run_session;
+use crate::shell::{Common, Session, Stop};
+use finding::Level;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Look at this file of a metadata server or datanode, and at the machine, before the server starts; without it, at
+    /// a running store
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(crate) fn run(args: Args) -> ExitCode {
+    let common = args.common.clone();
+    run_session("doctor", &common, |session| examine(args, session))
+}
+
+async fn examine(args: Args, session: Arc<Session>) -> Result<(), Stop> {
+    let findings = match &args.config {
+        Some(path) => file::examine(path).await,
+        None => store::examine(&session).await?,
+    };
+    if findings.iter().any(|finding| finding.level == Level::Fault) {
+        session.deny();
+    }
+    if session.output.is_json() {
+        return findings.iter().try_for_each(|finding| session.output.json(finding));
+    }
+    findings.iter().try_for_each(|finding| session.output.line(&finding.to_string()))
+}

@@ -1,0 +1,188 @@
+//! `levada explain PATH`: where the blocks of a file are, why there, and what is being done about them.
+
+use crate::shell::browse::{Found, Walk};
+use crate::shell::{Session, Stop, size};
+use client::explain::{ContainerState, ExplainFileResponse, ExplainedBlock, ExplainedReplica, PlaceState};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// A line of `--json`: one block.
+#[derive(Debug, Serialize)]
+struct Line {
+    path: String,
+    block: u64,
+    generation: u64,
+    offset: u64,
+    len: u64,
+    complete: bool,
+    /// Copies that the file asks for.
+    wanted: u32,
+    container: u64,
+    container_state: &'static str,
+    pipeline: u64,
+    epoch: u64,
+    racks: usize,
+    replicas: Vec<Replica>,
+    elsewhere: Vec<String>,
+    /// In words.
+    doing: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Replica {
+    datanode: String,
+    rack: String,
+    state: &'static str,
+    silent_ms: Option<u64>,
+    draining: bool,
+    sources: Vec<String>,
+}
+
+/// Files below a directory, too: one that is explained whole is a mistake seldom enough.
+pub(super) async fn run(found: Found, session: &Session) -> Result<(), Stop> {
+    let mut walk = Walk::over(found);
+    while let Some(found) = walk.next().await {
+        let Some(found) = session.settle(found.map_err(Stop::Failed))? else { continue };
+        if !found.status.is_dir() {
+            let explained = file(&found, session).await;
+            session.settle(explained)?;
+        }
+    }
+    Ok(())
+}
+
+async fn file(found: &Found, session: &Session) -> Result<(), Stop> {
+    let (target, mut offset) = (&found.target, 0);
+    loop {
+        let page = target.client.explain(&target.path, offset).await.map_err(|error| target.failure(&error))?;
+        if offset == 0 && !session.output.is_json() {
+            let (len, copies) = (size::human(page.len), page.replication);
+            session.output.line(&format!("{}: {len}, {copies} copies wanted", target.shown()))?;
+        }
+        offset = page.blocks.last().map_or(page.len, |last| last.offset + last.len);
+        for block in &page.blocks {
+            let line = line(target.shown(), &page, block);
+            match session.output.is_json() {
+                true => session.output.json(&line)?,
+                false => line.told().iter().try_for_each(|text| session.output.line(text))?,
+            }
+        }
+        if !page.more {
+            return Ok(());
+        }
+    }
+}
+
+fn line(path: String, page: &ExplainFileResponse, block: &ExplainedBlock) -> Line {
+    let replicas: Vec<Replica> = block.replicas.iter().map(replica).collect();
+    let racks = replicas.iter().map(|replica| &replica.rack).collect::<BTreeSet<_>>().len();
+    Line {
+        path,
+        block: block.block,
+        generation: block.generation,
+        offset: block.offset,
+        len: block.len,
+        complete: block.complete,
+        wanted: page.replication,
+        container: block.container,
+        container_state: match block.container_state() {
+            ContainerState::Open => "open",
+            ContainerState::Sealing => "sealing",
+            ContainerState::Sealed => "sealed",
+        },
+        pipeline: block.pipeline,
+        epoch: block.epoch,
+        racks,
+        doing: doing(page, block, &replicas),
+        replicas,
+        elsewhere: block.elsewhere.clone(),
+    }
+}
+
+fn replica(replica: &ExplainedReplica) -> Replica {
+    Replica {
+        datanode: replica.datanode.clone(),
+        rack: replica.rack.clone(),
+        state: match replica.state() {
+            PlaceState::Here => "here",
+            PlaceState::Down => "down",
+            PlaceState::Copying => "copying",
+            PlaceState::Damaged => "damaged",
+        },
+        silent_ms: replica.silent_ms,
+        draining: replica.draining,
+        sources: replica.sources.clone(),
+    }
+}
+
+/// What becomes of the block, in sentences.
+fn doing(page: &ExplainFileResponse, block: &ExplainedBlock, replicas: &[Replica]) -> Vec<String> {
+    let count = |state| replicas.iter().filter(|replica| replica.state == state).count();
+    let (here, copying) = (count("here"), count("copying"));
+    let mut doing = Vec::new();
+    if !block.complete {
+        doing.push("it is being written, or waits for the lease of its writer to end".to_owned());
+    }
+    if here == 0 && block.complete {
+        let elsewhere = if block.elsewhere.is_empty() {
+            "no datanode that is up has it: start those that are down"
+        } else {
+            "it is read from where it does not belong, and copied to its place"
+        };
+        doing.push(elsewhere.to_owned());
+    }
+    if copying > 0 {
+        doing.push(format!("{copying} of its datanodes are to copy it"));
+    }
+    if count("damaged") > 0 {
+        doing.push("a damaged replica is to be replaced by a sound copy".to_owned());
+    }
+    if count("down") > 0 && here > 0 {
+        doing.push("a datanode that does not return in time (lost_after_ms) is replaced by another one".to_owned());
+    }
+    if (replicas.len() as u32) < page.replication && copying == 0 {
+        let lacking = if page.room_lacking_len > 0 { "there is no room for" } else { "it waits for" };
+        doing.push(format!("{lacking} more copies: {} of {} have a place", replicas.len(), page.replication));
+    }
+    if replicas.len() as u32 > page.replication {
+        doing.push("its replication was lowered: it waits to be moved to a smaller pipeline".to_owned());
+    }
+    if block.waits_for_comparison {
+        doing.push("its container is to be compared on all its datanodes".to_owned());
+    }
+    doing
+}
+
+impl Line {
+    fn told(&self) -> Vec<String> {
+        let Self { block, offset, len, container, container_state, pipeline, epoch, racks, .. } = self;
+        let mut lines = vec![
+            format!("block {block} at {offset}, {}, generation {}", size::human(*len), self.generation),
+            format!(
+                "  why there: container {container} ({container_state}) is in pipeline {pipeline}, of {} datanodes in {}",
+                self.replicas.len(),
+                if *racks == 1 { "one rack".to_owned() } else { format!("{racks} racks") },
+            ) + &if *epoch > 1 { format!("; its members changed {} times", epoch - 1) } else { String::new() },
+        ];
+        for replica in &self.replicas {
+            let mut line = format!("  {}  {}  {}", replica.datanode, replica.rack, replica.state);
+            if let ("down", Some(silent_ms)) = (replica.state, replica.silent_ms) {
+                line += &format!(" for {} s", silent_ms / 1000);
+            }
+            if !replica.sources.is_empty() {
+                line += &format!(" from {}", replica.sources.join(" or "));
+            }
+            if replica.draining {
+                line += ", being drained";
+            }
+            lines.push(line);
+        }
+        lines.extend(self.elsewhere.iter().map(|node| format!("  {node}  has it too, where it does not belong")));
+        let is_well = self.doing.is_empty();
+        lines.extend(self.doing.iter().map(|text| format!("  {text}")));
+        if is_well {
+            lines.push("  nothing is to be done".to_owned());
+        }
+        lines
+    }
+}

@@ -1,0 +1,240 @@
+//! The log of a server: where it goes, in which form, and how much of it.
+//!
+//! ```text
+//! [log]                            RUST_LOG, if set
+//! level, format, file, …                │ decides what is logged
+//!        │                              ▼
+//!   tracing events ──▶ filter ──▶ text or JSON ──▶ standard error, or files of bounded length
+//! ```
+//!
+//! Promise: [`apply`] takes effect at once and for all threads; what cannot be done leaves the log as it was. Commands
+//! that are no servers log warnings to standard error.
+
+mod files;
+mod json;
+
+use files::Files;
+use serde::{Deserialize, Serialize};
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::Registry;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, reload};
+
+/// The table `[log]` of a server's file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Log {
+    /// `error`, `warn`, `info`, `debug`, `trace`, or directives as `RUST_LOG` has them.
+    #[serde(default = "default_level")]
+    pub level: String,
+    #[serde(default)]
+    pub format: Format,
+    /// None: standard error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    /// Bytes of a file; then the next one begins.
+    #[serde(default = "default_file_len")]
+    pub file_len: u64,
+    /// Files that are kept, with the one that grows.
+    #[serde(default = "default_file_count")]
+    pub file_count: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Format {
+    #[default]
+    Text,
+    Json,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self {
+            level: default_level(),
+            format: Format::Text,
+            file: None,
+            file_len: default_file_len(),
+            file_count: default_file_count(),
+        }
+    }
+}
+
+fn default_level() -> String {
+    "info".into()
+}
+
+fn default_file_len() -> u64 {
+    64 << 20
+}
+
+fn default_file_count() -> u32 {
+    10
+}
+
+/// A few hundred lines.
+const FILE_LEN_MIN: u64 = 64 << 10;
+/// Each is renamed when one is full.
+const FILE_COUNT_MAX: u32 = 1000;
+/// Of commands, and of `levada up`, which runs at a terminal. openraft warns of its own first election, which is no news
+/// to anybody; its errors reach us as errors.
+const WARNINGS: &str = "warn,openraft=error";
+/// The life of a server: its start, what it serves, who leads, who joined. What is done to each block or container in the
+/// course of things is left to `debug`, and so are the libraries' own notes.
+const LIFE: &str = "warn,openraft=error,levada=info,metad=info,datad=info,datanode=info,disks=info,raft=info,tls=info,\
+                    metad::container_removal=warn,metad::recovery=warn,metad::repair::balance=warn,\
+                    metad::repair::surplus=warn,metad::joining=info,datad::small=warn,datad::write=warn,\
+                    datad::data_port=warn,datad::handshake=warn";
+/// Libraries tell each frame there.
+const DETAIL: &str = "debug,openraft=warn,h2=info,hyper=info,hyper_util=info,rustls=info,mio=info,tokio=info";
+
+type Formatted = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// What a running program's log is changed by.
+struct Handles {
+    filter: reload::Handle<EnvFilter, tracing_subscriber::layer::Layered<reload::Layer<Formatted, Registry>, Registry>>,
+    form: reload::Handle<Formatted, Registry>,
+    sink: Sink,
+    /// `RUST_LOG` decides.
+    is_by_environment: bool,
+}
+
+static HANDLES: OnceLock<Handles> = OnceLock::new();
+
+/// Begins to log to standard error, for any command.
+pub(crate) fn init() {
+    // RUST_LOG=client=info tells of every replica and node that was given up.
+    let by_environment = EnvFilter::try_from_default_env().ok();
+    let is_by_environment = by_environment.is_some() && std::env::var_os("RUST_LOG").is_some_and(|set| !set.is_empty());
+    let filter = by_environment.filter(|_| is_by_environment).unwrap_or_else(|| EnvFilter::new(WARNINGS));
+    let sink = Sink::default();
+    let (filter, filter_handle) = reload::Layer::new(filter);
+    let (form, form_handle) = reload::Layer::new(formatted(Format::Text, sink.clone()));
+    tracing_subscriber::registry().with(form).with(filter).init();
+    let _set_once = HANDLES.set(Handles { filter: filter_handle, form: form_handle, sink, is_by_environment });
+}
+
+fn formatted(format: Format, sink: Sink) -> Formatted {
+    let ansi = sink.is_terminal();
+    let layer = tracing_subscriber::fmt::layer().with_ansi(ansi).with_writer(sink);
+    match format {
+        Format::Text => layer.boxed(),
+        Format::Json => layer.event_format(json::Lines).boxed(),
+    }
+}
+
+impl Log {
+    /// What `levada up` gives the servers that it starts, whose log is its terminal's.
+    pub(crate) fn warnings() -> Self {
+        Self { level: "warn".into(), ..Self::default() }
+    }
+
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What is wrong with it, for whoever wrote it.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.filter()?;
+        if self.file_len < FILE_LEN_MIN || !(1..=FILE_COUNT_MAX).contains(&self.file_count) {
+            return Err(format!("log.file_len must be at least {FILE_LEN_MIN}, log.file_count 1 to {FILE_COUNT_MAX}"));
+        }
+        Ok(())
+    }
+
+    fn filter(&self) -> Result<EnvFilter, String> {
+        let directives = match self.level.as_str() {
+            "warn" => WARNINGS,
+            "info" => LIFE,
+            "debug" => DETAIL,
+            other => other,
+        };
+        let wrong = |error| format!("log.level {:?} is no level and no filter: {error}", self.level);
+        EnvFilter::builder().parse(directives).map_err(wrong)
+    }
+}
+
+/// Logs as the settings say from now on. A file is opened anew, so one that was moved away is let go of.
+pub(crate) fn apply(log: &Log) -> Result<(), String> {
+    log.check()?;
+    let Some(handles) = HANDLES.get() else { return Ok(()) };
+    let files = log.file.as_ref().map(|path| {
+        let opened = Files::open(path.clone(), log.file_len, log.file_count);
+        opened.map_err(|error| format!("the log file {}: {error}", path.display()))
+    });
+    let files = files.transpose()?;
+    handles.sink.set(files);
+    let form = handles.form.reload(formatted(log.format, handles.sink.clone()));
+    form.map_err(|error| format!("the form of the log: {error}"))?;
+    if handles.is_by_environment {
+        return Ok(());
+    }
+    handles.filter.reload(log.filter()?).map_err(|error| format!("the level of the log: {error}"))
+}
+
+/// True: what is logged the environment says, whatever the settings are.
+pub(crate) fn is_by_environment() -> bool {
+    HANDLES.get().is_some_and(|handles| handles.is_by_environment)
+}
+
+/// Where lines go.
+#[derive(Clone, Default)]
+struct Sink {
+    /// `None`: standard error.
+    files: Arc<Mutex<Option<Files>>>,
+}
+
+impl Sink {
+    fn set(&self, files: Option<Files>) {
+        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = files;
+    }
+
+    fn is_terminal(&self) -> bool {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.is_none() && std::io::stderr().is_terminal()
+    }
+}
+
+impl Write for &Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match &mut *self.files.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(files) => files.append(bytes),
+            None => std::io::stderr().write_all(bytes)?,
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Sink {
+    type Writer = &'a Self;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_log_cannot_be_is_said() {
+        let check = |text: &str| toml::from_str::<Log>(text).map_err(|error| error.to_string())?.check();
+        for good in
+            ["", "level = 'metad=debug,warn'", "format = 'json'", "file = '/x'\nfile_len = 65536\nfile_count = 1"]
+        {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for bad in ["level = 'a=b=c'", "format = 'xml'", "file_len = 1", "file_count = 0", "colour = true"] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+    }
+}

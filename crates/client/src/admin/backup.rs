@@ -1,0 +1,42 @@
+//! A backup of the metadata server's rows, piece by piece, and what one that was restored did not know.
+
+use super::connection::Admin;
+use crate::error::Result;
+use wire::admin::backup::{
+    BACKUP_PIECE, BEGIN_BACKUP, BackupPieceRequest, BackupPieceResponse, BeginBackupRequest, LIST_FOUND,
+    ListFoundResponse,
+};
+use wire::admin::placement::PageRequest;
+
+pub use wire::admin::backup::{BeginBackupResponse, FoundBlock, FoundReplica};
+
+/// What blocks were found, a page of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundPage {
+    pub blocks: Vec<FoundBlock>,
+    pub more: bool,
+    /// Of all pages.
+    pub count: u64,
+    /// Replicas that the server had no room to list.
+    pub passed_over: u64,
+}
+
+impl Admin {
+    /// Begins a backup, of the store as it is now. Another one that is being taken ends.
+    pub async fn begin_backup(&self) -> Result<BeginBackupResponse> {
+        self.call(BEGIN_BACKUP, &BeginBackupRequest {}).await
+    }
+
+    /// A piece of it, counted from 0, one after the other. `None`: there are no more.
+    pub async fn backup_piece(&self, id: u64, number: u64) -> Result<Option<Vec<u8>>> {
+        let answer: BackupPieceResponse = self.call(BACKUP_PIECE, &BackupPieceRequest { id, number }).await?;
+        Ok((!answer.piece.is_empty()).then(|| answer.piece.to_vec()))
+    }
+
+    /// Blocks that datanodes have and a restored backup did not know, behind the block `after`.
+    pub async fn found_blocks(&self, after: u64) -> Result<FoundPage> {
+        let answer: ListFoundResponse = self.call(LIST_FOUND, &PageRequest { after }).await?;
+        let ListFoundResponse { blocks, more, count, passed_over } = answer;
+        Ok(FoundPage { blocks, more, count, passed_over })
+    }
+}
