@@ -25,5 +25,6 @@ pub mod tables;
 pub use command::{BlocksError, Command, IsEmpty, Reply, apply, apply_with};
 pub use node::{Incarnation, Node};
 pub use tables::{
-    ContainerRow, ContainerState, JobEnd, JobKind, JobRow, JobTask, PipelineRow, Service, Work, has_container,
+    ContainerRow, ContainerState, JobEnd, JobKind, JobRow, JobTask, Leave, LeaveKind, PipelineRow, RepairHold, Service,
+    Work, has_container,
 };
