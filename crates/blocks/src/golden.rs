@@ -3,8 +3,8 @@
 use crate::command::Command;
 use crate::node::{Incarnation, Node};
 use crate::tables::{
-    self, ContainerRow, ContainerState, Counters, JobEnd, JobKind, JobRow, JobTask, Leave, LeaveKind, PipelineRow, RepairHold,
-    Service, Work,
+    self, ContainerRow, ContainerState, Counters, JobEnd, JobKind, JobRow, JobTask, Leave, LeaveKind, PipelineRow,
+    RepairHold, Service, Work,
 };
 use std::collections::BTreeSet;
 use testkit::golden::{Golden, is_variant, variant};

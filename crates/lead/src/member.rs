@@ -1,7 +1,7 @@
 //! A datanode as the leader sees it now: its row and its last heartbeat.
 
 use crate::fullness::{FULL_PARTS, parts};
-use blocks::{Incarnation, Node, Service};
+use blocks::{Incarnation, Leave, LeaveKind, Node, Service};
 use std::time::Duration;
 use types::StorageUsage;
 
@@ -42,6 +42,8 @@ pub struct Member {
     /// Transfers under way there, as its last heartbeat said.
     pub transfer_count: u32,
     pub service: Service,
+    /// Its silence does not count.
+    pub leave: Option<Leave>,
     /// `None`: known from the rows alone; it has not registered with this process yet.
     pub(crate) seen: Option<Duration>,
     /// The connection of its last message has ended since, or a writer dropped it from its chain.
@@ -70,6 +72,7 @@ impl Member {
             usage: StorageUsage::default(),
             transfer_count: 0,
             service: Service::default(),
+            leave: None,
             seen: None,
             hung_up: false,
             disconnected: false,
@@ -108,7 +111,12 @@ impl Member {
 
     /// New blocks may go here.
     pub(crate) fn is_taken(&self, now: Duration) -> bool {
-        self.is_live(now) && self.service == Service::Serving
+        self.is_live(now) && self.service == Service::Serving && self.leave.is_none()
+    }
+
+    /// An administrator works on it: it may go at any moment, and comes back.
+    pub fn is_in_maintenance(&self) -> bool {
+        self.leave.is_some_and(|leave| leave.kind == LeaveKind::Maintenance)
     }
 
     /// What it has to do at the moment.

@@ -61,8 +61,9 @@ pub struct Config {
     /// A writer that renews no lease for longer loses its files. HDFS: `dfs.namenode.lease-hard-limit-sec`, 20 min.
     #[serde(default = "default_lease_hard_ms")]
     pub lease_hard_ms: u64,
-    /// A datanode that sends no heartbeat for longer is lost: others take its place and copy what it had. HDFS waits
-    /// ten and a half minutes.
+    /// A datanode that sends no heartbeat for longer is lost: others take its place and copy what it had. As in HDFS
+    /// ten and a half minutes, in which a machine can start anew. One that ended in order, or is in maintenance, is not
+    /// lost as long as it may be away.
     #[serde(default = "default_lost_after_ms")]
     pub lost_after_ms: u64,
     /// Containers are sealed at about this length: the unit in which blocks are placed, compared and moved.
@@ -302,7 +303,7 @@ fn default_lease_hard_ms() -> u64 {
 }
 
 fn default_lost_after_ms() -> u64 {
-    15_000
+    630_000
 }
 
 fn default_container_len() -> u64 {

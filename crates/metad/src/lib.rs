@@ -70,6 +70,7 @@ mod kerberos;
 mod key_rolls;
 mod leader_lock;
 mod leadership;
+mod leaves;
 mod levada_protocol;
 mod machine;
 mod mappings;

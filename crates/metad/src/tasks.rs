@@ -4,8 +4,8 @@ use crate::command::LEVEL;
 use crate::core::Core;
 use crate::task_fault::rest_after_fault;
 use crate::{
-    block_deletion, container_removal, container_sealing, container_sizes, delegation_tokens, key_rolls, recovery,
-    repair,
+    block_deletion, container_removal, container_sealing, container_sizes, delegation_tokens, key_rolls, leaves,
+    recovery, repair,
 };
 use io::task::Owned;
 use io::time::{sleep, timeout};
@@ -19,6 +19,8 @@ const DELETE_EACH: Duration = Duration::from_secs(5);
 /// At most so often, so that a storm of heartbeats is answered by one look.
 const DELETE_PAUSE: Duration = Duration::from_millis(200);
 const LEASES_EACH: Duration = Duration::from_secs(1);
+/// They are given in minutes.
+const LEAVES_EACH: Duration = Duration::from_secs(1);
 /// Several times in the shortest gap that counts.
 const CONFIRM_EACH: Duration = Duration::from_millis(500);
 const _: () = assert!(3 * CONFIRM_EACH.as_millis() <= lead::QUIET_MAX.as_millis());
@@ -76,6 +78,12 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
             loop {
                 rest_after_fault(recovery::look_after_leases(&core).await).await;
                 sleep(LEASES_EACH).await;
+            }
+        }),
+        kept(core, "leaves", async |core| {
+            loop {
+                sleep(LEAVES_EACH).await;
+                rest_after_fault(leaves::round(&core).await).await;
             }
         }),
         kept(core, "repair", repair::run),
