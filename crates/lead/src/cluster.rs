@@ -287,6 +287,7 @@ impl Cluster {
     /// A node registered with this process: its row is applied, and it counts as live from now on.
     pub fn on_registered(&mut self, now: Duration, node: NodeId, usage: NodeUsage) {
         if let Some(member) = self.nodes.get_mut(&node) {
+            member.returned = member.seen.map(|_| now);
             member.on_heartbeat(usage, now);
         }
     }

@@ -13,6 +13,10 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Streams detect a stalled node by themselves in two seconds; later ones need not detect it again.
 pub const QUIET_MAX: Duration = Duration::from_secs(3);
 
+/// For so long HDFS's clients exclude a node that failed them
+/// (`dfs.client.write.exclude.nodes.cache.expiry.interval.millis`).
+const EXCLUDED_MAX: Duration = Duration::from_secs(600);
+
 /// How full a node is, and how busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeUsage {
@@ -46,6 +50,8 @@ pub struct Member {
     pub leave: Option<Leave>,
     /// `None`: known from the rows alone; it has not registered with this process yet.
     pub(crate) seen: Option<Duration>,
+    /// When it registered anew with this process, having been here before.
+    pub(crate) returned: Option<Duration>,
     /// The connection of its last message has ended since, or a writer dropped it from its chain.
     pub(crate) hung_up: bool,
     /// The connection of its last message has ended: its process is probably gone.
@@ -74,6 +80,7 @@ impl Member {
             service: Service::default(),
             leave: None,
             seen: None,
+            returned: None,
             hung_up: false,
             disconnected: false,
             claimant: None,
@@ -112,6 +119,12 @@ impl Member {
     /// New blocks may go here.
     pub(crate) fn is_taken(&self, now: Duration) -> bool {
         self.is_live(now) && self.service == Service::Serving && self.leave.is_none()
+    }
+
+    /// It came back not long ago: a client that excludes it may have met the process before.
+    pub(crate) fn is_back(&self, now: Duration) -> bool {
+        let is_recent = |at: Duration| now.saturating_sub(at) <= EXCLUDED_MAX;
+        self.returned.is_some_and(is_recent) && !self.is_quiet(now)
     }
 
     /// An administrator works on it: it may go at any moment, and comes back.

@@ -19,8 +19,6 @@ const DELETE_EACH: Duration = Duration::from_secs(5);
 /// At most so often, so that a storm of heartbeats is answered by one look.
 const DELETE_PAUSE: Duration = Duration::from_millis(200);
 const LEASES_EACH: Duration = Duration::from_secs(1);
-/// They are given in minutes.
-const LEAVES_EACH: Duration = Duration::from_secs(1);
 /// Several times in the shortest gap that counts.
 const CONFIRM_EACH: Duration = Duration::from_millis(500);
 const _: () = assert!(3 * CONFIRM_EACH.as_millis() <= lead::QUIET_MAX.as_millis());
@@ -77,13 +75,8 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
         kept(core, "leases", async |core| {
             loop {
                 rest_after_fault(recovery::look_after_leases(&core).await).await;
-                sleep(LEASES_EACH).await;
-            }
-        }),
-        kept(core, "leaves", async |core| {
-            loop {
-                sleep(LEAVES_EACH).await;
                 rest_after_fault(leaves::round(&core).await).await;
+                sleep(LEASES_EACH).await;
             }
         }),
         kept(core, "repair", repair::run),

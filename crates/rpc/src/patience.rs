@@ -55,11 +55,7 @@ impl Waiting {
     /// The call failed at this server. True, after a pause: it is to be made again.
     pub(crate) async fn pause(&mut self, addr: &str, error: &CallError) -> bool {
         let time_max = self.patience.time_max;
-        let limit = match () {
-            () if is_down(error) => time_max,
-            () if is_passing(error) => time_max.min(MOMENT),
-            () => Duration::ZERO,
-        };
+        let limit = limit(error, time_max);
         if self.paused >= limit {
             return false;
         }
@@ -87,6 +83,15 @@ impl Waiting {
         if self.over.is_some() {
             self.told.store(false, Ordering::Relaxed);
         }
+    }
+}
+
+/// How long this error is waited for.
+fn limit(error: &CallError, time_max: Duration) -> Duration {
+    match () {
+        () if is_down(error) => time_max,
+        () if is_passing(error) => time_max.min(MOMENT),
+        () => Duration::ZERO,
     }
 }
 
@@ -120,31 +125,35 @@ mod tests {
         CallError::Remote { class: STANDBY.into(), message: String::new(), detail: None }
     }
 
-    async fn waited(error: &CallError, patience: Patience, told: &Arc<AtomicBool>) -> Duration {
+    async fn waited(patience: Patience, told: &Arc<AtomicBool>) -> Duration {
         let mut waiting = Waiting::new(patience, told);
-        while waiting.pause("h:1", error).await {}
+        while waiting.pause("h:1", &refused()).await {}
         waiting.paused
     }
 
-    /// Time is the runtime's, which stands still while somebody works.
-    #[tokio::test(start_paused = true)]
-    async fn a_server_that_is_down_is_waited_for_and_one_outage_is_told_once() {
-        let (told, time_max) = (Arc::default(), Duration::from_secs(30));
-        let patience = Patience { time_max, notice: Some(tell) };
-        assert_eq!(waited(&refused(), Patience::default(), &told).await, Duration::ZERO);
-        assert_eq!(waited(&standby(), patience, &told).await, MOMENT);
-        assert_eq!(TOLD.lock().unwrap().len(), 1);
-        let decode = CallError::Decode(String::new());
+    #[test]
+    fn who_does_not_lead_is_waited_for_shortly_and_what_is_hopeless_not() {
+        let time_max = Duration::from_secs(30);
+        assert_eq!([limit(&refused(), time_max), limit(&standby(), time_max)], [time_max, MOMENT]);
         let unknown = CallError::Connect(ErrorKind::NotFound.into());
-        for hopeless in [decode, unknown, CallError::TimedOut] {
-            assert_eq!(waited(&hopeless, patience, &told).await, Duration::ZERO);
+        for hopeless in [CallError::Decode(String::new()), unknown, CallError::TimedOut] {
+            assert_eq!(limit(&hopeless, time_max), Duration::ZERO, "{hopeless}");
         }
-        assert!(waited(&refused(), patience, &told).await >= time_max - PAUSE_MAX);
-        assert_eq!(TOLD.lock().unwrap().len(), 1, "it is the same outage");
+    }
+
+    #[tokio::test]
+    async fn one_outage_is_told_once() {
+        let told = Arc::default();
+        let patience = Patience { time_max: Duration::from_millis(200), notice: Some(tell) };
+        assert_eq!(waited(Patience::default(), &told).await, Duration::ZERO);
+        for _ in 0..2 {
+            assert!(waited(patience, &told).await > Duration::ZERO);
+            assert_eq!(TOLD.lock().unwrap().len(), 1);
+        }
         let mut next = Waiting::new(patience, &told);
         assert!(next.pause("h:1", &refused()).await);
         next.end();
-        waited(&refused(), patience, &told).await;
+        waited(patience, &told).await;
         assert_eq!(TOLD.lock().unwrap().len(), 2);
     }
 }
