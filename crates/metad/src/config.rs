@@ -87,6 +87,13 @@ pub struct Config {
     /// configuration names no `rack`, and of clients. None: all others are in `/default-rack`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_script: Option<PathBuf>,
+    /// Datanodes that may register, by host; a file as HDFS's `dfs.hosts`, with a state for each if it is JSON. None, or
+    /// an empty one: all may. Read again by `hdfs dfsadmin -refreshNodes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts_include: Option<PathBuf>,
+    /// Datanodes that are to be emptied: a file as HDFS's `dfs.hosts.exclude`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts_exclude: Option<PathBuf>,
     /// Bytes of changes that are kept in the log, in memory and on disk, for servers of the group that were away for a
     /// while.
     #[serde(default = "default_log_kept_len")]
@@ -157,6 +164,8 @@ impl Config {
             block_key_update_ms: default_block_key_update_ms(),
             block_token_lifetime_ms: default_block_token_lifetime_ms(),
             topology_script: None,
+            hosts_include: None,
+            hosts_exclude: None,
             log_kept_len: default_log_kept_len(),
             memory: default_memory(),
             free_warn_len: None,

@@ -61,6 +61,7 @@ mod ha;
 mod heartbeat_reception;
 #[cfg(test)]
 mod histories;
+mod host_lists;
 mod http_query;
 #[cfg(test)]
 mod identity_tests;

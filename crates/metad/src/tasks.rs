@@ -4,8 +4,8 @@ use crate::command::LEVEL;
 use crate::core::Core;
 use crate::task_fault::rest_after_fault;
 use crate::{
-    block_deletion, container_removal, container_sealing, container_sizes, delegation_tokens, key_rolls, leaves,
-    recovery, repair,
+    block_deletion, container_removal, container_sealing, container_sizes, delegation_tokens, host_lists, key_rolls,
+    leaves, recovery, repair,
 };
 use io::task::Owned;
 use io::time::{sleep, timeout};
@@ -50,7 +50,8 @@ pub(crate) fn kept<F: Future<Output = ()> + Send + 'static>(
 
 /// All tasks; they end when this is dropped.
 pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
-    vec![
+    let lists = core.host_lists.as_ref().map(|_| kept(core, "host_lists", host_lists::run));
+    let mut tasks = vec![
         kept(core, "reception", async |core| {
             loop {
                 if core.raft.confirm().await.is_ok_and(|term| term == core.term) {
@@ -100,5 +101,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
                 rest_after_fault(container_removal::round(&core).await).await;
             }
         }),
-    ]
+    ];
+    tasks.extend(lists);
+    tasks
 }

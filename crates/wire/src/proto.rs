@@ -578,6 +578,9 @@ pub struct Datanode {
     /// Everything that it has is on another datanode that is up and not in maintenance.
     #[prost(bool, tag = "18")]
     pub covered: bool,
+    /// Clients may have blocks on lease that are to be written there.
+    #[prost(bool, tag = "19")]
+    pub leased: bool,
 }
 /// Begins the maintenance of a datanode, lengthens or shortens it, or ends it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -618,6 +621,11 @@ pub struct RepairStatusResponse {
     /// Copies that are ordered, or wait for their turn.
     #[prost(uint64, tag = "4")]
     pub pending: u64,
+    /// Copies that were made since this server leads, and their bytes: for repair, drains and balancing.
+    #[prost(uint64, tag = "5")]
+    pub copied_count: u64,
+    #[prost(uint64, tag = "6")]
+    pub copied_len: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListDatanodesResponse {

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// Between two looks of who waits until a datanode may go.
 const LOOK_EACH: Duration = Duration::from_secs(1);
+/// Transfers are waited for no longer: readers go on elsewhere, and so do writers of files that stay open for hours.
+const TRANSFERS_WAIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -280,13 +282,19 @@ async fn maintenance(args: MaintenanceArgs, session: &Session) -> Result<(), Sto
     let span = args.span.unwrap_or(0);
     let id = admin.maintenance(&args.datanode, span).await.map_err(|error| target.failure(&error))?;
     if args.wait {
+        let mut patience = TRANSFERS_WAIT.as_secs() / LOOK_EACH.as_secs();
         loop {
+            // Its last heartbeat may have come before the last block was placed there.
+            tokio::time::sleep(LOOK_EACH).await;
             let nodes = admin.datanodes().await.map_err(|error| target.failure(&error))?;
-            let may_go = |node: &Datanode| !node.live || node.covered && node.transfer_count == 0;
-            if nodes.iter().filter(|node| node.id == id).all(may_go) {
+            let Some(node) = nodes.into_iter().find(|node| node.id == id).filter(|node| node.live) else { break };
+            if !node.covered || node.leased {
+                continue;
+            }
+            if node.transfer_count == 0 || patience == 0 {
                 break;
             }
-            tokio::time::sleep(LOOK_EACH).await;
+            patience -= 1;
         }
     }
     let text = match (span, args.wait) {

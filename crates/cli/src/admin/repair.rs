@@ -1,7 +1,7 @@
 //! `levada admin repair`
 
 use super::table;
-use crate::shell::{Common, Session, Stop, span};
+use crate::shell::{Common, Session, Stop, size, span};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -49,16 +49,18 @@ pub(super) async fn run(command: Command, session: &Session) -> Result<(), Stop>
     if session.output.is_json() {
         return session.output.json(&serde_json::json!({
             "held": status.hold_left_ms.is_some(), "hold_left_ms": status.hold_left_ms,
-            "under_replicated": status.under_replicated, "missing": status.missing, "pending": status.pending,
+            "under_replicated": status.under_replicated, "missing": status.missing, "pending": status.pending, "copied": status.copied_count, "copied_bytes": status.copied_len,
         }));
     }
     session.output.line(&match status.hold_left_ms {
         Some(left_ms) => format!("repair waits for {}, or until levada admin repair resume", table::span(left_ms)),
         None => "repair goes on".to_owned(),
     })?;
-    let client::admin::datanodes::RepairStatusResponse { under_replicated, missing, pending, .. } = status;
+    let client::admin::datanodes::RepairStatusResponse { under_replicated, missing, pending, copied_count, .. } =
+        status;
     session.output.line(&format!(
         "{under_replicated} blocks have too few copies, {missing} have none on a datanode that is up, \
-         {pending} are being copied"
+         {pending} are being copied; {copied_count} copies ({}) were made since this server leads",
+        size::human(status.copied_len)
     ))
 }

@@ -17,6 +17,10 @@ use std::time::Duration;
 /// The store of `levada up`.
 const URL_DEFAULT: &str = "hdfs://127.0.0.1:8020";
 
+/// Times that a file is written anew, and the pause before each: a datanode starts anew in less than that takes.
+const PUT_AGAIN_MAX: u32 = 4;
+const PUT_PAUSE: Duration = Duration::from_secs(1);
+
 /// Options that every file command takes.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
@@ -162,6 +166,16 @@ impl Session {
             let shown = if std::io::stderr().is_terminal() { harmless(&text) } else { text.as_str().into() };
             eprintln!("levada: {}: {shown}", self.command);
         });
+    }
+
+    /// Waits before a file is written anew whose datanodes failed, as the only one of a store that restarts. False: that
+    /// was tried often enough.
+    pub(crate) async fn waits_for_datanodes(&self, attempt: u32) -> bool {
+        let is_patient = self.patience_ms > 0 && attempt < PUT_AGAIN_MAX;
+        if is_patient {
+            tokio::time::sleep(PUT_PAUSE).await;
+        }
+        is_patient
     }
 
     /// The answer is no: nothing to say, but for the exit code.

@@ -54,6 +54,16 @@ impl Store {
         }
     }
 
+    /// Of one that runs.
+    pub(crate) fn node_id(&self, number: usize) -> String {
+        self.nodes[number].as_ref().map(|node| node.node_id().to_string()).unwrap_or_default()
+    }
+
+    /// It ends without a word.
+    pub(crate) fn vanish(&mut self, number: usize) {
+        drop(self.nodes[number].take());
+    }
+
     pub(crate) async fn stop(&mut self, number: usize) {
         if let Some(node) = self.nodes[number].take() {
             node.shutdown().await;

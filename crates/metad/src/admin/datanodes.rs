@@ -21,7 +21,7 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
     let (rules, wall) = (repair::rules(core), core.now());
     let now = rules.now;
     core.with_leader(|leader, _| {
-        let cluster = &leader.cluster;
+        let (cluster, leased) = (&leader.cluster, leader.block_leases.homes(now));
         let datanodes = cluster.nodes().map(|member| {
             let pipelines = cluster.pipelines_of(member.node.id);
             let containers = pipelines.iter().map(|id| cluster.containers_of(*id).count() as u64).sum();
@@ -48,6 +48,9 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
                 }
                 .into(),
                 leave_left_ms: member.leave.map_or(0, |leave| leave.until.0.saturating_sub(wall.0)),
+                leased: leased
+                    .as_ref()
+                    .is_none_or(|homes| homes.iter().any(|home| cluster.is_member(*home, member.node.id))),
                 covered: cluster.is_covered(member.node.id, &rules),
             }
         });

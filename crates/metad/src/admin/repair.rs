@@ -14,11 +14,13 @@ pub(super) async fn hold(core: &Core, request: HoldRepairRequest) -> Result<Hold
 pub(super) fn status(core: &Core, _request: RepairStatusRequest) -> RepairStatusResponse {
     let wall = core.now();
     let leader = core.leader();
-    let census = leader.census.last();
+    let (census, progress) = (leader.census.last(), leader.repair.progress());
     RepairStatusResponse {
         hold_left_ms: leader.cluster.repair_hold.map(|hold| hold.until.0.saturating_sub(wall.0)),
         under_replicated: census.under_replicated,
         missing: census.missing,
         pending: census.pending,
+        copied_count: progress.copied_count,
+        copied_len: progress.copied_len,
     }
 }
