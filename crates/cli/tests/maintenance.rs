@@ -2,7 +2,7 @@
 
 mod store;
 
-use client::{Client, Create, Options};
+use client::{Client, Create, ErrorKind, Options, Patience};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -74,7 +74,7 @@ impl Load {
 }
 
 async fn put(client: &Client, path: &str, data: &[u8]) -> client::Result<()> {
-    let mut writer = client.create(path, Create { block_len: Some(BLOCK_LEN), ..Create::default() }).await?;
+    let mut writer = client.create(path, &Create { block_len: Some(BLOCK_LEN), ..Create::default() }).await?;
     writer.write(data).await?;
     writer.close().await
 }
@@ -142,4 +142,26 @@ async fn a_restart_is_told_from_a_loss() {
     while copied(&client).await == 0 {
         sleep(LOOK_EACH).await;
     }
+}
+
+/// The only metadata server is away for a moment: who is patient does not notice.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_wait_for_a_metadata_server_that_starts_anew() {
+    let mut store = Store::new(1, |_| {}, |_, _| {}).await;
+    let hasty = client(&store);
+    let patience = Patience { time_max: Duration::from_secs(60), notice: None };
+    let patient = store.client(Options { patience, ..Options::default() });
+    put(&patient, "/before", &bytes(1, 1000)).await.unwrap();
+    store.stop_meta().await;
+    assert_eq!(put(&hasty, "/hasty", &bytes(2, 1000)).await.unwrap_err().kind(), ErrorKind::Unreachable);
+    let data = bytes(3, 3 << 20);
+    let putting = tokio::spawn({
+        let (patient, data) = (patient.clone(), data.clone());
+        async move { put(&patient, "/patient", &data).await }
+    });
+    sleep(2 * LOOK_EACH).await;
+    assert!(!putting.is_finished());
+    store.start_meta().await;
+    putting.await.unwrap().unwrap();
+    assert!(read(&patient, "/patient").await == data && read(&patient, "/before").await == bytes(1, 1000));
 }
