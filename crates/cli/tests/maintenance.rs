@@ -11,7 +11,10 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 const NODE_COUNT: usize = 6;
-const BLOCK_LEN: u64 = 1 << 20;
+const BLOCK_LEN: u64 = 256 << 10;
+const FILE_LEN: usize = 600 << 10;
+/// Longer than a busy machine holds up a thread: who is slow is not to be taken for one that is down.
+const SLOW: Duration = Duration::from_secs(60);
 /// The least that can be set: who is away for longer, and was not expected to be, is lost.
 const LOST_AFTER: Duration = Duration::from_secs(2);
 const LOOK_EACH: Duration = Duration::from_millis(100);
@@ -22,11 +25,14 @@ async fn six() -> Store {
         config.lost_after_ms = LOST_AFTER.as_millis() as u64;
         (config.lease_soft_ms, config.block_len_min) = (1500, 1);
     };
-    Store::new(NODE_COUNT, set, |_, _| {}).await
+    let set_node = |_, config: &mut datad::Config| {
+        (config.limits.stalled_ms, config.limits.small_late_ms) = (SLOW.as_millis() as u64, SLOW.as_millis() as u64);
+    };
+    Store::new(NODE_COUNT, set, set_node).await
 }
 
 fn client(store: &Store) -> Client {
-    store.client(Options { local_reads: false, ..Options::default() })
+    store.client(Options { local_reads: false, stalled: SLOW, ..Options::default() })
 }
 
 /// Writes and reads until it is told to end.
@@ -46,12 +52,13 @@ impl Load {
             while !is_ending.load(Ordering::Relaxed) {
                 let number = count.fetch_add(1, Ordering::Relaxed);
                 let (path, len) =
-                    (format!("/load/{seed}-{number}"), if number.is_multiple_of(2) { 1000 } else { 3 << 20 });
+                    (format!("/load/{seed}-{number}"), if number.is_multiple_of(2) { 1000 } else { FILE_LEN });
                 if let Err(error) = put(&client, &path, &bytes(number, len)).await {
                     failed.push(format!("{path}: {error}"));
                 } else if read(&client, &path).await != bytes(number, len) {
                     failed.push(format!("{path}: other bytes"));
                 }
+                sleep(LOOK_EACH / 4).await;
             }
             failed
         });
@@ -128,7 +135,7 @@ async fn a_restart_is_told_from_a_loss() {
     let mut store = six().await;
     let client = client(&store);
     for number in 0..10 {
-        put(&client, &format!("/f{number}"), &bytes(number, 3 << 20)).await.unwrap();
+        put(&client, &format!("/f{number}"), &bytes(number, FILE_LEN)).await.unwrap();
     }
     store.stop(0).await;
     sleep(2 * LOST_AFTER).await;
@@ -154,7 +161,7 @@ async fn calls_wait_for_a_metadata_server_that_starts_anew() {
     put(&patient, "/before", &bytes(1, 1000)).await.unwrap();
     store.stop_meta().await;
     assert_eq!(put(&hasty, "/hasty", &bytes(2, 1000)).await.unwrap_err().kind(), ErrorKind::Unreachable);
-    let data = bytes(3, 3 << 20);
+    let data = bytes(3, FILE_LEN);
     let putting = tokio::spawn({
         let (patient, data) = (patient.clone(), data.clone());
         async move { put(&patient, "/patient", &data).await }
