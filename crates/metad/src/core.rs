@@ -497,8 +497,8 @@ impl Core {
                 let wanted = cluster.nodes().count().clamp(1, usize::from(replication.max(1)));
                 // The only ones that could take a block have said that they are back soon.
                 let is_back_soon = cluster.is_back_soon(now);
-                cluster.live_count(now) >= wanted && !is_back_soon
-                    || now.saturating_sub(self.receiving_since()) >= ARRIVAL_WAIT && !is_back_soon
+                let has_listened = now.saturating_sub(self.receiving_since()) >= ARRIVAL_WAIT;
+                (cluster.live_count(now) >= wanted || has_listened) && !is_back_soon
             });
             if arrived {
                 return;
