@@ -3,12 +3,12 @@
 mod store;
 
 use client::{Client, Create, ErrorKind, Options, Patience};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use store::{Store, bytes, read};
-use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 const NODE_COUNT: usize = 6;
 const BLOCK_LEN: u64 = 256 << 10;
@@ -39,7 +39,7 @@ fn client(store: &Store) -> Client {
 struct Load {
     ending: Arc<AtomicBool>,
     written: Arc<AtomicU64>,
-    worker: JoinHandle<Vec<String>>,
+    worker: io::task::Owned<Vec<String>>,
 }
 
 impl Load {
@@ -47,7 +47,7 @@ impl Load {
     fn begin(client: Client, seed: u64) -> Self {
         let (ending, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (is_ending, count) = (Arc::clone(&ending), Arc::clone(&written));
-        let worker = tokio::spawn(async move {
+        let worker = io::task::spawn_owned("load", async move {
             let mut failed = Vec::new();
             while !is_ending.load(Ordering::Relaxed) {
                 let number = count.fetch_add(1, Ordering::Relaxed);
@@ -162,13 +162,9 @@ async fn calls_wait_for_a_metadata_server_that_starts_anew() {
     store.stop_meta().await;
     assert_eq!(put(&hasty, "/hasty", &bytes(2, 1000)).await.unwrap_err().kind(), ErrorKind::Unreachable);
     let data = bytes(3, FILE_LEN);
-    let putting = tokio::spawn({
-        let (patient, data) = (patient.clone(), data.clone());
-        async move { put(&patient, "/patient", &data).await }
-    });
-    sleep(2 * LOOK_EACH).await;
-    assert!(!putting.is_finished());
+    let mut putting = pin!(put(&patient, "/patient", &data));
+    assert!(timeout(2 * LOOK_EACH, &mut putting).await.is_err(), "it waits");
     store.start_meta().await;
-    putting.await.unwrap().unwrap();
+    putting.await.unwrap();
     assert!(read(&patient, "/patient").await == data && read(&patient, "/before").await == bytes(1, 1000));
 }
