@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 const LEAVING_MS: u64 = 20_000;
 const GOODBYE_WAIT: Duration = Duration::from_secs(1);
 
-/// In a quarter of the seeds.
+/// In a quarter of the seeds of `--rolling`.
 pub(crate) fn are_in(seed: u64) -> bool {
     types::random::Seeded(seed ^ 0x1ea5_e5ea).below(4) == 0
 }

@@ -184,7 +184,7 @@ impl Plan {
             chores,
             copies: MachineCopy::of(seed, node_count),
             freezes: Seeded(seed ^ 0xf0e0_5afe).below(4) == 0 && !drains,
-            restarts: restarts::are_in(seed) && !squeeze && !drains,
+            restarts: false,
             is_visited: Seeded(seed ^ 0x0715_1707).below(4) == 0,
             has_users: users::are_in(seed),
             drill,
@@ -235,9 +235,10 @@ impl Plan {
         let faults = vec![Fault::KillNode, Fault::KillNode, Fault::KillClient];
         let (node_count, calm) = (plan.node_count.max(5), Duration::from_secs(6));
         let (rough, chores) = (Duration::from_secs(150), vec![Chore::Drain]);
+        let restarts = restarts::are_in(seed) && !plan.squeeze && plan.drill != Some(Drill::LeasedDrain);
         let mut capacities = plan.capacities;
         capacities.resize(node_count, CAPACITY_MIN);
-        Self { node_count, capacities, faults, calm, rough, long: true, chores, ..plan }
+        Self { node_count, capacities, faults, calm, rough, long: true, chores, restarts, ..plan }
     }
 }
 
