@@ -154,7 +154,7 @@ async fn a_restart_is_told_from_a_loss() {
 /// The only metadata server is away for a moment: who is patient does not notice.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_wait_for_a_metadata_server_that_starts_anew() {
-    let mut store = Store::new(1, |_| {}, |_, _| {}).await;
+    let mut store = Store::new(1, |config| config.block_len_min = 1, |_, _| {}).await;
     let hasty = client(&store);
     let patience = Patience { time_max: Duration::from_secs(60), notice: None };
     let patient = store.client(Options { patience, ..Options::default() });

@@ -73,6 +73,7 @@ mod leader_lock;
 mod leadership;
 mod leaves;
 mod levada_protocol;
+mod listed_nodes;
 mod machine;
 mod mappings;
 mod member_messages;

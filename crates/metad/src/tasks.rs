@@ -50,7 +50,7 @@ pub(crate) fn kept<F: Future<Output = ()> + Send + 'static>(
 
 /// All tasks; they end when this is dropped.
 pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
-    let lists = core.host_lists.as_ref().map(|_| kept(core, "host_lists", host_lists::run));
+    let lists = core.host_lists.as_ref().map(|_| kept(core, "host_lists", listed_nodes::run));
     let mut tasks = vec![
         kept(core, "reception", async |core| {
             loop {

@@ -3,7 +3,7 @@
 
 use crate::caller::Session;
 use crate::core::Core;
-use crate::host_lists;
+use crate::listed_nodes;
 use crate::refusal;
 use hdfs::Exception;
 use hdfs::exception::UNSUPPORTED_OPERATION;
@@ -19,7 +19,7 @@ pub(super) async fn refresh_nodes(
     _session: &Session,
     _request: RefreshNodesRequestProto,
 ) -> Result<RefreshNodesResponseProto, Exception> {
-    host_lists::refresh(core).await?;
+    listed_nodes::refresh(core).await?;
     Ok(RefreshNodesResponseProto {})
 }
 
