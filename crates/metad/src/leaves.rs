@@ -33,6 +33,7 @@ pub(crate) async fn hold_repair(core: &Core, until: Option<Millis>) -> Result<()
 /// The process of a datanode ends, and is to be back within so long. As long as servers of an older version are in the
 /// group, this is not written down: then the node's silence counts, as it did there.
 pub(crate) async fn on_goodbye(core: &Core, node: NodeId, leaving_ms: u64) -> Result<(), Exception> {
+    assert!(leaving_ms > 0, "whoever says goodbye says for how long");
     let until = Millis(core.now().0.saturating_add(leaving_ms.min(RESTART_MS_MAX)));
     core.with_cluster(|cluster, _| cluster.on_disconnected(node));
     if !core.raise_level(command::LEAVES).await.map_err(refusal::raft)? {
@@ -62,6 +63,8 @@ pub(crate) async fn round(core: &Core) -> Result<(), RaftError> {
     loop {
         let overdue = core.leader().overdue(core.now());
         let Some(command) = overdue else { return Ok(()) };
+        let ends = matches!(command, Command::SetLeave { leave: None, .. } | Command::HoldRepair { hold: None });
+        assert!(ends, "what is overdue is ended, and not given anew: {command:?}");
         match &command {
             Command::SetLeave { node, .. } => tracing::info!(%node, "a datanode's time away is over"),
             _ => tracing::info!("the hold on repair is over"),

@@ -4,8 +4,8 @@ use crate::command::LEVEL;
 use crate::core::Core;
 use crate::task_fault::rest_after_fault;
 use crate::{
-    block_deletion, container_removal, container_sealing, container_sizes, delegation_tokens, host_lists, key_rolls,
-    leaves, recovery, repair,
+    block_deletion, container_removal, container_sealing, container_sizes, delegation_tokens, key_rolls, leaves,
+    listed_nodes, recovery, repair,
 };
 use io::task::Owned;
 use io::time::{sleep, timeout};

@@ -61,11 +61,15 @@ impl HostLists {
     /// What is not as the lists say, of all of these; one thing a node.
     pub(crate) fn changes<'a>(&self, members: impl Iterator<Item = &'a Member>, wall: Millis) -> Vec<Change> {
         let mut lists = self.lock();
-        members.filter_map(|member| lists.next(member, wall)).collect()
+        let changes = members.filter_map(|member| lists.next(member, wall)).collect();
+        let known = lists.excluded.len() + lists.included.len();
+        assert!(known > 0 || lists.drained.is_empty(), "no list is left, and some node is to stay excluded");
+        changes
     }
 
     /// Reads the files again.
     pub(crate) async fn read(&self) -> Result<(), String> {
+        assert!(self.include.is_some() || self.exclude.is_some(), "lists without a file are none");
         let included = read(self.include.as_deref(), State::Normal).await?;
         let excluded = read(self.exclude.as_deref(), State::Decommissioned).await?;
         let mut lists = self.lock();

@@ -63,6 +63,9 @@ struct Properties {
 
 impl Properties {
     fn host(self) -> Result<Host, ListError> {
+        if self.host_name.is_empty() {
+            return Err(ListError::Host(String::new()));
+        }
         let state = match self.admin_state.as_deref() {
             None | Some("NORMAL") => State::Normal,
             Some("DECOMMISSIONED" | "DECOMMISSION_INPROGRESS") => State::Decommissioned,
@@ -97,6 +100,7 @@ pub(super) fn hosts(bytes: &[u8], state: State) -> Result<Vec<Host>, ListError> 
     if found.len() > HOST_COUNT_MAX {
         return Err(ListError::TooMany(found.len()));
     }
+    assert!(found.iter().all(|host| !host.name.is_empty()), "a host without a name would be none, or all");
     Ok(found)
 }
 
