@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import re
 import sys
 import threading
 
@@ -38,10 +37,6 @@ def start(machine):
 
 def mode(path: pathlib.Path) -> str:
     return oct(path.stat().st_mode & 0o7777)
-
-
-# What a put says whose only metadata server stops: before it has called, in its midst, and of what answers at the end.
-GONE = re.compile("connection|cannot reach|shutting down|StandbyException|not the leader|closed", re.IGNORECASE)
 
 
 class Load(threading.Thread):
@@ -99,8 +94,8 @@ def test_life_of_a_package(machine, made, tmp_path):
     assert [machine.state(role) for role in ROLES] == ["active", "active", "inactive"]
     assert before[0] != after[0] and before[1] != after[1], "what ran runs the new version"
     load.end()
-    # Who comes while the only metadata server restarts, finds nobody; and nobody gets a wrong answer.
-    assert load.put and all(GONE.search(reason) for _, reason in load.failed), load.failed
+    # Who comes while the only metadata server or datanode restarts waits for it.
+    assert load.put and load.failed == []
     assert machine.show("levada-meta", "NRestarts") == machine.show("levada-data", "NRestarts") == "0"
     for path, _ in load.put:
         levada(machine, "get", "--force", URL + path, tmp_path / "back")

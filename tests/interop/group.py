@@ -21,7 +21,7 @@ class Group:
     tables = ""
 
     def __init__(self, directory: pathlib.Path, metas: int = 3, datanodes: int = 3, data_rows: str = "", **settings):
-        self.directory, self.settings = directory, settings
+        self.directory, self.settings = directory, {"lost_after_ms": 15_000, **settings}
         directory.mkdir()
         self.wires = Wires()
         self.ports: dict[int, int] = {}

@@ -45,6 +45,7 @@ class Roles:
         self.fs = f"hdfs://127.0.0.1:{port}"
         self.rpc = address(self.fs)
         self.processes: dict[str, subprocess.Popen] = {}
+        settings = {"lost_after_ms": 15_000, **settings}
         rows = "".join(f"{key} = {value}\n" for key, value in settings.items())
         (directory / "meta.toml").write_text(
             f'http_addr = "127.0.0.1:0"\n[meta]\ndir = "{directory}/meta"\nrpc_addr = "127.0.0.1:{port}"\n{rows}'

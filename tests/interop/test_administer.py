@@ -107,6 +107,21 @@ def test_haadmin_tells_who_leads(run, up):
         assert run(HAADMIN, "-checkHealth", name) == (0, "")
 
 
+def test_dfsadmin_tells_of_maintenance(run, up):
+    node = json.loads(levada(up.fs, "admin", "datanode", "list", "--json").stdout.splitlines()[0])["id"]
+    levada(up.fs, "admin", "datanode", "maintenance", node, "--for", "1h")
+
+    def report(kind: str) -> str:
+        code, said = run("org.apache.hadoop.hdfs.tools.DFSAdmin", "-report", kind)
+        assert code == 0, said
+        return said
+
+    eventually(lambda: "Decommission Status : In maintenance" in report("-inmaintenance"), 20, "it is in maintenance")
+    assert run("org.apache.hadoop.hdfs.tools.DFSAdmin", "-refreshNodes")[0] == 0
+    levada(up.fs, "admin", "datanode", "maintenance", node, "--end")
+    assert "Decommission Status" not in report("-inmaintenance")
+
+
 def test_haadmin_makes_nobody_lead(run, up):
     active, others = leader(up)
     for words in [("-transitionToStandby", active), ("-failover", active, others[0])]:

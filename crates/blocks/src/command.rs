@@ -1,7 +1,8 @@
 //! The changes of the block side, and what each does to the rows.
 
 use crate::node::Node;
-use crate::tables::{self, ContainerRow, ContainerState, JobEnd, JobRow, PipelineRow, Service};
+use crate::tables::{self, ContainerRow, ContainerState, JobEnd, JobRow, Leave, LeaveKind, PipelineRow};
+use crate::tables::{RepairHold, Service};
 use std::collections::BTreeSet;
 use types::mutation::{self, Mutation};
 use types::rows::{Rows, RowsError, RowsMut};
@@ -48,6 +49,10 @@ pub enum Command {
     EndJob { id: u64, end: JobEnd },
     /// A sealed container whose blocks were all deleted is forgotten. Its number is never given again.
     RemoveContainer { container: ContainerId },
+    /// A node may be away, or its silence counts again.
+    SetLeave { node: NodeId, leave: Option<Leave> },
+    /// Repair waits, or goes on.
+    HoldRepair { hold: Option<RepairHold> },
 }
 types::variants!(Command {
     0 => Register[node],
@@ -65,6 +70,8 @@ types::variants!(Command {
     12 => BeginJob { 0: id, 1: row },
     13 => EndJob { 0: id, 1: end },
     14 => RemoveContainer { 0: container },
+    15 => SetLeave { 0: node, 1: leave },
+    16 => HoldRepair { 0: hold },
 });
 
 /// Jobs under way at a time: a drain for each datanode at most, and few others.
@@ -95,6 +102,8 @@ pub enum BlocksError {
     InUse { container: ContainerId },
     #[error("{pipeline} has changed since this was decided")]
     Moved { pipeline: PipelineId },
+    #[error("datanode {node} is in maintenance")]
+    InMaintenance { node: NodeId },
     #[error("job {id} exists already; try again")]
     JobTaken { id: u64 },
     #[error("{JOB_COUNT_MAX} jobs are under way; wait for one, or stop one")]
@@ -121,6 +130,10 @@ pub fn apply_with(
     match command {
         Command::Register(node) => {
             tables::put_node(rows, node);
+            // Whoever said that it would come back has done so.
+            if tables::leave(rows, node.id)?.is_some_and(|leave| leave.kind == LeaveKind::Restart) {
+                tables::put_leave(rows, node.id, None);
+            }
             Ok(Ok(Reply::Done))
         }
         Command::CreateSet { members, wanted, planned } => create_set(rows, members, *wanted, *planned),
@@ -152,6 +165,11 @@ pub fn apply_with(
                 return Ok(Err(BlocksError::Unknown { what: "node", id: node.to_string() }));
             }
             tables::put_service(rows, *node, *service);
+            Ok(Ok(Reply::Done))
+        }
+        Command::SetLeave { node, leave } => set_leave(rows, *node, *leave),
+        Command::HoldRepair { hold } => {
+            tables::put_repair_hold(rows, *hold);
             Ok(Ok(Reply::Done))
         }
         Command::BeginJob { id, row } => begin_job(rows, *id, row),
@@ -208,6 +226,23 @@ pub fn apply_with(
             Ok(())
         }),
     }
+}
+
+/// A node that says goodbye while an administrator works on it stays in maintenance: that lasts as long as was said.
+fn set_leave(
+    rows: &mut dyn RowsMut,
+    node: NodeId,
+    leave: Option<Leave>,
+) -> Result<Result<Reply, BlocksError>, RowsError> {
+    if tables::node(rows, node)?.is_none() {
+        return Ok(Err(BlocksError::Unknown { what: "node", id: node.to_string() }));
+    }
+    let present = tables::leave(rows, node)?.map(|leave| leave.kind);
+    if present == Some(LeaveKind::Maintenance) && leave.is_some_and(|leave| leave.kind == LeaveKind::Restart) {
+        return Ok(Err(BlocksError::InMaintenance { node }));
+    }
+    tables::put_leave(rows, node, leave);
+    Ok(Ok(Reply::Done))
 }
 
 fn begin_job(rows: &mut dyn RowsMut, id: u64, row: &JobRow) -> Result<Result<Reply, BlocksError>, RowsError> {

@@ -3,8 +3,8 @@
 use crate::command::Command;
 use crate::node::{Incarnation, Node};
 use crate::tables::{
-    self, ContainerRow, ContainerState, Counters, JobEnd, JobKind, JobRow, JobTask, PipelineRow, Restored, Service,
-    Work,
+    self, ContainerRow, ContainerState, Counters, JobEnd, JobKind, JobRow, JobTask, Leave, LeaveKind, PipelineRow,
+    RepairHold, Restored, Service, Work,
 };
 use std::collections::BTreeSet;
 use testkit::golden::{Golden, is_variant, variant};
@@ -16,6 +16,12 @@ const TWO: NodeId = NodeId([2; 16]);
 const PIPELINE: PipelineId = PipelineId(300);
 const CONTAINER: ContainerId = ContainerId(700);
 const EPOCH: Epoch = Epoch(5);
+
+const HOLD: RepairHold = RepairHold { until: Millis(1_700_000_000_900) };
+
+fn leave(kind: LeaveKind) -> Leave {
+    Leave { kind, until: Millis(1_700_000_000_700) }
+}
 
 fn node() -> Node {
     Node {
@@ -78,6 +84,8 @@ fn commands() -> Vec<Command> {
         Command::BeginJob { id: 9, row: jobs().remove(3) },
         Command::EndJob { id: 9, end: job_end() },
         Command::RemoveContainer { container: CONTAINER },
+        Command::SetLeave { node: ONE, leave: Some(leave(LeaveKind::Restart)) },
+        Command::HoldRepair { hold: Some(HOLD) },
     ]
 }
 
@@ -112,6 +120,9 @@ fn rows_in_the_store() {
     let restored =
         Restored { at: Millis(1_795_279_265_000), made: Millis(1_795_249_805_000), last_container: CONTAINER };
     tables::put_restored(&mut rows, &restored);
+    tables::put_leave(&mut rows, ONE, Some(leave(LeaveKind::Maintenance)));
+    tables::put_leave(&mut rows, TWO, Some(leave(LeaveKind::Restart)));
+    tables::put_repair_hold(&mut rows, Some(HOLD));
     let jobs = jobs();
     for (id, job) in (1..).zip(&jobs) {
         tables::put_job(&mut rows, id, job);
@@ -133,6 +144,7 @@ fn rows_in_the_store() {
     let tasks: BTreeSet<String> = jobs.iter().map(|job| variant(&job.task)).collect();
     assert!(!is_variant::<JobTask>(tasks.len()), "each task has its example");
     assert!(is_variant::<Service>(1) && !is_variant::<Service>(2), "each service has its example");
+    assert!(is_variant::<LeaveKind>(1) && !is_variant::<LeaveKind>(2), "each kind of leave has its example");
 }
 
 /// A row that a newer program wrote is refused, not misread.

@@ -27,5 +27,6 @@ pub use command::{BlocksError, Command, IsEmpty, Reply, apply, apply_with};
 pub use node::{Incarnation, Node};
 pub use restored::restore;
 pub use tables::{
-    ContainerRow, ContainerState, JobEnd, JobKind, JobRow, JobTask, PipelineRow, Restored, Service, Work, has_container,
+    ContainerRow, ContainerState, JobEnd, JobKind, JobRow, JobTask, Leave, LeaveKind, PipelineRow, RepairHold,
+    Restored, Service, Work, has_container,
 };

@@ -9,10 +9,12 @@
 //! 19 COUNTERS      (empty)                      Counters: last pipeline, last container
 //! 20 SERVICE       node id 16 B                 Service: absent for a node that serves as usual
 //! 21 JOB           job u64                      JobRow: what was asked for, since when, how it ended
-//! 22 RESTORED      (empty)                      Restored: absent for a store that never was restored from a backup
+//! 22 LEAVE         node id 16 B                 Leave: absent for a node whose silence counts
+//! 23 REPAIR_HOLD   (empty)                      RepairHold: absent while repair goes on
+//! 24 RESTORED      (empty)                      Restored: absent for a store that never was restored from a backup
 //! ```
 //!
-//! Tables 23 to 31 are kept free.
+//! Tables 25 to 31 are kept free.
 
 use crate::node::Node;
 use std::ops::{Bound, ControlFlow};
@@ -29,7 +31,9 @@ pub const CONTAINER: Table = Table(18);
 pub const COUNTERS: Table = Table(19);
 pub const SERVICE: Table = Table(20);
 pub const JOB: Table = Table(21);
-pub const RESTORED: Table = Table(22);
+pub const LEAVE: Table = Table(22);
+pub const REPAIR_HOLD: Table = Table(23);
+pub const RESTORED: Table = Table(24);
 
 /// A set of nodes. Its members are sorted, so that a set has one form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +64,33 @@ pub enum Service {
     Draining,
 }
 types::numbered!(Service { 0 => Serving, 1 => Draining });
+
+/// A time in which a node's silence does not count: it is away, and others do not copy what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leave {
+    pub kind: LeaveKind,
+    /// By the wall clock. Whoever leads then ends it.
+    pub until: Millis,
+}
+types::record!(Leave { 0: kind, 1: until });
+
+/// Why a node is away, or may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaveKind {
+    /// An administrator works on it: it takes no new blocks, and comes and goes until that is over.
+    Maintenance,
+    /// Its process ended in order, and said for how long it may be away. Its next registration ends this.
+    Restart,
+}
+types::numbered!(LeaveKind { 0 => Maintenance, 1 => Restart });
+
+/// An administrator has repair wait, for the whole store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RepairHold {
+    /// By the wall clock. Whoever leads then ends it.
+    pub until: Millis,
+}
+types::record!(RepairHold { 0: until });
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerState {
@@ -240,6 +271,35 @@ pub fn nodes(rows: &dyn Rows) -> Result<Vec<Node>, RowsError> {
 pub fn services(rows: &dyn Rows) -> Result<Vec<(NodeId, Service)>, RowsError> {
     let id = |key: Vec<u8>| key.try_into().map(NodeId).map_err(|_| corrupt("a node's key is not its id".into()));
     all::<Service>(rows, SERVICE)?.into_iter().map(|(key, service)| Ok((id(key)?, service))).collect()
+}
+
+/// Nodes that are away, or may be.
+pub fn leaves(rows: &dyn Rows) -> Result<Vec<(NodeId, Leave)>, RowsError> {
+    let id = |key: Vec<u8>| key.try_into().map(NodeId).map_err(|_| corrupt("a node's key is not its id".into()));
+    all::<Leave>(rows, LEAVE)?.into_iter().map(|(key, leave)| Ok((id(key)?, leave))).collect()
+}
+
+pub(crate) fn leave(rows: &dyn Rows, id: NodeId) -> Result<Option<Leave>, RowsError> {
+    read(rows, LEAVE, &id.0)
+}
+
+pub(crate) fn put_leave(rows: &mut dyn RowsMut, id: NodeId, leave: Option<Leave>) {
+    match leave {
+        Some(leave) => rows.put(LEAVE, &id.0, encode(&leave)),
+        None => rows.delete(LEAVE, &id.0),
+    }
+}
+
+/// `None`: repair goes on.
+pub fn repair_hold(rows: &dyn Rows) -> Result<Option<RepairHold>, RowsError> {
+    read(rows, REPAIR_HOLD, &[])
+}
+
+pub(crate) fn put_repair_hold(rows: &mut dyn RowsMut, hold: Option<RepairHold>) {
+    match hold {
+        Some(hold) => rows.put(REPAIR_HOLD, &[], encode(&hold)),
+        None => rows.delete(REPAIR_HOLD, &[]),
+    }
 }
 
 pub fn pipelines(rows: &dyn Rows) -> Result<Vec<(PipelineId, PipelineRow)>, RowsError> {

@@ -113,6 +113,8 @@ struct Pids {
 }
 
 const METAS_MAX: u16 = 5;
+/// All is on one machine: a datanode that says nothing has not gone for a restart of that.
+const LOST_AFTER_MS: u64 = 15_000;
 /// More than a machine's ports and disks have a use for.
 const DATANODES_MAX: u16 = 1000;
 /// More than a machine has a use for, to try it.
@@ -256,6 +258,7 @@ impl Plan {
         meta.replication = self.replication;
         meta.memory = self.memory / 2 / self.metas.len() as u64;
         meta.id = number.into();
+        meta.lost_after_ms = LOST_AFTER_MS;
         meta.block_tokens = self.block_tokens;
         meta.security.data_transfer_protection = self.data_transfer_protection.clone();
         meta.security.encrypt_data_transfer = self.encrypt_data_transfer;

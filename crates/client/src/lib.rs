@@ -87,6 +87,7 @@ pub use listing::Listing;
 pub use meter::{Meter, Role};
 pub use options::{Options, Routing};
 pub use read::{LayoutReport, LayoutWindow, RangeRead, Reader};
+pub use rpc::Patience;
 pub use staged::{Existing, Staged, is_unfinished};
 pub use status::{BlockLocation, FileVersion, FsStats, Kind, ServerDefaults, Status, Summary};
 pub use store::Store;

@@ -63,6 +63,9 @@ pub struct Options {
     /// Who calls in the name of the client's user, where no proof is asked for: the server looks whether he may
     /// (`hadoop.proxyuser.*`). `None`: the client's user himself. With a proof it is who proves himself.
     pub real_user: Option<String>,
+    /// How long calls wait for the only metadata server of a store while it starts anew. By default not at all: a program
+    /// knows better what it does meanwhile.
+    pub patience: rpc::Patience,
 }
 
 /// Who forwards to whom when a block is written.
@@ -101,6 +104,7 @@ impl Default for Options {
             login: None,
             profile_dir: profile_dir::of_user(),
             real_user: None,
+            patience: rpc::Patience::default(),
         }
     }
 }

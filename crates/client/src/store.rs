@@ -160,7 +160,8 @@ impl Store {
     /// As [`Store::rpc_options`], for calls to a metadata server.
     pub(crate) fn metad_options(&self, user: &str) -> rpc::ClientOptions {
         let real_user = self.shared.options.real_user.clone();
-        let options = rpc::ClientOptions { real_user, ..self.rpc_options() };
+        let patience = self.shared.options.patience;
+        let options = rpc::ClientOptions { real_user, patience, ..self.rpc_options() };
         options.with_login(login::as_user(&self.shared.login, user))
     }
 

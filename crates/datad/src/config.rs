@@ -37,6 +37,10 @@ pub struct Config {
     /// Further addresses or host names that metadata servers call from, if not from those under which they are reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metad_from: Vec<String>,
+    /// When the node ends in order it is expected back within so long: others do not copy what it has. 0: it counts as
+    /// lost as soon as one does that vanished, after the metadata server's `lost_after_ms`.
+    #[serde(default = "default_away_ms")]
+    pub away_ms: u64,
     #[serde(default)]
     pub durability: Durability,
     /// Where the node stands, as HDFS writes it.
@@ -193,6 +197,11 @@ fn default_layout_cache_len() -> u64 {
     256 << 20
 }
 
+/// As long as a metadata server waits for one that said nothing.
+fn default_away_ms() -> u64 {
+    630_000
+}
+
 fn default_rack() -> String {
     "/default-rack".to_owned()
 }
@@ -249,6 +258,7 @@ impl Config {
             ipc_addr,
             metad,
             metad_from: Vec::new(),
+            away_ms: default_away_ms(),
             durability: Durability::default(),
             rack: default_rack(),
             ip: None,

@@ -93,6 +93,8 @@ pub struct Datad {
     xfer_addr: SocketAddr,
     ipc: rpc::Server,
     ipc_addr: SocketAddr,
+    leader: Arc<metad::Leader>,
+    away_ms: u64,
     registered: watch::Receiver<bool>,
     failed: watch::Receiver<Option<String>>,
     tasks: Vec<io::task::Owned<()>>,
@@ -102,6 +104,9 @@ pub struct Datad {
 /// How long a shutdown waits for transfers to end. They are told to; what is cut off, clients recover.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(5);
 const SHUTDOWN_LOOK: Duration = Duration::from_millis(5);
+/// How long a shutdown waits until the metadata server has written down that the node comes back. A guess: a sync or
+/// two; where the server ends as well there is nobody to tell.
+const GOODBYE_WAIT: Duration = Duration::from_secs(1);
 
 /// Opens the disks and serves them. Returns as soon as reads are served; see [`Datad::registered`].
 pub async fn start(config: Config) -> Result<Datad, StartError> {
@@ -142,11 +147,12 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     let ipc =
         rpc::Server::bind(ipc, options, service).await.map_err(|source| StartError::Bind { addr: ipc, source })?;
     let ipc_addr = ipc.local_addr();
+    let away_ms = config.away_ms;
     let registration = Arc::new(metad::Registration::new(config, xfer_addr, ipc_addr));
     let session = sessions(&node, registration, &leader, credentials.clone());
     let (known, known_servers) = (leader.known(), leader.known());
     let (registered, failed) = (leader.registered(), leader.failed());
-    let writes = Arc::clone(&port.writes);
+    let (writes, known_leader) = (Arc::clone(&port.writes), Arc::clone(&leader));
     let mut tasks = Vec::from([
         io::task::spawn_owned("metad sessions", metad::run(metads, leader, known, session)),
         io::task::spawn_owned("data transfer", data_port::accept(Arc::clone(port), Listener::Net(listener))),
@@ -165,7 +171,8 @@ pub async fn start(config: Config) -> Result<Datad, StartError> {
     }
     tracing::info!(node = %node.replicas.disks.node_id(), %xfer_addr, %ipc_addr, "a datanode serves");
     let stop = StopOnDrop(Arc::clone(&node));
-    Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, registered, failed, tasks, metrics: Arc::new(metrics) })
+    let (leader, metrics) = (known_leader, Arc::new(metrics));
+    Ok(Datad { node, stop, xfer_addr, ipc, ipc_addr, leader, away_ms, registered, failed, tasks, metrics })
 }
 
 /// Begins a session with a metadata server, of a number and with an address.
@@ -255,9 +262,19 @@ impl Datad {
         self.node.admission.transfer_count()
     }
 
-    /// Ends connections and closes the disks. What was acknowledged stays.
+    /// Says goodbye, so that what is here is not copied by others, ends connections and closes the disks. What was
+    /// acknowledged stays.
     pub async fn shutdown(mut self) {
+        // The sessions end first: no heartbeat comes after the goodbye. The asker keeps its connection.
+        let goodbye = self.leader.asker().filter(|_| self.away_ms > 0).map(|asker| asker.goodbye(self.away_ms));
         self.tasks.clear();
+        if let Some(goodbye) = goodbye {
+            match tokio::time::timeout(GOODBYE_WAIT, goodbye).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(error = rpc::log_text(&error), "no goodbye to the metadata server"),
+                Err(_) => tracing::debug!("the metadata server did not answer the goodbye"),
+            }
+        }
         drop(self.stop);
         self.ipc.shutdown().await;
         let Self { node, .. } = self;

@@ -3,7 +3,9 @@
 use crate::member::{Member, NodeUsage};
 use crate::named_lengths::Claims;
 use crate::worklists::Worklists;
-use blocks::{BlocksError, Command, ContainerRow, ContainerState, PipelineRow, Reply, Restored, tables};
+use blocks::{
+    BlocksError, Command, ContainerRow, ContainerState, LeaveKind, PipelineRow, RepairHold, Reply, Restored, tables,
+};
 use security::joining;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -129,6 +131,8 @@ pub struct Cluster {
     /// Containers of which bytes are missing.
     missing_of: Vec<ContainerId>,
     pub(crate) claims: Claims,
+    /// An administrator has repair wait.
+    pub repair_hold: Option<RepairHold>,
 }
 
 impl Cluster {
@@ -150,6 +154,7 @@ impl Cluster {
             worklists: Worklists::default(),
             missing_of: Vec::new(),
             claims: Claims::default(),
+            repair_hold: tables::repair_hold(rows)?,
         };
         for node in tables::nodes(rows)? {
             let unproven = joining::revoked_before(rows, node.id)?.is_some();
@@ -158,6 +163,11 @@ impl Cluster {
         for (id, service) in tables::services(rows)? {
             if let Some(member) = cluster.nodes.get_mut(&id) {
                 member.service = service;
+            }
+        }
+        for (id, leave) in tables::leaves(rows)? {
+            if let Some(member) = cluster.nodes.get_mut(&id) {
+                member.leave = Some(leave);
             }
         }
         for (id, row) in tables::pipelines(rows)? {
@@ -191,7 +201,10 @@ impl Cluster {
         let Ok(reply) = reply else { return };
         match (command, reply) {
             (Command::Register(node), _) => match self.nodes.get_mut(&node.id) {
-                Some(member) => member.node = node.clone(),
+                Some(member) => {
+                    member.node = node.clone();
+                    member.leave = member.leave.filter(|leave| leave.kind != LeaveKind::Restart);
+                }
                 None => {
                     self.nodes.insert(node.id, Member::remembered(node.clone()));
                 }
@@ -261,6 +274,12 @@ impl Cluster {
                     member.service = *service;
                 }
             }
+            (Command::SetLeave { node, leave }, _) => {
+                if let Some(member) = self.nodes.get_mut(node) {
+                    member.leave = *leave;
+                }
+            }
+            (Command::HoldRepair { hold }, _) => self.repair_hold = *hold,
             (
                 Command::CreateSet { .. }
                 | Command::OpenContainer { .. }
@@ -275,6 +294,7 @@ impl Cluster {
     /// A node registered with this process: its row is applied, and it counts as live from now on.
     pub fn on_registered(&mut self, now: Duration, node: NodeId, usage: NodeUsage) {
         if let Some(member) = self.nodes.get_mut(&node) {
+            member.returned = member.seen.map(|_| now);
             member.on_heartbeat(usage, now);
         }
     }

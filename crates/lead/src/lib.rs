@@ -46,6 +46,7 @@ mod job_state;
 mod jobs;
 mod key_rings;
 mod leader;
+mod leaves;
 mod liveness;
 mod make_room;
 mod member;

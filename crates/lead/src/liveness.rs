@@ -4,6 +4,9 @@ use crate::member::Member;
 use std::time::Duration;
 use types::NodeId;
 
+/// Every datanode that is up has registered with a new leader after so long: it tries each second.
+const REGISTERED_AFTER: Duration = Duration::from_secs(15);
+
 /// What the decisions rest on beside the picture itself.
 #[derive(Clone, Copy, Debug)]
 pub struct LivenessRules {
@@ -27,9 +30,9 @@ pub enum Turn {
 }
 
 impl LivenessRules {
-    /// Whether silence up to now counts.
-    pub fn can_tell(&self) -> bool {
-        self.now.saturating_sub(self.receiving_since) > self.lost_after
+    /// Whether all nodes that are up have been heard: decisions that need no silence to count may be made.
+    pub fn has_heard_all(&self) -> bool {
+        self.now.saturating_sub(self.receiving_since) > self.lost_after.min(REGISTERED_AFTER)
     }
 
     pub fn is_lost(&self, member: Option<&Member>) -> bool {
@@ -37,8 +40,14 @@ impl LivenessRules {
         if member.is_some_and(|member| member.revoked) {
             return true;
         }
+        if member.is_some_and(|member| member.leave.is_some() && !member.diskless) {
+            return false;
+        }
+        // A node whose disks have all failed says so: it does not come back by itself.
+        let is_diskless = member.is_some_and(|member| member.diskless);
+        let lost_after = if is_diskless { self.lost_after.min(REGISTERED_AFTER) } else { self.lost_after };
         let seen = member.and_then(Member::seen).unwrap_or_default().max(self.receiving_since);
-        self.can_tell() && self.now.saturating_sub(seen) > self.lost_after
+        self.now.saturating_sub(seen) > lost_after
     }
 
     pub(crate) fn is_here(&self, member: &Member) -> bool {

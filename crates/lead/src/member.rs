@@ -1,7 +1,7 @@
 //! A datanode as the leader sees it now: its row and its last heartbeat.
 
 use crate::fullness::{FULL_PARTS, parts};
-use blocks::{Incarnation, Node, Service};
+use blocks::{Incarnation, Leave, LeaveKind, Node, Service};
 use std::time::Duration;
 use types::StorageUsage;
 
@@ -12,6 +12,10 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// A node that was silent for longer is chosen after all others: three heartbeats, so that a late one costs nothing.
 /// Streams detect a stalled node by themselves in two seconds; later ones need not detect it again.
 pub const QUIET_MAX: Duration = Duration::from_secs(3);
+
+/// For so long HDFS's clients exclude a node that failed them
+/// (`dfs.client.write.exclude.nodes.cache.expiry.interval.millis`).
+const EXCLUDED_MAX: Duration = Duration::from_secs(600);
 
 /// How full a node is, and how busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,8 +46,12 @@ pub struct Member {
     /// Transfers under way there, as its last heartbeat said.
     pub transfer_count: u32,
     pub service: Service,
+    /// Its silence does not count.
+    pub leave: Option<Leave>,
     /// `None`: known from the rows alone; it has not registered with this process yet.
     pub(crate) seen: Option<Duration>,
+    /// When it registered anew with this process, having been here before.
+    pub(crate) returned: Option<Duration>,
     /// The connection of its last message has ended since, or a writer dropped it from its chain.
     pub(crate) hung_up: bool,
     /// The connection of its last message has ended: its process is probably gone.
@@ -72,7 +80,9 @@ impl Member {
             usage: StorageUsage::default(),
             transfer_count: 0,
             service: Service::default(),
+            leave: None,
             seen: None,
+            returned: None,
             hung_up: false,
             disconnected: false,
             claimant: None,
@@ -112,7 +122,18 @@ impl Member {
 
     /// New blocks may go here.
     pub(crate) fn is_taken(&self, now: Duration) -> bool {
-        self.is_live(now) && self.service == Service::Serving
+        self.is_live(now) && self.service == Service::Serving && self.leave.is_none()
+    }
+
+    /// It came back not long ago: a client that excludes it may have met the process before.
+    pub(crate) fn is_back(&self, now: Duration) -> bool {
+        let is_recent = |at: Duration| now.saturating_sub(at) <= EXCLUDED_MAX;
+        self.returned.is_some_and(is_recent) && !self.is_quiet(now)
+    }
+
+    /// An administrator works on it: it may go at any moment, and comes back.
+    pub fn is_in_maintenance(&self) -> bool {
+        self.leave.is_some_and(|leave| leave.kind == LeaveKind::Maintenance)
     }
 
     /// What it has to do at the moment.

@@ -12,7 +12,8 @@
 //! Promise: no node counts as lost before this process has received heartbeats for as long as a node may be silent. So
 //! no decision follows from the picture at a start. A container whose whole members are all lost keeps them, since only
 //! they have its blocks. The other containers of its pipeline are carved off and repaired. No live member is removed
-//! before all containers are whole on the remaining ones. One command is proposed at a time, and the picture is read
+//! before all containers are whole on the remaining ones. A node in maintenance is not relieved: another one joins only
+//! where all whole members are in maintenance, and stays until that is over. While repair is held nothing changes. One command is proposed at a time, and the picture is read
 //! again after each.
 
 use crate::cluster::{Cluster, Pipeline};
@@ -24,7 +25,7 @@ use blocks::Command;
 use blocks::{PipelineRow, Service};
 use std::collections::{BTreeSet, VecDeque};
 use types::mutation::{self, Mutation};
-use types::{NodeId, PipelineId, Random};
+use types::{ContainerId, NodeId, PipelineId, Random};
 
 /// Pipelines looked at in one step of a round. One look may go over all nodes and over the containers of one pipeline.
 const LOOK_COUNT_MAX: usize = 16;
@@ -68,10 +69,13 @@ impl From<Result<Command, Shortage>> for PipelineNeed {
 
 impl MembershipRound {
     pub fn begin(cluster: &Cluster, repair: &Repair, rules: &LivenessRules) -> Self {
-        if !rules.can_tell() {
+        if !rules.has_heard_all() || cluster.repair_hold.is_some() {
             return Self::default();
         }
-        let gone = |member: &&Member| rules.is_lost(Some(member)) || member.service == Service::Draining;
+        let gone = |member: &&Member| {
+            let may_need_cover = member.is_in_maintenance();
+            rules.is_lost(Some(member)) || member.service == Service::Draining || may_need_cover
+        };
         let mut waiting: BTreeSet<PipelineId> = cluster
             .nodes
             .values()
@@ -163,7 +167,7 @@ impl Cluster {
             // Joining members take its place, if they have room.
             return self.unburden(id, repair, rules, random).map_or(PipelineNeed::Settled, PipelineNeed::from);
         }
-        if self.staying(row) < wanted {
+        if self.staying(row) < wanted || self.needs_cover(row, rules) {
             return self.replace(id, None, repair, rules, random).into();
         }
         if let Some(found) = self.unburden(id, repair, rules, random) {
@@ -173,6 +177,10 @@ impl Cluster {
             return PipelineNeed::Settled;
         }
         if row.members.len() > wanted {
+            // Who came for the time of a maintenance stays until it is over.
+            if row.members.iter().any(|node| self.is_in_maintenance(*node)) {
+                return PipelineNeed::Settled;
+            }
             let draining = row.members.iter().copied().find(|node| self.drains(*node));
             let Some(out) = draining.or_else(|| self.fullest(&row.members)) else { return PipelineNeed::Settled };
             return set(swap(&row.members, Some(out), None));
@@ -192,7 +200,7 @@ impl Cluster {
     fn returned(&self, pipeline: &Pipeline, repair: &Repair, rules: &LivenessRules) -> Option<NodeId> {
         let here = |id: &NodeId| {
             let member = self.nodes.get(id);
-            member.is_some_and(|member| rules.is_here(member) && member.service == Service::Serving)
+            member.is_some_and(|member| rules.is_here(member) && member.is_taken(rules.now))
         };
         let relieved = |id: &NodeId| pipeline.containers.iter().any(|home| repair.is_relieved(*home, *id));
         pipeline.row.former.iter().copied().find(|id| here(id) && !relieved(id))
@@ -200,6 +208,34 @@ impl Cluster {
 
     pub(crate) fn drains(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|member| member.service == Service::Draining)
+    }
+
+    pub(crate) fn is_in_maintenance(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(Member::is_in_maintenance)
+    }
+
+    /// All members that can be counted on may go at any moment, as administrators work on them. One other is to have
+    /// everything first, as HDFS has it (`dfs.namenode.maintenance.replication.min` is 1).
+    pub(crate) fn needs_cover(&self, row: &PipelineRow, rules: &LivenessRules) -> bool {
+        let is_away = |node: &NodeId| self.is_in_maintenance(*node);
+        let covers = |node: &NodeId| !is_away(node) && !self.drains(*node) && !rules.is_lost(self.nodes.get(node));
+        row.members.iter().any(is_away) && !row.members.iter().any(covers)
+    }
+
+    /// Whether everything that a node in maintenance has is on another one that is up, and is not in maintenance
+    /// itself. So it may go.
+    pub fn is_covered(&self, node: NodeId, rules: &LivenessRules) -> bool {
+        let covers = |home: ContainerId, other: &NodeId| {
+            let member = self.nodes.get(other);
+            *other != node
+                && !self.is_in_maintenance(*other)
+                && self.has_complete(home, *other)
+                && member.is_some_and(|member| member.is_live(rules.now))
+        };
+        self.pipelines_of(node).iter().filter_map(|id| self.pipelines.get(id)).all(|pipeline| {
+            let members = &pipeline.row.members;
+            pipeline.containers.iter().all(|home| members.iter().any(|other| covers(*home, other)))
+        })
     }
 
     /// Members that do not drain.

@@ -1,6 +1,7 @@
 //! Placement: nodes for the next block, replacements in a broken chain, and the container of a changed chain.
 //!
-//! Promise: a node is not chosen if it has been silent too long, is short of space, or is excluded. A quiet node is not
+//! Promise: a node is not chosen if it has been silent too long, is short of space, or is excluded: unless it has come
+//! back since, and there is no other. A quiet node is not
 //! chosen while there are enough others. Fewer nodes than asked are returned only when there are no more. A decision
 //! that needs a durable change first is returned as [`Plan::Propose`]: commit it, pass it to [`Cluster::on_applied`],
 //! ask again.
@@ -8,7 +9,7 @@
 use crate::cluster::Cluster;
 use crate::member::Member;
 use crate::preallocate::lease_count;
-use blocks::Command;
+use blocks::{Command, LeaveKind};
 use std::borrow::Cow;
 use std::time::Duration;
 use types::{BlockId, ContainerId, NodeId, PipelineId, Random};
@@ -106,11 +107,18 @@ impl Cluster {
         now: Duration,
         random: &mut dyn Random,
     ) -> Result<Plan<Batch>, PlaceError> {
-        let able_count = self.nodes.values().filter(|member| is_able(member, ask, now)).count();
+        let count_able = |ask: &Ask| self.nodes.values().filter(|member| is_able(member, ask, now)).count();
+        let excluded_count = ask.excluded.len();
+        let (mut ask, mut able_count) = (Cow::Borrowed(ask), count_able(ask));
+        if able_count == 0 && excluded_count > 0 {
+            ask = Cow::Owned(self.readmitting(&ask, now));
+            able_count = count_able(&ask);
+        }
+        let ask = &*ask;
         if able_count == 0 || ask.replication == 0 {
             let is_full = |member: &&Member| member.is_taken(now) && member.usage.free_len < ask.block_len;
             let full = self.nodes.values().filter(is_full).count();
-            return Err(PlaceError::NoNodes { running: self.live_count(now), excluded: ask.excluded.len(), full });
+            return Err(PlaceError::NoNodes { running: self.live_count(now), excluded: excluded_count, full });
         }
         let size = able_count.min(usize::from(ask.replication));
         let ask = &self.without_quiet(ask, now);
@@ -135,6 +143,20 @@ impl Cluster {
             }
         }
         Ok(Plan::Use(Batch { blocks, home, nodes }))
+    }
+
+    /// No node can take a block, and some are to be back soon.
+    pub fn is_back_soon(&self, now: Duration) -> bool {
+        let mut members = self.nodes.values();
+        let restarts = |member: &Member| member.leave.is_some_and(|leave| leave.kind == LeaveKind::Restart);
+        !members.clone().any(|member| member.is_taken(now)) && members.any(restarts)
+    }
+
+    /// The same, with those excluded nodes that have come back since they may have failed: better than none.
+    fn readmitting(&self, ask: &Ask, now: Duration) -> Ask {
+        let is_back = |id: &NodeId| self.nodes.get(id).is_some_and(|member| member.is_back(now));
+        let excluded = ask.excluded.iter().copied().filter(|id| !is_back(id)).collect();
+        Ask { excluded, ..ask.clone() }
     }
 
     /// The same, without quiet nodes, if there are enough others.
@@ -221,7 +243,7 @@ impl Cluster {
         })
     }
 
-    /// Up to `count` more nodes for a chain that has `existing`. Nodes that are not quiet come first, of those the ones
+    /// Up to `count` more nodes for a chain that has `existing`. Excluded nodes that came back are taken after all others. Nodes that are not quiet come first, of those the ones
     /// that add a rack, then the idle ones.
     pub fn additional(
         &self,
@@ -234,7 +256,9 @@ impl Cluster {
         let mut racks: Vec<&str> =
             existing.iter().filter_map(|id| self.nodes.get(id)).map(|member| member.node.rack.as_str()).collect();
         let mut found: Vec<NodeId> = Vec::new();
+        let mut readmitted = None;
         while found.len() < count {
+            let ask = readmitted.as_ref().unwrap_or(ask);
             let free = self.nodes.values().filter(|member| is_able(member, ask, now));
             let free = free.filter(|member| {
                 let id = &member.node.id;
@@ -244,7 +268,13 @@ impl Cluster {
                 let same = racks.iter().filter(|rack| **rack == member.node.rack).count();
                 (member.is_quiet(now), same, member.load(), random.next_u64())
             });
-            let Some(next) = next else { break };
+            let Some(next) = next else {
+                if readmitted.is_none() && !ask.excluded.is_empty() {
+                    readmitted = Some(self.readmitting(ask, now));
+                    continue;
+                }
+                break;
+            };
             racks.push(&next.node.rack);
             found.push(next.node.id);
         }

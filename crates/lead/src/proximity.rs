@@ -61,7 +61,8 @@ impl Cluster {
     }
 
     /// The members of a container in the order a reader at `client` should try them: near ones before far ones, and by
-    /// chance among equals, so that readers spread. Quiet ones come last. Those silent for longer, or that have not
+    /// chance among equals, so that readers spread. Quiet ones come last, and
+    /// after them those that are in maintenance. Those silent for longer, or that have not
     /// copied all blocks yet, are named only if there is no other, and those whose certificates are revoked never: they
     /// are somebody else's now. `complete`: the block is not being written any more, so a member with all complete
     /// blocks suffices.
@@ -82,7 +83,8 @@ impl Cluster {
             members.retain(serves);
         }
         members.sort_by_cached_key(|member| {
-            (!member.is_live(now), member.is_quiet(now), view.distance(&member.node), random.next_u64())
+            let may_go = member.leave.is_some();
+            (!member.is_live(now), may_go, member.is_quiet(now), view.distance(&member.node), random.next_u64())
         });
         members
     }

@@ -4,6 +4,7 @@ use crate::census::Census;
 use crate::job_state::JobState;
 use crate::leader::Leader;
 use crate::liveness::LivenessRules;
+use crate::member::Member;
 use crate::takeover::Shortage;
 use blocks::JobKind;
 
@@ -17,7 +18,11 @@ impl Leader {
         if progress.lack_count > 0 {
             let id = known.unwrap_or_else(|| self.jobs.begin(JobKind::Repair, "", now));
             self.jobs.left(id, progress.lack_len, progress.lack_count as u64, now);
-            self.jobs.set_state(id, JobState::Running, now);
+            let state = match self.cluster.repair_hold {
+                Some(_) => JobState::Waiting("an administrator has repair wait: levada admin repair".to_owned()),
+                None => JobState::Running,
+            };
+            self.jobs.set_state(id, state, now);
         } else if under_replicated > 0 && is_whole && !self.may_return(rules) {
             let id = known.unwrap_or_else(|| self.jobs.begin(JobKind::Repair, "", now));
             let note = match self.shortage {
@@ -45,7 +50,8 @@ impl Leader {
     /// Some datanode is unresponsive, and not lost yet: what it has is not copied before.
     fn may_return(&self, rules: &LivenessRules) -> bool {
         let mut nodes = self.cluster.nodes();
-        !rules.can_tell() || nodes.any(|member| !member.is_live(rules.now) && !rules.is_lost(Some(member)))
+        let is_awaited = |member: &Member| !member.is_live(rules.now) && !rules.is_lost(Some(member));
+        !rules.has_heard_all() || nodes.any(is_awaited)
     }
 }
 

@@ -299,6 +299,9 @@ impl Leader {
 
     /// What `node` is to copy now.
     pub fn copy_orders(&mut self, node: NodeId, now: Duration) -> Vec<CopyOrder> {
+        if self.cluster.repair_hold.is_some() {
+            return Vec::new();
+        }
         let orders = self.repair.orders(node, now).into_iter();
         let orders = orders.map(|copy| {
             let members = copy.sources.iter().filter_map(|id| self.cluster.node(*id));

@@ -98,7 +98,9 @@ impl UnsoundReplicas {
     }
 }
 
-/// Right after a leader began it has received no heartbeat yet, and no silence counts.
+/// Right after a leader began it has received no heartbeat yet, and no silence counts. Nor does that of a node that is
+/// away for a known time: what it has is there, for repair.
 pub(crate) fn is_here(member: &Member, rules: &LivenessRules) -> bool {
-    member.is_live(rules.now) || member.seen().is_none() && !rules.can_tell()
+    let is_unheard = member.seen().is_none() && !rules.has_heard_all();
+    member.is_live(rules.now) || is_unheard || member.leave.is_some() && !rules.is_lost(Some(member))
 }

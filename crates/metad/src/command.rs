@@ -6,7 +6,7 @@ use security::rings::{self, RingError};
 
 /// The highest level of forms that this program knows. It rises by one with each version that writes a field or a
 /// variant which the version before does not know; [`Command::level`] says which ones those are (docs/adr/0014).
-pub(crate) const LEVEL: u8 = JOINING;
+pub(crate) const LEVEL: u8 = LEAVES;
 
 /// Rings of keys, and blocks that remember under which file they were written.
 pub(crate) const KEY_RINGS: u8 = raft::LEVEL_FIRST + 1;
@@ -16,6 +16,9 @@ pub(crate) const DELEGATION_TOKENS: u8 = KEY_RINGS + 1;
 
 /// Invitations of datanodes, and certificates that were revoked.
 pub(crate) const JOINING: u8 = DELEGATION_TOKENS + 1;
+
+/// Datanodes' times away, and holds on repair.
+pub(crate) const LEAVES: u8 = JOINING + 1;
 
 /// One change, with everything the leader decided in it. The order of the variants is that of the numbers in the log:
 /// new ones go to the end, and have a level of their own.
@@ -52,6 +55,7 @@ impl Command {
             Self::Namespace(namespace::Request { op: Op::Concat(concat), .. }) if concat.remembers.is_some() => {
                 KEY_RINGS
             }
+            Self::Blocks(blocks::Command::SetLeave { .. } | blocks::Command::HoldRepair { .. }) => LEAVES,
             Self::Namespace(_) | Self::Blocks(_) | Self::Found(_) | Self::Raise { .. } => raft::LEVEL_FIRST,
             Self::Rings(_) => KEY_RINGS,
             Self::Joining(_) => JOINING,

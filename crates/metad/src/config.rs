@@ -61,8 +61,9 @@ pub struct Config {
     /// A writer that renews no lease for longer loses its files. HDFS: `dfs.namenode.lease-hard-limit-sec`, 20 min.
     #[serde(default = "default_lease_hard_ms")]
     pub lease_hard_ms: u64,
-    /// A datanode that sends no heartbeat for longer is lost: others take its place and copy what it had. HDFS waits
-    /// ten and a half minutes.
+    /// A datanode that sends no heartbeat for longer is lost: others take its place and copy what it had. As in HDFS
+    /// ten and a half minutes, in which a machine can start anew. One that ended in order, or is in maintenance, is not
+    /// lost as long as it may be away.
     #[serde(default = "default_lost_after_ms")]
     pub lost_after_ms: u64,
     /// Containers are sealed at about this length: the unit in which blocks are placed, compared and moved.
@@ -94,6 +95,13 @@ pub struct Config {
     /// configuration names no `rack`, and of clients. None: all others are in `/default-rack`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_script: Option<PathBuf>,
+    /// Datanodes that may register, by host; a file as HDFS's `dfs.hosts`, with a state for each if it is JSON. None, or
+    /// an empty one: all may. Read again by `hdfs dfsadmin -refreshNodes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts_include: Option<PathBuf>,
+    /// Datanodes that are to be emptied: a file as HDFS's `dfs.hosts.exclude`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts_exclude: Option<PathBuf>,
     /// Bytes of changes that are kept in the log, in memory and on disk, for servers of the group that were away for a
     /// while.
     #[serde(default = "default_log_kept_len")]
@@ -166,6 +174,8 @@ impl Config {
             block_key_update_ms: default_block_key_update_ms(),
             block_token_lifetime_ms: default_block_token_lifetime_ms(),
             topology_script: None,
+            hosts_include: None,
+            hosts_exclude: None,
             log_kept_len: default_log_kept_len(),
             memory: default_memory(),
             free_warn_len: None,
@@ -312,7 +322,7 @@ fn default_lease_hard_ms() -> u64 {
 }
 
 fn default_lost_after_ms() -> u64 {
-    15_000
+    630_000
 }
 
 fn default_container_len() -> u64 {

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::connections::Connections;
 use crate::free_space::Room;
 use crate::heartbeat_reception::HeartbeatReception;
+use crate::host_lists::HostLists;
 use crate::leader_lock::{LeaderLock, Leading};
 use crate::live::Live;
 use crate::machine::Machine;
@@ -61,6 +62,8 @@ pub(crate) struct Core {
     pub(crate) heard: Arc<NodeRegistry>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) room: Arc<Room>,
+    /// `None`: files say nothing of datanodes.
+    pub(crate) host_lists: Option<HostLists>,
     /// `None`: datanodes alone name their racks.
     pub(crate) racks: Option<TopologyScript>,
     pub(crate) users: Arc<Users>,
@@ -133,6 +136,7 @@ impl Core {
         let restored = blocks::tables::restored(&machine.store().view())?;
         let term_base = restored.map_or(0, |restored| restored.at.0.saturating_mul(TERMS_OF_RESTORED));
         let racks = config.topology_script.clone().map(TopologyScript::new);
+        let host_lists = HostLists::of(&config);
         let reception = HeartbeatReception::new(started, config.lost_after() / 2);
         Ok(Self {
             config,
@@ -142,6 +146,7 @@ impl Core {
             heard,
             connections,
             room,
+            host_lists,
             racks,
             users,
             pool,
@@ -503,16 +508,19 @@ impl Core {
     }
 
     /// Returns when as many nodes are live as a block needs, or as there are; at the latest a few seconds after their
-    /// first heartbeats could arrive.
+    /// first heartbeats could arrive. Where none can take a block, those that restart are waited for as well.
     pub(crate) async fn nodes_arrived(&self, replication: u16) {
         let polls = ARRIVAL_WAIT.as_millis() / ARRIVAL_POLL.as_millis();
         for _ in 0..polls {
             let now = self.monotonic();
             let arrived = self.with_cluster(|cluster, _| {
                 let wanted = cluster.nodes().count().clamp(1, usize::from(replication.max(1)));
-                cluster.live_count(now) >= wanted
+                // The only ones that could take a block have said that they are back soon.
+                let is_back_soon = cluster.is_back_soon(now);
+                let has_listened = now.saturating_sub(self.receiving_since()) >= ARRIVAL_WAIT;
+                (cluster.live_count(now) >= wanted || has_listened) && !is_back_soon
             });
-            if arrived || now.saturating_sub(self.receiving_since()) >= ARRIVAL_WAIT {
+            if arrived {
                 return;
             }
             io::time::sleep(ARRIVAL_POLL).await;

@@ -64,6 +64,7 @@ mod ha;
 mod heartbeat_reception;
 #[cfg(test)]
 mod histories;
+mod host_lists;
 mod http_query;
 #[cfg(test)]
 mod identity_tests;
@@ -73,7 +74,9 @@ mod kerberos;
 mod key_rolls;
 mod leader_lock;
 mod leadership;
+mod leaves;
 mod levada_protocol;
+mod listed_nodes;
 mod live;
 mod machine;
 mod mappings;

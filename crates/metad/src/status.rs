@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::free_space::Level;
 use crate::leadership::Leadership;
+use blocks::LeaveKind;
 use raft::Role;
 use serde_json::{Value, json};
 
@@ -70,6 +71,9 @@ struct Counts {
     leased: usize,
     doomed: usize,
     complaints: usize,
+    maintenance: usize,
+    restarting: usize,
+    hold: Option<blocks::RepairHold>,
 }
 
 fn of_leader(core: &Core) -> Value {
@@ -101,9 +105,14 @@ fn of_leader(core: &Core) -> Value {
                     }
                 }
                 let disks: Vec<Value> = disks.iter().map(disk).collect();
+                let leave = member.leave.map(|leave| match leave.kind {
+                    LeaveKind::Maintenance => "maintenance",
+                    LeaveKind::Restart => "restart",
+                });
                 json!({
                     "disks": disks, "id": node.id.to_string(), "addr": node.xfer_addr(), "rack": node.rack, "live": is_live,
                     "used_len": usage.used_len, "free_len": usage.free_len, "transfers": member.transfer_count,
+                    "leave": leave, "leave_until_ms": member.leave.map(|leave| leave.until.0),
                 })
             })
             .collect();
@@ -113,6 +122,9 @@ fn of_leader(core: &Core) -> Value {
             leased: leader.block_leases.len(),
             doomed: leader.doomed.len(),
             complaints: leader.complaints.len(),
+            maintenance: leader.maintenance_count(),
+            restarting: leader.restarting_count(),
+            hold: cluster.repair_hold,
         };
         (nodes, cluster.container_count(), cluster.pipeline_count(), counts)
     });
@@ -122,7 +134,11 @@ fn of_leader(core: &Core) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "pool": core.pool,
         "uptime_s": core.uptime().as_secs(),
-        "nodes": { "live": live, "dead": nodes.len() as u64 - live, "list": nodes },
+        "nodes": {
+            "live": live, "dead": nodes.len() as u64 - live, "in_maintenance": counts.maintenance,
+            "restarting": counts.restarting, "list": nodes,
+        },
+        "repair_held_until_ms": counts.hold.map(|hold| hold.until.0),
         "space": { "capacity_len": capacity_len, "used_len": used_len, "free_len": free_len },
         "disks": { "ok": sound, "full": full, "failed": failed, "unread_ms_max": unread_ms_max },
         "containers": containers,

@@ -5,7 +5,7 @@ use crate::core::Core;
 use crate::task_fault::rest_after_fault;
 use crate::{
     backup, block_deletion, container_removal, container_sealing, container_sizes, delegation_tokens, key_rolls,
-    recovery, repair, trash,
+    leaves, listed_nodes, recovery, repair, trash,
 };
 use io::task::Owned;
 use io::time::{sleep, timeout};
@@ -50,7 +50,8 @@ pub(crate) fn kept<F: Future<Output = ()> + Send + 'static>(
 
 /// All tasks; they end when this is dropped.
 pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
-    vec![
+    let lists = core.host_lists.as_ref().map(|_| kept(core, "host_lists", listed_nodes::run));
+    let mut tasks = vec![
         kept(core, "reception", async |core| {
             loop {
                 if core.raft.confirm().await.is_ok_and(|term| term == core.term) {
@@ -75,6 +76,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
         kept(core, "leases", async |core| {
             loop {
                 rest_after_fault(recovery::look_after_leases(&core).await).await;
+                rest_after_fault(leaves::round(&core).await).await;
                 sleep(LEASES_EACH).await;
             }
         }),
@@ -101,5 +103,7 @@ pub(crate) fn start(core: &Arc<Core>) -> Vec<Owned<()>> {
                 rest_after_fault(container_removal::round(&core).await).await;
             }
         }),
-    ]
+    ];
+    tasks.extend(lists);
+    tasks
 }

@@ -189,7 +189,7 @@ impl<'a> Locator<'a> {
                 info_secure_port: None,
             },
             location: Some(node.rack.clone()),
-            admin_state: (member.service == Service::Draining).then(|| AdminState::DecommissionInprogress.into()),
+            admin_state: admin_state(member).map(Into::into),
             ..DatanodeInfoProto::default()
         }
     }
@@ -213,6 +213,15 @@ impl<'a> Locator<'a> {
             num_blocks: Some(0),
             ..self.location(member)
         }
+    }
+}
+
+/// As HDFS calls it; `None` for a node that serves as usual. Whether a maintenance has only just begun is told in
+/// reports alone: it takes a look at all that the node has.
+fn admin_state(member: &Member) -> Option<AdminState> {
+    match member.service {
+        Service::Draining => Some(AdminState::DecommissionInprogress),
+        Service::Serving => member.is_in_maintenance().then_some(AdminState::InMaintenance),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::answers::AnswerRoom;
 use crate::login::Login;
 use crate::options::FRAME_LEN_MAX;
+use crate::patience::Patience;
 use ::io::TaskGroup;
 use ::io::dial::Dialer;
 use security::node_name::Expected;
@@ -32,6 +33,8 @@ pub struct ClientOptions {
     pub login: Option<Arc<Login>>,
     /// A connection begins with TLS, and each end proves which node it is; then there is no login. `None`: no TLS.
     pub node: Option<NodeProof>,
+    /// How long [`crate::Servers`] wait for the only server, while it cannot be reached.
+    pub patience: Patience,
 }
 
 /// As what this client proves itself, and whom it expects.
@@ -82,6 +85,7 @@ impl Default for ClientOptions {
             real_user: None,
             login: None,
             node: None,
+            patience: Patience::default(),
         }
     }
 }

@@ -10,12 +10,13 @@
 use crate::call_error::CallError;
 use crate::client::{Attempt, Client};
 use crate::client_options::ClientOptions;
+use crate::patience::{Patience, Waiting};
 use ::io::TaskGroup;
 use hdfs::exception::{RETRIABLE, STANDBY};
 use hdfs::proto::{HaServiceStateProto, HaServiceStateRequestProto, HaServiceStateResponseProto};
 use prost::Message;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -38,6 +39,10 @@ pub struct Servers {
     /// All with the same client id, and numbers of calls.
     clients: Arc<[Client]>,
     current: Arc<AtomicUsize>,
+    /// With the only server. Several are looked for in any case, as elections take seconds.
+    patience: Patience,
+    /// Somebody was told that it is waited for.
+    told: Arc<AtomicBool>,
 }
 
 impl Servers {
@@ -48,7 +53,7 @@ impl Servers {
 
     /// As [`Servers::new`], with the options of a client of one.
     pub fn with_options(addrs: &str, user: &str, protocol: &'static str, options: ClientOptions) -> Self {
-        let several = addrs.contains(',');
+        let (several, patience) = (addrs.contains(','), options.patience);
         let options = match several {
             true => ClientOptions { connect_time_max: CONNECT_WAIT, ..options },
             false => options,
@@ -58,7 +63,7 @@ impl Servers {
         let first = Client::with_options(first, user.to_owned(), protocol, options);
         let others: Vec<Client> = addrs.map(|addr| first.of_other_server(addr)).collect();
         let clients = std::iter::once(first).chain(others).collect();
-        Self { clients, current: Arc::default() }
+        Self { clients, current: Arc::default(), patience, told: Arc::default() }
     }
 
     /// The one that led last.
@@ -89,11 +94,22 @@ impl Servers {
     ) -> Result<A, CallError> {
         let mut attempt = self.clients[0].name_call();
         if self.clients.len() == 1 {
+            let mut waiting = Waiting::new(self.patience, &self.told);
             loop {
-                match self.clients[0].attempt_in(protocol, attempt, method, request).await {
-                    Err(CallError::Broken(_)) if attempt.retry_count < REPEATS_MAX => attempt = attempt.again(),
-                    answer => return answer.map_err(not_alone),
+                let asked = self.clients[0].attempt_in(protocol, attempt, method, request).await;
+                match asked {
+                    Err(CallError::Broken(_)) if attempt.retry_count < REPEATS_MAX => {}
+                    Err(error) => {
+                        if !waiting.pause(self.addr(), &error).await {
+                            return Err(not_alone(error));
+                        }
+                    }
+                    Ok(answer) => {
+                        waiting.end();
+                        return Ok(answer);
+                    }
                 }
+                attempt = attempt.again();
             }
         }
         let mut last = CallError::TimedOut;

@@ -38,7 +38,7 @@ const LEADER_WAIT: Duration = Duration::from_millis(300);
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// Asks whoever leads. `None`: it did not do it, or died over it.
-async fn ask<T>(world: &Rc<World>, call: impl AsyncFnOnce(Rc<Metad>) -> Answer<T>) -> Option<T> {
+pub(crate) async fn ask<T>(world: &Rc<World>, call: impl AsyncFnOnce(Rc<Metad>) -> Answer<T>) -> Option<T> {
     let Some(leader) = world.leader() else {
         world.sim.sleep(LEADER_WAIT).await;
         return None;

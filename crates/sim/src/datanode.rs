@@ -287,6 +287,15 @@ impl Datanode {
         if new { self.heartbeat((number, member), standing, false).await } else { Ok(standing) }
     }
 
+    /// Tells each server that the process ends; the one that leads writes it down.
+    pub(crate) async fn goodbye(&self, leaving_ms: u64) {
+        let process = self.process;
+        for member in 0..self.world.plan.metad_count {
+            let request = HeartbeatRequest { leaving_ms, ..HeartbeatRequest::default() };
+            _ = self.ask(member, move |metad| Box::pin(metad.heartbeat(process, request))).await;
+        }
+    }
+
     /// Tells that the node lives, and to who leads what changed, if that is to be told now; answers what the server is
     /// now.
     async fn heartbeat(

@@ -38,6 +38,7 @@ mod peers;
 mod platter;
 mod questions;
 mod reads;
+mod restarts;
 mod run;
 mod scenario;
 mod scrubber;

@@ -6,6 +6,7 @@ use crate::drill;
 use crate::executor::{HostId, Listener, Sim};
 use crate::groups::run_group;
 use crate::peers;
+use crate::restarts::restart;
 use crate::scenario::{Plan, make_faults, relieve, squeeze};
 use crate::work::{self, Work};
 use crate::world::World;
@@ -86,7 +87,9 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     }
     let sim = options.begin(seed);
     let _installed = sim.install();
-    let plan = if options.rolling { Plan::rolling(seed) } else { Plan::new(seed) };
+    let mut plan = if options.rolling { Plan::rolling(seed) } else { Plan::new(seed) };
+    // Each mutation has a seed by which it is found, whose history stays as it is.
+    plan.restarts &= options.mutation.is_none();
     sim.say(|| format!("seed {seed}: {plan:?}"));
     let (world, _wired) = World::new(sim.clone(), plan);
     let work = Rc::new(Work::default());
@@ -112,7 +115,7 @@ pub fn run(seed: u64, options: Options) -> Outcome {
     if world.plan.squeeze {
         sim.spawn(HostId::NOBODY, squeeze(Rc::clone(&world)));
     }
-    let administering = Rc::new(Cell::new(3));
+    let administering = Rc::new(Cell::new(3 + u32::from(world.plan.restarts)));
     let (at, left) = (Rc::clone(&world), Rc::clone(&administering));
     sim.spawn(HostId::NOBODY, async move {
         drill::run(at).await;
@@ -128,6 +131,13 @@ pub fn run(seed: u64, options: Options) -> Outcome {
         freeze(at).await;
         left.set(left.get() - 1);
     });
+    if world.plan.restarts {
+        let (at, left) = (Rc::clone(&world), Rc::clone(&administering));
+        sim.spawn(HostId::NOBODY, async move {
+            restart(at).await;
+            left.set(left.get() - 1);
+        });
+    }
     let end = sim.now() + world.plan.rough + Duration::from_millis(1);
     while sim.now() < end && world.failures().is_empty() {
         sim.run_until(end.min(sim.now() + LOOK_EACH));

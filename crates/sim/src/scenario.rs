@@ -7,6 +7,7 @@ use crate::drill::Drill;
 use crate::executor::{HostId, Sim};
 use crate::machine_copy::MachineCopy;
 use crate::peers::SEAT_COUNT;
+use crate::restarts;
 use crate::users;
 use crate::world::World;
 use datanode::catalogue::PAGE_COUNT;
@@ -93,6 +94,8 @@ pub(crate) struct Plan {
     pub(crate) squeeze: bool,
     /// Safe mode comes and goes.
     pub(crate) freezes: bool,
+    /// Nodes are started anew in order, some of them in maintenance.
+    pub(crate) restarts: bool,
     /// Somebody asks for whatever tools ask for.
     pub(crate) is_visited: bool,
     /// People of different rights work on names of their own.
@@ -181,6 +184,7 @@ impl Plan {
             chores,
             copies: MachineCopy::of(seed, node_count),
             freezes: Seeded(seed ^ 0xf0e0_5afe).below(4) == 0 && !drains,
+            restarts: false,
             is_visited: Seeded(seed ^ 0x0715_1707).below(4) == 0,
             has_users: users::are_in(seed),
             drill,
@@ -212,6 +216,7 @@ impl Plan {
             capacities: vec![CAPACITY_MIN; SEAT_COUNT],
             squeeze: false,
             freezes: false,
+            restarts: false,
             is_visited: false,
             has_users: false,
             drill: None,
@@ -230,9 +235,10 @@ impl Plan {
         let faults = vec![Fault::KillNode, Fault::KillNode, Fault::KillClient];
         let (node_count, calm) = (plan.node_count.max(5), Duration::from_secs(6));
         let (rough, chores) = (Duration::from_secs(150), vec![Chore::Drain]);
+        let restarts = restarts::are_in(seed) && !plan.squeeze && plan.drill != Some(Drill::LeasedDrain);
         let mut capacities = plan.capacities;
         capacities.resize(node_count, CAPACITY_MIN);
-        Self { node_count, capacities, faults, calm, rough, long: true, chores, ..plan }
+        Self { node_count, capacities, faults, calm, rough, long: true, chores, restarts, ..plan }
     }
 }
 

@@ -200,6 +200,7 @@ fn heartbeat(examples: &mut Examples) {
         disk_balance: Some(disk_balance_report()),
         sender: Some(sender()),
         token_revision: 5,
+        leaving_ms: 630_000,
     });
     examples.add(&replica(ReplicaState::WaitingForRecovery));
     examples.add(&disk());

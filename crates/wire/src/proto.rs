@@ -188,6 +188,10 @@ pub struct HeartbeatRequest {
     /// Of the keys of block tokens that it has; 0 for none.
     #[prost(uint64, tag = "15")]
     pub token_revision: u64,
+    /// The process ends now, in order, and the node is to be back within so long. 0: it does not end. Such a message says
+    /// nothing else.
+    #[prost(uint64, tag = "16")]
+    pub leaving_ms: u64,
 }
 /// One disk of a node.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -565,6 +569,63 @@ pub struct Datanode {
     /// Each of its disks, as it told last.
     #[prost(message, repeated, tag = "15")]
     pub disks: ::prost::alloc::vec::Vec<Disk>,
+    /// Why its silence does not count.
+    #[prost(enumeration = "LeaveKind", tag = "16")]
+    pub leave: i32,
+    /// Until that ends by itself.
+    #[prost(uint64, tag = "17")]
+    pub leave_left_ms: u64,
+    /// Everything that it has is on another datanode that is up and not in maintenance.
+    #[prost(bool, tag = "18")]
+    pub covered: bool,
+    /// Clients may have blocks on lease that are to be written there.
+    #[prost(bool, tag = "19")]
+    pub leased: bool,
+}
+/// Begins the maintenance of a datanode, lengthens or shortens it, or ends it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MaintenanceRequest {
+    /// Its id, the beginning of its id, or its address.
+    #[prost(string, tag = "1")]
+    pub datanode: ::prost::alloc::string::String,
+    /// From now on; 0: it ends now.
+    #[prost(uint64, tag = "2")]
+    pub for_ms: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MaintenanceResponse {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+}
+/// Has repair wait, for the whole store, or go on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HoldRepairRequest {
+    /// From now on; 0: it goes on now.
+    #[prost(uint64, tag = "1")]
+    pub for_ms: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HoldRepairResponse {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RepairStatusRequest {}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RepairStatusResponse {
+    /// Until repair goes on by itself; absent if it does not wait.
+    #[prost(uint64, optional, tag = "1")]
+    pub hold_left_ms: ::core::option::Option<u64>,
+    /// Blocks with a sound copy and fewer than they should have, and those without one, as counted last.
+    #[prost(uint64, tag = "2")]
+    pub under_replicated: u64,
+    #[prost(uint64, tag = "3")]
+    pub missing: u64,
+    /// Copies that are ordered, or wait for their turn.
+    #[prost(uint64, tag = "4")]
+    pub pending: u64,
+    /// Copies that were made since this server leads, and their bytes: for repair, drains and balancing.
+    #[prost(uint64, tag = "5")]
+    pub copied_count: u64,
+    #[prost(uint64, tag = "6")]
+    pub copied_len: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListDatanodesResponse {
@@ -1030,6 +1091,36 @@ pub struct ExamineResponse {
     /// Blocks that a restored backup did not know.
     #[prost(uint64, tag = "5")]
     pub found_count: u64,
+}
+/// A time in which what a datanode has is not copied to others, though it may be away: blocks::LeaveKind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LeaveKind {
+    None = 0,
+    Maintenance = 1,
+    Restart = 2,
+}
+impl LeaveKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::None => "LEAVE_KIND_NONE",
+            Self::Maintenance => "LEAVE_KIND_MAINTENANCE",
+            Self::Restart => "LEAVE_KIND_RESTART",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LEAVE_KIND_NONE" => Some(Self::None),
+            "LEAVE_KIND_MAINTENANCE" => Some(Self::Maintenance),
+            "LEAVE_KIND_RESTART" => Some(Self::Restart),
+            _ => None,
+        }
+    }
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

@@ -63,6 +63,8 @@ http_addr = \"127.0.0.1:9870\"
                     ),
                     ("members_from", "[\"10.0.0.1\"]"),
                     ("topology_script", "\"/etc/levada/topology\""),
+                    ("hosts_include", "\"/etc/levada/hosts\""),
+                    ("hosts_exclude", "\"/etc/levada/hosts.exclude\""),
                     ("free_warn_len", "2147483648"),
                     ("free_reserve_len", "536870912"),
                 ],

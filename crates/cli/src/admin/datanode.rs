@@ -2,10 +2,16 @@
 
 use super::jobs::wait;
 use super::joining;
-use super::table::{self, span};
-use crate::shell::{Common, Session, Stop, size};
-use client::admin::datanodes::{Datanode, Disk};
+use super::table;
+use crate::shell::{Common, Session, Stop, size, span};
+use client::admin::datanodes::{Datanode, Disk, LeaveKind};
 use serde::Serialize;
+use std::time::Duration;
+
+/// Between two looks of who waits until a datanode may go.
+const LOOK_EACH: Duration = Duration::from_secs(1);
+/// Transfers are waited for no longer: readers go on elsewhere, and so do writers of files that stay open for hours.
+const TRANSFERS_WAIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -15,6 +21,8 @@ pub(crate) enum Command {
     Drain(DrainArgs),
     /// Take a datanode back into service
     Resume(ResumeArgs),
+    /// Say that a datanode may be away for a while: others do not copy what it has, and it takes no new blocks
+    Maintenance(MaintenanceArgs),
     /// Make a token by which a datanode joins a store whose servers have certificates
     Invite(joining::InviteArgs),
     /// List the invitations that have not expired, and who joined by them
@@ -31,6 +39,7 @@ impl Command {
             Self::List(args) => &args.common,
             Self::Drain(args) => &args.common,
             Self::Resume(args) => &args.common,
+            Self::Maintenance(args) => &args.common,
             Self::Invite(args) => &args.common,
             Self::Invitations(args) => &args.common,
             Self::Uninvite(args) => &args.common,
@@ -64,6 +73,23 @@ pub(crate) struct ResumeArgs {
     common: Common,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct MaintenanceArgs {
+    /// Its id, the beginning of its id, or its address
+    datanode: String,
+    /// For how long, as 30m or 8h, at most 30d; if it is not back by then, others copy what it has
+    #[arg(long = "for", value_name = "TIME", value_parser = span::parse, required_unless_present = "end")]
+    span: Option<u64>,
+    /// It is over: the datanode serves as usual again
+    #[arg(long, conflicts_with = "span")]
+    end: bool,
+    /// Return when it may go: others have what it has, and nothing is read or written there any more
+    #[arg(long, conflicts_with = "end")]
+    wait: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
 /// A line of `--json`.
 #[derive(Debug, Serialize)]
 struct Line {
@@ -80,6 +106,8 @@ struct Line {
     transfers: u32,
     pipelines: u64,
     containers: u64,
+    /// Until its maintenance or its time to restart is over; `null` if its silence counts.
+    leave_left_ms: Option<u64>,
     disks: Vec<DiskLine>,
 }
 
@@ -127,11 +155,15 @@ impl From<Disk> for DiskLine {
 
 impl From<Datanode> for Line {
     fn from(node: Datanode) -> Self {
-        let state = match (node.live, node.draining, node.drained) {
-            (_, true, true) => "drained",
+        let leave = node.leave();
+        let state = match (node.live, node.draining, node.drained, leave) {
+            (_, true, true, _) => "drained",
+            (true, _, _, LeaveKind::Maintenance) if !node.covered => "entering maintenance",
+            (.., LeaveKind::Maintenance) => "in maintenance",
+            (.., LeaveKind::Restart) => "restarting",
             (false, ..) => "down",
-            (true, false, _) => "up",
-            (true, true, false) => "draining",
+            (true, false, ..) => "up",
+            (true, true, false, _) => "draining",
         };
         Self {
             id: node.id,
@@ -146,12 +178,18 @@ impl From<Datanode> for Line {
             transfers: node.transfer_count,
             pipelines: node.pipeline_count,
             containers: node.container_count,
+            leave_left_ms: (leave != LeaveKind::None).then_some(node.leave_left_ms),
             disks: node.disks.into_iter().map(DiskLine::from).collect(),
         }
     }
 }
 
 impl Line {
+    fn state_text(&self) -> String {
+        let Some(left_ms) = self.leave_left_ms else { return self.state.to_owned() };
+        format!("{} ({} left)", self.state, table::span(left_ms))
+    }
+
     /// How many there are, and which of them are not as they should be.
     fn disks_text(&self) -> String {
         // A leader that has just begun has not been told.
@@ -178,6 +216,7 @@ pub(super) async fn run(command: Command, session: &Session) -> Result<(), Stop>
         Command::Uninvite(args) => joining::withdraw(args, session).await,
         Command::Revoke(args) => joining::revoke(args, session).await,
         Command::Drain(args) => drain(args, session).await,
+        Command::Maintenance(args) => maintenance(args, session).await,
         Command::Resume(args) => {
             let target = session.target("/")?;
             let id = target.client.admin().resume(&args.datanode).await.map_err(|error| target.failure(&error))?;
@@ -194,13 +233,13 @@ async fn list(session: &Session) -> Result<(), Stop> {
         return lines.iter().try_for_each(|line| session.output.json(line));
     }
     let row = |line: &Line| {
-        let heard = line.silent_ms.map_or("never".to_owned(), |ms| format!("{} ago", span(ms)));
+        let heard = line.silent_ms.map_or("never".to_owned(), |ms| format!("{} ago", table::span(ms)));
         let whole = line.used.saturating_add(line.free).max(1);
         [
             line.id.clone(),
             line.addr.clone(),
             line.rack.clone(),
-            line.state.to_owned(),
+            line.state_text(),
             heard,
             size::human(line.used),
             size::human(line.free),
@@ -235,6 +274,35 @@ async fn drain(args: DrainArgs, session: &Session) -> Result<(), Stop> {
         return print_node(session, &id, job, &format!("{id} is being emptied: job {job}, see levada admin jobs"));
     }
     wait(session, &target, job).await
+}
+
+async fn maintenance(args: MaintenanceArgs, session: &Session) -> Result<(), Stop> {
+    let target = session.target("/")?;
+    let admin = target.client.admin();
+    let span = args.span.unwrap_or(0);
+    let id = admin.maintenance(&args.datanode, span).await.map_err(|error| target.failure(&error))?;
+    if args.wait {
+        let mut patience = TRANSFERS_WAIT.as_secs() / LOOK_EACH.as_secs();
+        loop {
+            // Its last heartbeat may have come before the last block was placed there.
+            tokio::time::sleep(LOOK_EACH).await;
+            let nodes = admin.datanodes().await.map_err(|error| target.failure(&error))?;
+            let Some(node) = nodes.into_iter().find(|node| node.id == id).filter(|node| node.live) else { break };
+            if !node.covered || node.leased {
+                continue;
+            }
+            if node.transfer_count == 0 || patience == 0 {
+                break;
+            }
+            patience -= 1;
+        }
+    }
+    let text = match (span, args.wait) {
+        (0, _) => format!("the maintenance of {id} is over"),
+        (_, true) => format!("{id} is in maintenance for {}, and may go", table::span(span)),
+        (_, false) => format!("{id} is in maintenance for {}", table::span(span)),
+    };
+    print_node(session, &id, 0, &text)
 }
 
 fn print_node(session: &Session, id: &str, job: u64, text: &str) -> Result<(), Stop> {

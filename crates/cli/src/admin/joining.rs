@@ -1,11 +1,9 @@
 //! `levada admin datanode invite`, and what belongs to it: how datanodes come to certificates, and lose them.
 
-use super::table::{self, span};
-use crate::shell::{Common, Session, Stop};
+use super::table;
+use crate::shell::{Common, Session, Stop, span};
 use io::{Clock, SystemClock};
 use serde::Serialize;
-
-const SECOND_MS: u64 = 1000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct InviteArgs {
@@ -13,7 +11,7 @@ pub(crate) struct InviteArgs {
     #[arg(long, value_name = "DATANODE")]
     datanode: Option<String>,
     /// For how long the token counts, as 30m, 24h or 7d
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = lifetime)]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = span::parse)]
     expires: u64,
     #[command(flatten)]
     pub(super) common: Common,
@@ -56,14 +54,6 @@ struct Line {
     taken_by: String,
 }
 
-/// Milliseconds.
-fn lifetime(text: &str) -> Result<u64, String> {
-    let units = [("s", SECOND_MS), ("m", 60 * SECOND_MS), ("h", 3600 * SECOND_MS), ("d", 24 * 3600 * SECOND_MS)];
-    let of_unit = |(unit, ms): (&str, u64)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(ms);
-    let found = units.into_iter().find_map(of_unit).filter(|ms| *ms > 0);
-    found.ok_or_else(|| "write a number and a unit, as 30m, 24h or 7d".into())
-}
-
 fn number(text: &str) -> Result<u32, String> {
     let is_number = text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let number = is_number.then(|| u32::from_str_radix(text, 16).ok()).flatten();
@@ -85,7 +75,7 @@ pub(super) async fn invite(args: InviteArgs, session: &Session) -> Result<(), St
     eprintln!("On the new machine: levada data --config FILE --join TOKEN");
     eprintln!(
         "It counts for one datanode, and for {}. Withdraw it: levada admin datanode uninvite {number}",
-        span(args.expires)
+        table::span(args.expires)
     );
     Ok(())
 }
@@ -111,7 +101,7 @@ pub(super) async fn list(session: &Session) -> Result<(), Stop> {
     let row = |line: &Line| {
         [
             line.number.clone(),
-            span(line.expires_ms.saturating_sub(now)),
+            table::span(line.expires_ms.saturating_sub(now)),
             line.made_by.clone(),
             or_dash(&line.datanode),
             or_dash(&line.taken_by),
@@ -147,11 +137,11 @@ mod tests {
     #[test]
     fn times_have_units_and_numbers_eight_digits() {
         assert_eq!(
-            ["90s", "30m", "24h", "7d"].map(|text| lifetime(text).unwrap()),
+            ["90s", "30m", "24h", "7d"].map(|text| span::parse(text).unwrap()),
             [90_000, 1_800_000, 86_400_000, 604_800_000]
         );
         for wrong in ["", "h", "0h", "24", "-1h", "1w", "99999999999999999999d", "18446744073709551615d"] {
-            assert!(lifetime(wrong).is_err(), "{wrong}");
+            assert!(span::parse(wrong).is_err(), "{wrong}");
         }
         assert_eq!(number("0000beef"), Ok(0xbeef));
         for wrong in ["", "beef", "+000beef", "0000beefa", "0000beeg"] {

@@ -7,6 +7,7 @@ mod jobs;
 mod joining;
 mod meta;
 mod placement;
+mod repair;
 mod safe_mode;
 mod scrub;
 mod table;
@@ -34,6 +35,9 @@ pub(crate) enum Command {
     Balance(balance::Args),
     /// Read every replica against its checksums, and replace damaged ones by good copies
     Scrub(scrub::Args),
+    /// Repair: what it has to do, and how it is made to wait
+    #[command(subcommand)]
+    Repair(repair::Command),
     /// Safe mode: nothing of the namespace changes while it is on
     #[command(subcommand, name = "safemode")]
     SafeMode(safe_mode::Command),
@@ -49,6 +53,7 @@ impl Command {
             Self::Pipelines(args) | Self::Containers(args) | Self::UnderReplicated(args) => &args.common,
             Self::Balance(args) => &args.common,
             Self::Scrub(args) => &args.common,
+            Self::Repair(command) => command.common(),
             Self::SafeMode(command) => command.common(),
             Self::Jobs(args) => args.common(),
         }
@@ -63,6 +68,7 @@ impl Command {
             Self::UnderReplicated(_) => placement::under_replicated(&session).await,
             Self::Balance(args) => balance::run(args, &session).await,
             Self::Scrub(args) => scrub::run(args, &session).await,
+            Self::Repair(command) => repair::run(command, &session).await,
             Self::SafeMode(command) => safe_mode::run(command, &session).await,
             Self::Jobs(args) => jobs::run(args, &session).await,
         }

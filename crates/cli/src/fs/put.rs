@@ -174,7 +174,15 @@ async fn put_one(session: Arc<Session>, job: Job, how: How) {
     let put = if job.special {
         session.put_special(&job.from, &job.to, how).await
     } else {
-        session.put_file(&job.from, &job.to, how).await
+        let mut attempt = 0;
+        loop {
+            let put = session.put_file(&job.from, &job.to, how).await;
+            let is_passing = put.as_ref().is_err_and(Failure::is_passing);
+            if !is_passing || !session.waits_for_datanodes(attempt).await {
+                break put;
+            }
+            attempt += 1;
+        }
     };
     tree::settle(&session, put, shown(&job.from), job.to.to_string());
 }

@@ -1,6 +1,7 @@
 //! Why a command did not do all it was asked, as it is printed.
 
 use super::advice;
+use client::ErrorKind;
 use std::fmt::{self, Write};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -12,11 +13,13 @@ pub(crate) struct Failure {
     subject: String,
     reason: String,
     advice: Option<String>,
+    /// The datanodes that a file was written to have failed: the same may do well in a moment.
+    is_passing: bool,
 }
 
 impl Failure {
     pub(crate) fn new(subject: impl fmt::Display, reason: impl fmt::Display) -> Self {
-        Self { subject: subject.to_string(), reason: reason.to_string(), advice: None }
+        Self { subject: subject.to_string(), reason: reason.to_string(), advice: None, is_passing: false }
     }
 
     pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
@@ -26,7 +29,12 @@ impl Failure {
 
     pub(crate) fn of(subject: impl fmt::Display, error: &client::Error) -> Self {
         let advice = advice::on(error).map(Into::into);
-        Self { subject: subject.to_string(), reason: error.to_string(), advice }
+        let is_passing = matches!(error.kind(), ErrorKind::NoNodeLeft | ErrorKind::NotComplete);
+        Self { subject: subject.to_string(), reason: error.to_string(), advice, is_passing }
+    }
+
+    pub(crate) fn is_passing(&self) -> bool {
+        self.is_passing
     }
 
     pub(crate) fn local(path: &Path, error: &io::Error) -> Self {

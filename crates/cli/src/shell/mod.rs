@@ -10,6 +10,7 @@ pub(crate) mod output;
 pub(crate) mod progress;
 pub(crate) mod session;
 pub(crate) mod size;
+pub(crate) mod span;
 pub(crate) mod temps;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -3,17 +3,23 @@
 use super::failure::{Failure, Stop};
 use super::output::{Output, harmless};
 use super::progress::Progress;
+use super::span;
 use super::temps::Temps;
-use client::{Acting, Client, Options, Url};
+use client::{Acting, Client, Options, Patience, Url};
 use std::collections::HashMap;
 use std::fmt;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The store of `levada up`.
 const URL_DEFAULT: &str = "hdfs://127.0.0.1:8020";
+
+/// Times that a file is written anew, and the pause before each: a datanode starts anew in less than that takes.
+const PUT_AGAIN_MAX: u32 = 4;
+const PUT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Options that every file command takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -29,6 +35,11 @@ pub(crate) struct Common {
     /// A gateway through which all servers of the store are reached: one that `levada gateway` runs
     #[arg(long, global = true, env = "LEVADA_GATEWAY", value_name = "HOST:PORT", help_heading = "Common")]
     gateway: Option<String>,
+    /// How long to wait for a metadata server that is the only one of its store and cannot be reached, as while it starts
+    /// anew; 0s: not at all
+    #[arg(long, global = true, env = "LEVADA_PATIENCE", value_name = "TIME", default_value = "30s",
+          value_parser = span::parse_any, help_heading = "Common")]
+    patience: u64,
     /// Print JSON, one object a line
     #[arg(long, global = true, help_heading = "Common")]
     json: bool,
@@ -37,7 +48,7 @@ pub(crate) struct Common {
 #[cfg(test)]
 impl Common {
     pub(crate) fn of(url: &str, user: &str) -> Self {
-        Self { url: Some(url.into()), user: Some(user.into()), gateway: None, json: false }
+        Self { url: Some(url.into()), user: Some(user.into()), gateway: None, patience: 0, json: false }
     }
 }
 
@@ -55,6 +66,7 @@ pub(crate) struct Session {
     base: Url,
     acting: Acting,
     gateway: Option<String>,
+    patience_ms: u64,
     clients: Mutex<HashMap<String, Client>>,
     pub(crate) output: Output,
     pub(crate) temps: Temps,
@@ -137,6 +149,7 @@ impl Session {
             base,
             acting: acting(common.user.clone()),
             gateway: common.gateway.clone().filter(|gateway| !gateway.is_empty()),
+            patience_ms: common.patience,
             clients: Mutex::default(),
             output: Output::new(common.json),
             temps: Temps::default(),
@@ -153,6 +166,16 @@ impl Session {
             let shown = if std::io::stderr().is_terminal() { harmless(&text) } else { text.as_str().into() };
             eprintln!("levada: {}: {shown}", self.command);
         });
+    }
+
+    /// Waits before a file is written anew whose datanodes failed, as the only one of a store that restarts. False: that
+    /// was tried often enough.
+    pub(crate) async fn waits_for_datanodes(&self, attempt: u32) -> bool {
+        let is_patient = self.patience_ms > 0 && attempt < PUT_AGAIN_MAX;
+        if is_patient {
+            tokio::time::sleep(PUT_PAUSE).await;
+        }
+        is_patient
     }
 
     /// The answer is no: nothing to say, but for the exit code.
@@ -202,10 +225,18 @@ impl Session {
     fn client(&self, url: &Url) -> Client {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let Acting { user, real_user } = &self.acting;
-        let options = || Options { gateway: self.gateway.clone(), real_user: real_user.clone(), ..Options::default() };
+        let patience = Patience { time_max: Duration::from_millis(self.patience_ms), notice: Some(tell_waiting) };
+        let options =
+            || Options { gateway: self.gateway.clone(), real_user: real_user.clone(), patience, ..Options::default() };
         let connect = || Client::with_options(url, user, options());
         clients.entry(url.authority.clone()).or_insert_with(connect).clone()
     }
+}
+
+/// Says once in an outage why nothing happens.
+fn tell_waiting(addr: &str, error: &dyn fmt::Display, left: Duration) {
+    let seconds = left.as_secs();
+    eprintln!("levada: {addr} cannot be reached ({error}); waiting for it for {seconds} s more (--patience)");
 }
 
 /// Who acts, if nobody says so: the user of this machine at last.

@@ -9,7 +9,8 @@ use std::path::Path;
 use tokio::task::JoinSet;
 
 pub(crate) struct Store {
-    metad: metad::Metad,
+    metad: Option<metad::Metad>,
+    meta: metad::Config,
     configs: Vec<datad::Config>,
     nodes: Vec<Option<Datad>>,
     _dir: tempfile::TempDir,
@@ -26,7 +27,9 @@ impl Store {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let mut config = metad::Config::new(dir.path().join("meta"), any);
         set_metad(&mut config);
-        let metad = metad::start(config).await.unwrap();
+        let metad = metad::start(config.clone()).await.unwrap();
+        // When it starts anew it is found again.
+        config.rpc_addr = metad.rpc_addr();
         let node_config = |number: usize| {
             let dir = dir.path().join(Path::new(&number.to_string()));
             let mut config = datad::Config::new(dir, any, any, metad.rpc_addr().to_string());
@@ -35,7 +38,8 @@ impl Store {
             config
         };
         let configs: Vec<datad::Config> = (0..node_count).map(node_config).collect();
-        let mut store = Self { metad, nodes: configs.iter().map(|_| None).collect(), configs, _dir: dir };
+        let nodes = configs.iter().map(|_| None).collect();
+        let mut store = Self { metad: Some(metad), meta: config, nodes, configs, _dir: dir };
         store.start().await;
         store
     }
@@ -54,10 +58,30 @@ impl Store {
         }
     }
 
+    /// Of one that runs.
+    pub(crate) fn node_id(&self, number: usize) -> String {
+        self.nodes[number].as_ref().map(|node| node.node_id().to_string()).unwrap_or_default()
+    }
+
+    /// It ends without a word.
+    pub(crate) fn vanish(&mut self, number: usize) {
+        drop(self.nodes[number].take());
+    }
+
     pub(crate) async fn stop(&mut self, number: usize) {
         if let Some(node) = self.nodes[number].take() {
             node.shutdown().await;
         }
+    }
+
+    pub(crate) async fn stop_meta(&mut self) {
+        if let Some(metad) = self.metad.take() {
+            metad.shutdown().await;
+        }
+    }
+
+    pub(crate) async fn start_meta(&mut self) {
+        self.metad = Some(metad::start(self.meta.clone()).await.unwrap());
     }
 
     pub(crate) async fn stop_all_but(&mut self, left: usize) {
@@ -87,7 +111,7 @@ impl Store {
     }
 
     pub(crate) fn client(&self, options: Options) -> Client {
-        let url = Url::parse(&format!("hdfs://{}/", self.metad.rpc_addr())).unwrap();
+        let url = Url::parse(&format!("hdfs://{}/", self.meta.rpc_addr)).unwrap();
         Client::with_options(&url, &host::user::current(), options)
     }
 }

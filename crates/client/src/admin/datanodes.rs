@@ -2,7 +2,10 @@
 
 use super::connection::Admin;
 use crate::error::Result;
-use wire::admin::datanodes::{DRAIN, DrainRequest, DrainResponse, LIST_DATANODES, ListDatanodesRequest};
+use wire::admin::datanodes::{
+    DRAIN, DrainRequest, DrainResponse, LIST_DATANODES, ListDatanodesRequest, MAINTENANCE, MaintenanceRequest,
+    MaintenanceResponse,
+};
 use wire::admin::jobs::{
     BEGIN_BALANCE, BEGIN_DISK_BALANCE, BEGIN_SCRUB, BeginBalanceRequest, BeginDiskBalanceRequest, BeginScrubRequest,
     BegunResponse, LIST_JOBS, ListJobsRequest, STOP_JOB, StopJobRequest, StopJobResponse,
@@ -12,14 +15,16 @@ use wire::admin::joining::{
     RevokeResponse, WITHDRAW, WithdrawRequest, WithdrawResponse,
 };
 use wire::admin::placement::{LIST_CONTAINERS, LIST_PIPELINES, PageRequest, UNDER_REPLICATED, UnderReplicatedRequest};
+use wire::admin::repair::{HOLD_REPAIR, HoldRepairRequest, HoldRepairResponse, REPAIR_STATUS, RepairStatusRequest};
 
-pub use wire::admin::datanodes::{Datanode, ListDatanodesResponse};
+pub use wire::admin::datanodes::{Datanode, LeaveKind, ListDatanodesResponse};
 pub use wire::admin::jobs::{Job, JobKind, JobState, ListJobsResponse};
 pub use wire::admin::joining::{Invitation, InviteResponse};
 pub use wire::admin::placement::{
     Compared, Container, ContainerState, ListContainersResponse, ListPipelinesResponse, Pipeline, ShortBlock, Trouble,
     UnderReplicatedResponse,
 };
+pub use wire::admin::repair::RepairStatusResponse;
 pub use wire::node::Disk;
 
 impl Admin {
@@ -40,6 +45,24 @@ impl Admin {
         let request = DrainRequest { datanode: datanode.to_owned(), drain: false };
         let answer: DrainResponse = self.call(DRAIN, &request).await?;
         Ok(answer.id)
+    }
+
+    /// From now on, and for so long, the datanode of this id or address may be away, and others do not copy what it has;
+    /// 0 ends that. Answers its id.
+    pub async fn maintenance(&self, datanode: &str, for_ms: u64) -> Result<String> {
+        let request = MaintenanceRequest { datanode: datanode.to_owned(), for_ms };
+        let answer: MaintenanceResponse = self.call(MAINTENANCE, &request).await?;
+        Ok(answer.id)
+    }
+
+    /// Repair waits for so long; with 0 it goes on.
+    pub async fn hold_repair(&self, for_ms: u64) -> Result<()> {
+        let _: HoldRepairResponse = self.call(HOLD_REPAIR, &HoldRepairRequest { for_ms }).await?;
+        Ok(())
+    }
+
+    pub async fn repair_status(&self) -> Result<RepairStatusResponse> {
+        self.call(REPAIR_STATUS, &RepairStatusRequest {}).await
     }
 
     /// Makes a token by which a datanode joins: a new one, or the one of this id or address. It counts for so many

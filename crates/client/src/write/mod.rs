@@ -35,12 +35,17 @@ use add::{Adding, NewBlock, add_block};
 use ahead::{Ahead, Ask, Closed, Closing, register};
 use block::Block;
 use open::{Made, NewFile, complete, make};
+use std::time::Duration;
 use types::ChecksumSpec;
 use wire::Abilities;
 use xfer::writer::{Identity, Packer, Plan};
 
 pub(crate) use ended::{Ended, Name};
 pub use open::OpenFile;
+
+/// So long a node that failed a writer gets no block of it. A guess: a process starts anew in less, and who is still
+/// down is not named by the server. HDFS's clients wait ten minutes.
+const EXCLUDED_FOR: Duration = Duration::from_secs(30);
 
 /// A file open for writing. Dropped without [`Writer::close`] it stays open at the server until its lease runs out;
 /// what was flushed is kept. Of a file that is still small the server may know nothing before it is flushed or closed.
@@ -80,8 +85,10 @@ pub struct Writer {
     /// What it will be, if that is known.
     len: Option<u64>,
     packer: Packer,
-    /// Nodes that could not be reached; not to be given again.
+    /// Nodes that could not be reached; not to be given again for [`EXCLUDED_FOR`].
     excluded: Vec<Node>,
+    /// When the last of them could not be reached.
+    excluded_at: Duration,
     failed: bool,
     /// Of an open file.
     lease: Option<Lease>,
@@ -156,6 +163,7 @@ impl Client {
             len: None,
             packer: Packer::new(plan),
             excluded: Vec::new(),
+            excluded_at: Duration::ZERO,
             failed: false,
             lease: None,
             start: Start::Made,
@@ -379,6 +387,7 @@ impl Writer {
         if self.len.is_some_and(|len| len <= block_end) {
             return;
         }
+        self.forget_excluded();
         let ask = Ask {
             path: self.path.clone(),
             file: self.file,
@@ -407,6 +416,7 @@ impl Writer {
             }
         }
         self.settle_closing().await?;
+        self.forget_excluded();
         let adding = self.adding.get_or_insert_with(|| {
             let new = NewBlock {
                 path: self.path.clone(),
@@ -420,8 +430,19 @@ impl Writer {
         let added = adding.await.flatten();
         self.adding = None;
         let (block, excluded) = self.settle(added)?;
+        if excluded.len() > self.excluded.len() {
+            self.excluded_at = self.client.options().clock.monotonic();
+        }
         (self.block, self.excluded) = (Some(block), excluded);
         Ok(())
+    }
+
+    /// Nodes that failed a while ago may be back. Those that are not the server does not name.
+    fn forget_excluded(&mut self) {
+        let now = self.client.options().clock.monotonic();
+        if now.saturating_sub(self.excluded_at) >= EXCLUDED_FOR {
+            self.excluded.clear();
+        }
     }
 
     /// The next block is this one, which was on lease; the server is told so when the one before is put.

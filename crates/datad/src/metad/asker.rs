@@ -1,7 +1,8 @@
-//! Asks the metadata server that leads who has a block: other nodes are connected to on its word alone.
+//! Asks the metadata server that leads who has a block: other nodes are connected to on its word alone. And tells it
+//! goodbye.
 
 use rpc::{CallError, Client};
-use wire::node::{SOURCES, Sender, SourcesRequest, SourcesResponse};
+use wire::node::{HEARTBEAT, HeartbeatRequest, Orders, SOURCES, Sender, SourcesRequest, SourcesResponse};
 
 /// Over the connection on which this node registered: another one would have to register, too.
 #[derive(Clone, Debug)]
@@ -14,6 +15,14 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
+    /// The process ends now, and the node is to be back within so long.
+    pub(crate) async fn goodbye(self, leaving_ms: u64) -> Result<(), CallError> {
+        let Self { metad, node, sender, .. } = self;
+        let request = HeartbeatRequest { node, sender, leaving_ms, ..HeartbeatRequest::default() };
+        let _orders: Orders = metad.call(HEARTBEAT, &request).await?;
+        Ok(())
+    }
+
     /// Addresses of nodes that have a block, as the leader knows them.
     pub(crate) async fn sources(self, block: u64) -> Result<Vec<String>, CallError> {
         let Self { metad, node, sender, .. } = self;

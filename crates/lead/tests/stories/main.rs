@@ -9,4 +9,5 @@ mod place;
 mod quiet;
 mod repair;
 mod room;
+mod scarce;
 mod simulation;

@@ -41,6 +41,35 @@ fn who_excludes_full_nodes_hears_that_they_are_full() {
     assert!(refusal.contains("3 node(s) are excluded") && refusal.contains("disks of 3 of them are full"), "{refusal}");
 }
 
+/// A writer has lost one node after the other, and excludes them all. Two have started anew since: one of them takes the
+/// place of the last that failed, and the next block goes to both.
+#[test]
+fn nodes_that_came_back_since_they_were_excluded_are_better_than_none() {
+    let (mut rows, mut cluster) = full(100 << 30);
+    let id = |number: u8| NodeId([number; 16]);
+    let ask = Ask { replication: 3, block_len: 1 << 20, excluded: (1..=3).map(id).collect(), ..Ask::default() };
+    assert!(cluster.place(&ask, NOW, &mut Seeded(1)).is_err(), "none has been away");
+    assert_eq!(cluster.additional(&[], 2, &ask, NOW, &mut Seeded(1)), []);
+    let usage = NodeUsage { storage: cluster.node(id(1)).unwrap().usage, transfer_count: 0 };
+    (1..=2).for_each(|number| cluster.on_registered(NOW, id(number), usage));
+    assert_eq!(cluster.additional(&[id(1)], 2, &ask, NOW, &mut Seeded(1)), [id(2)]);
+    let found = loop {
+        match cluster.place(&ask, NOW, &mut Seeded(1)).expect("two are back") {
+            Plan::Use(found) => break found,
+            Plan::Propose(command) => {
+                let reply = apply(&mut rows, &command).unwrap();
+                cluster.on_applied(&command, &reply);
+            }
+        }
+    };
+    let mut nodes = found.nodes;
+    nodes.sort_unstable();
+    assert_eq!(nodes, [id(1), id(2)]);
+    let later = NOW + Duration::from_secs(601);
+    (1..=3).for_each(|number| assert!(cluster.on_heartbeat(later, id(number), usage)));
+    assert!(cluster.place(&ask, later, &mut Seeded(1)).is_err(), "whoever excludes it now means this process");
+}
+
 /// Who has the bytes needs no room for them: fewer copies are asked for when disks are full.
 #[test]
 fn fewer_copies_need_no_room() {

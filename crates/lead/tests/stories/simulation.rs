@@ -111,7 +111,14 @@ impl World {
                     }
                     self.propose(command);
                 }
-                Ok(Plan::Use(allocation)) => return self.placed(leader, &ask, &able, &allocation),
+                Ok(Plan::Use(allocation)) => {
+                    // The only one is better than none, if it came back since it may have been excluded.
+                    let able = match able.is_empty() {
+                        true => self.able(leader, &Ask { excluded: Vec::new(), ..ask.clone() }),
+                        false => able,
+                    };
+                    return self.placed(leader, &ask, &able, &allocation);
+                }
                 Err(PlaceError::NoNodes { .. }) => return assert!(able.is_empty(), "refused with {able:?} able"),
                 Err(error) => panic!("{error}"),
             }

@@ -1,20 +1,27 @@
-//! Administration of datanodes: their list, and which of them drain.
+//! Administration of datanodes: their list, which of them drain, and which are in maintenance.
 
 use super::refused::refused;
 use crate::core::Core;
+use crate::leaves;
 use crate::named_datanode;
 use crate::refusal;
+use crate::repair;
 use crate::repair::jobs::begin_drain;
 use crate::to_hdfs;
-use blocks::{Command, Service};
+use blocks::{Command, LeaveKind, Service};
 use hdfs::Exception;
 use std::sync::Arc;
-use wire::admin::datanodes::{Datanode, DrainRequest, DrainResponse, ListDatanodesRequest, ListDatanodesResponse};
+use types::Millis;
+use wire::admin::datanodes::{
+    Datanode, DrainRequest, DrainResponse, LEAVE_MS_MAX, LeaveKind as LeaveMessage, ListDatanodesRequest,
+    ListDatanodesResponse, MaintenanceRequest, MaintenanceResponse,
+};
 
 pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodesResponse {
-    let now = core.monotonic();
+    let (rules, wall) = (repair::rules(core), core.now());
+    let now = rules.now;
     core.with_leader(|leader, _| {
-        let cluster = &leader.cluster;
+        let (cluster, leased) = (&leader.cluster, leader.block_leases.homes(now));
         let datanodes = cluster.nodes().map(|member| {
             let pipelines = cluster.pipelines_of(member.node.id);
             let containers = pipelines.iter().map(|id| cluster.containers_of(*id).count() as u64).sum();
@@ -34,6 +41,17 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
                 container_count: containers,
                 drained: leader.has_drained(member),
                 disks: leader.disks().get(&member.node.id).into_iter().flatten().map(to_hdfs::disk).collect(),
+                leave: match member.leave.map(|leave| leave.kind) {
+                    None => LeaveMessage::None,
+                    Some(LeaveKind::Maintenance) => LeaveMessage::Maintenance,
+                    Some(LeaveKind::Restart) => LeaveMessage::Restart,
+                }
+                .into(),
+                leave_left_ms: member.leave.map_or(0, |leave| leave.until.0.saturating_sub(wall.0)),
+                leased: leased
+                    .as_ref()
+                    .is_none_or(|homes| homes.iter().any(|home| cluster.is_member(*home, member.node.id))),
+                covered: cluster.is_covered(member.node.id, &rules),
             }
         });
         ListDatanodesResponse { datanodes: datanodes.collect() }
@@ -50,4 +68,21 @@ pub(super) async fn drain(core: &Arc<Core>, request: DrainRequest) -> Result<Dra
     core.repair_wake.notify_one();
     core.prepare.notify_one();
     Ok(DrainResponse { id: node.to_string(), job })
+}
+
+pub(super) async fn maintenance(
+    core: &Arc<Core>,
+    request: MaintenanceRequest,
+) -> Result<MaintenanceResponse, Exception> {
+    let node = named_datanode::find(core, &request.datanode)?;
+    leaves::set_maintenance(core, node, until(core, request.for_ms)?).await?;
+    Ok(MaintenanceResponse { id: node.to_string() })
+}
+
+/// The end of what lasts for so long from now on; `None` if it ends now.
+pub(super) fn until(core: &Core, for_ms: u64) -> Result<Option<Millis>, Exception> {
+    if for_ms > LEAVE_MS_MAX {
+        return Err(refusal::illegal(format!("{for_ms} ms is too long: at most {LEAVE_MS_MAX} ms, which is 30 days")));
+    }
+    Ok((for_ms > 0).then(|| Millis(core.now().0.saturating_add(for_ms))))
 }

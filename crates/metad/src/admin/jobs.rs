@@ -74,7 +74,7 @@ pub(super) async fn balance_disks(
 }
 
 pub(super) async fn balance(core: &Arc<Core>, request: BeginBalanceRequest) -> Result<BegunResponse, Exception> {
-    if core.uptime() <= core.config.lost_after() {
+    if !crate::repair::rules(core).has_heard_all() {
         return Err(refusal::illegal(
             "the server that leads has just begun, and waits to hear of all datanodes; try again",
         ));

@@ -6,6 +6,7 @@ mod jobs;
 mod meta;
 pub(crate) mod placement;
 mod refused;
+mod repair;
 
 use crate::answer::handler;
 use crate::backup;
@@ -16,12 +17,13 @@ use crate::method::Who::Administrator;
 use crate::method::{Method, row};
 use std::future::ready;
 use wire::admin::backup::{BACKUP_PIECE, BEGIN_BACKUP, BeginBackupRequest, LIST_FOUND};
-use wire::admin::datanodes::{DRAIN, DrainRequest, LIST_DATANODES};
+use wire::admin::datanodes::{DRAIN, DrainRequest, LIST_DATANODES, MAINTENANCE, MaintenanceRequest};
 use wire::admin::examine::EXAMINE;
 use wire::admin::jobs::{BEGIN_BALANCE, BEGIN_DISK_BALANCE, BEGIN_SCRUB, LIST_JOBS, STOP_JOB, StopJobRequest};
 use wire::admin::joining::{INVITE, InviteRequest, LIST_INVITATIONS, REVOKE, RevokeRequest, WITHDRAW, WithdrawRequest};
 use wire::admin::meta::{ADD_MEMBER, AddMemberRequest, LIST_MEMBERS, REMOVE_MEMBER, RemoveMemberRequest};
 use wire::admin::placement::{LIST_CONTAINERS, LIST_PIPELINES, UNDER_REPLICATED};
+use wire::admin::repair::{HOLD_REPAIR, REPAIR_STATUS};
 
 /// Rows of the door's table. Any member answers queries about the group itself, as far as it knows; all the rest is the
 /// leader's.
@@ -52,6 +54,24 @@ pub(crate) const ROWS: &[Method] = &[
         subject: |call| call.request().ok().map(|of: DrainRequest| of.datanode),
         ..row(DRAIN, Administrator, Leader, Change, handler!(visit => datanodes::drain(visit.core(), visit.request()?)))
     },
+    Method {
+        subject: |call| call.request().ok().map(|of: MaintenanceRequest| of.datanode),
+        ..row(
+            MAINTENANCE,
+            Administrator,
+            Leader,
+            Change,
+            handler!(visit => datanodes::maintenance(visit.core(), visit.request()?)),
+        )
+    },
+    row(HOLD_REPAIR, Administrator, Leader, Change, handler!(visit => repair::hold(visit.core(), visit.request()?))),
+    row(
+        REPAIR_STATUS,
+        Administrator,
+        Leader,
+        Read,
+        handler!(visit => ready(Ok(repair::status(visit.core(), visit.request()?)))),
+    ),
     Method {
         // If it is refused. Otherwise the number and the whole id are known. A new datanode has no id yet.
         subject: |call| {

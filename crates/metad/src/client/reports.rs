@@ -4,12 +4,12 @@ use crate::caller::Session;
 use crate::core::{Core, must_find};
 use crate::fsck;
 use crate::refusal;
-use crate::repair::census;
+use crate::repair::{census, rules};
 use crate::to_hdfs::Locator;
 use hdfs::Exception;
 use hdfs::proto::datanode_info_proto::AdminState;
 use hdfs::proto::*;
-use lead::{Leader, Member};
+use lead::{Leader, LivenessRules, Member};
 use namespace::read;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,13 +25,14 @@ pub(super) struct Reporter<'a> {
     locator: Locator<'a>,
     disks: BTreeMap<NodeId, Vec<DiskReport>>,
     versions: BTreeMap<NodeId, String>,
+    rules: LivenessRules,
 }
 
 impl<'a> Reporter<'a> {
     pub(super) fn new(core: &'a Core, host: &'a str) -> Self {
         let versions = core.heard.versions();
         let disks = core.leader().disks().clone();
-        Self { locator: Locator::new(core, host), disks, versions }
+        Self { locator: Locator::new(core, host), disks, versions, rules: rules(core) }
     }
 
     /// The nodes that this kind of report is about.
@@ -49,8 +50,11 @@ impl<'a> Reporter<'a> {
             Some(DatanodeReportTypeProto::Decommissioning) => {
                 info.admin_state == Some(AdminState::DecommissionInprogress.into())
             }
-            // There is no maintenance state.
-            _ => false,
+            Some(DatanodeReportTypeProto::EnteringMaintenance) => {
+                info.admin_state == Some(AdminState::EnteringMaintenance.into())
+            }
+            Some(DatanodeReportTypeProto::InMaintenance) => info.admin_state == Some(AdminState::InMaintenance.into()),
+            None => false,
         })
     }
 
@@ -58,9 +62,16 @@ impl<'a> Reporter<'a> {
         let info = self.locator.datanode(member);
         let block_count: u64 = types::len::total(self.disks_of(member).iter().map(|disk| disk.replica_count));
         DatanodeInfoProto {
-            admin_state: match leader.has_drained(member) {
-                true => Some(AdminState::Decommissioned.into()),
-                false => info.admin_state,
+            admin_state: match () {
+                () if leader.has_drained(member) => Some(AdminState::Decommissioned.into()),
+                () if info.admin_state == Some(AdminState::InMaintenance.into()) => {
+                    // As in HDFS, one that is down has no way left to be entered.
+                    let may_go =
+                        !member.is_live(self.rules.now) || leader.cluster.is_covered(member.node.id, &self.rules);
+                    let state = if may_go { AdminState::InMaintenance } else { AdminState::EnteringMaintenance };
+                    Some(state.into())
+                }
+                () => info.admin_state,
             },
             num_blocks: Some(u32::try_from(block_count).unwrap_or(u32::MAX)),
             software_version: self.versions.get(&member.node.id).cloned(),

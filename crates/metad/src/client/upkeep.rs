@@ -3,6 +3,7 @@
 
 use crate::caller::Session;
 use crate::core::Core;
+use crate::listed_nodes;
 use crate::refusal;
 use hdfs::Exception;
 use hdfs::exception::UNSUPPORTED_OPERATION;
@@ -12,12 +13,13 @@ fn unsupported(what: &str) -> Exception {
     Exception::new(UNSUPPORTED_OPERATION, format!("{what} is not supported"))
 }
 
-/// There are no lists of hosts to read again.
+/// Reads the lists of hosts again, if the configuration names any.
 pub(super) async fn refresh_nodes(
-    _core: &Core,
+    core: &Core,
     _session: &Session,
     _request: RefreshNodesRequestProto,
 ) -> Result<RefreshNodesResponseProto, Exception> {
+    listed_nodes::refresh(core).await?;
     Ok(RefreshNodesResponseProto {})
 }
 

@@ -4,6 +4,7 @@ use super::messages::{copy, deletion, node_id, reported, reported_replica, short
 use super::replicas::{VIEW_COUNT, check_replicas, look_up, owners, reconcile};
 use crate::block_tokens;
 use crate::core::Core;
+use crate::leaves;
 use crate::refusal;
 use crate::repair;
 use crate::to_hdfs;
@@ -21,6 +22,10 @@ const LOGGED_FAILURE_COUNT_MAX: usize = 100;
 pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders, Exception> {
     let node = node_id(&request.node)?;
     check_lists(&request)?;
+    if request.leaving_ms > 0 {
+        leaves::on_goodbye(core, node, request.leaving_ms).await?;
+        return Ok(Orders { known: true, ..Orders::default() });
+    }
     let now = core.monotonic();
     let heartbeat = reported(&request);
     let Some(came) = core.leader().on_heartbeat(node, &heartbeat, now) else { return Ok(Orders::default()) };

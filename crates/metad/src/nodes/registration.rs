@@ -100,6 +100,7 @@ pub(super) async fn register(
     let node = described(request, peer)?;
     must_be_free(leadership, call, node.id)?;
     must_have_begun(&node, core.now())?;
+    must_be_listed(core, &node)?;
     let process = process_of(&node);
     let (now, since) = (core.monotonic(), core.claims_since());
     match core.with_cluster(|cluster, _| cluster.claim(now, since, &node)) {
@@ -184,6 +185,18 @@ async fn accept(
     tracing::info!(node = %id, addr, "a datanode registered");
     core.prepare.notify_one();
     Ok(())
+}
+
+/// HDFS's class, and nearly its words.
+fn must_be_listed(core: &Core, node: &Node) -> Result<(), Exception> {
+    if core.host_lists.as_ref().is_none_or(|lists| lists.admits(node)) {
+        return Ok(());
+    }
+    let (host, addr) = (&node.host, node.xfer_addr());
+    let message = format!(
+        "Datanode denied communication with namenode because the host is not in the include-list: {host} ({addr})"
+    );
+    Err(Exception::new("org.apache.hadoop.hdfs.server.protocol.DisallowedDatanodeException", message))
 }
 
 /// Of two processes on a port the later one is the datanode: one that begins in the year 3000 would be it for ever.

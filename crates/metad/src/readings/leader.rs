@@ -10,6 +10,8 @@ use std::time::Duration;
 const FAMILIES: &[Described] = &[
     gauge("levada_leading_seconds", "How long this server has been leading", &[]),
     gauge("levada_datanodes", "Known datanodes: live ones sent a heartbeat within 10 s, dead ones did not", &["state"]),
+    gauge("levada_datanodes_on_leave", "Datanodes whose silence does not count, and why", &["kind"]),
+    gauge("levada_repair_held", "1 while an administrator has repair wait", &[]),
     gauge("levada_cluster_capacity_bytes", "Capacity of the disks of all live datanodes", &[]),
     gauge("levada_cluster_used_bytes", "Taken by replicas on all live datanodes", &[]),
     gauge("levada_cluster_free_bytes", "Free for replicas on all live datanodes", &[]),
@@ -62,6 +64,7 @@ fn read(core: &Core, readings: &mut Readings<'_>) {
             ("levada_leased_blocks", leader.block_leases.len() as f64),
             ("levada_pending_deletion_blocks", leader.doomed.len() as f64),
             ("levada_suspect_replicas", leader.complaints.len() as f64),
+            ("levada_repair_held", if leader.cluster.repair_hold.is_some() { 1.0 } else { 0.0 }),
         ];
         counts.into_iter().for_each(|(name, value)| readings.put(name, &[], value));
     });
@@ -114,6 +117,8 @@ fn nodes(leader: &Leader, now: Duration, readings: &mut Readings<'_>) {
     let mut put = |family, label: &[&str], value: u64| readings.put(family, label, value as f64);
     put("levada_datanodes", &["live"], live);
     put("levada_datanodes", &["dead"], dead);
+    put("levada_datanodes_on_leave", &["maintenance"], leader.maintenance_count() as u64);
+    put("levada_datanodes_on_leave", &["restart"], leader.restarting_count() as u64);
     put("levada_cluster_capacity_bytes", &[], capacity_len);
     put("levada_cluster_used_bytes", &[], used_len);
     put("levada_cluster_free_bytes", &[], free_len);

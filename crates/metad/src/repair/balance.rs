@@ -9,7 +9,7 @@ use lead::BalancePlan;
 pub(super) async fn plan(core: &Core) {
     let rules = rules(core);
     let unplanned = core.leader().unplanned_balance();
-    let Some((job, within)) = unplanned.filter(|_| rules.can_tell()) else { return };
+    let Some((job, within)) = unplanned.filter(|_| rules.has_heard_all()) else { return };
     let mut balancing = core.with_cluster(|cluster, _| BalancePlan::begin(cluster, &rules, within));
     while !core.with_cluster(|cluster, _| balancing.step(cluster)) {
         tokio::task::yield_now().await;
@@ -19,6 +19,10 @@ pub(super) async fn plan(core: &Core) {
 
 /// Begins moves while there is room for more.
 pub(super) async fn begin_moves(core: &Core) -> Result<(), RepairError> {
+    // A move is a copy.
+    if core.with_cluster(|cluster, _| cluster.repair_hold.is_some()) {
+        return Ok(());
+    }
     loop {
         let rules = rules(core);
         let next = core.leader().next_move(&rules);

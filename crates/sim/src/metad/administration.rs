@@ -25,6 +25,12 @@ impl Metad {
         self.admin::<datanodes::DrainResponse>(datanodes::DRAIN, request).await.map(|_| ())
     }
 
+    /// A node may be away for so long; 0: not any more.
+    pub(crate) async fn maintain(self: Rc<Self>, node: NodeId, for_ms: u64) -> Answer<()> {
+        let request = datanodes::MaintenanceRequest { datanode: node.to_string(), for_ms };
+        self.admin::<datanodes::MaintenanceResponse>(datanodes::MAINTENANCE, request).await.map(|_| ())
+    }
+
     async fn safe_mode(&self, action: SafeModeActionProto) -> Answer<()> {
         let request = SetSafeModeRequestProto { action: action.into(), checked: None };
         self.ask::<SetSafeModeResponseProto>("setSafeMode", None, request).await.map(|_| ())

@@ -27,6 +27,8 @@ const ACCESS_TIME_MS: u64 = 5000;
 /// The members' clocks differ by so much each.
 const CLOCK_STEP_MS: u64 = 1700;
 /// Some rolls in a run, also while nobody leads. A token outlives what its holder needs it for.
+/// A node that is down for longer is replaced within a run.
+const LOST_AFTER_MS: u64 = 15_000;
 const KEY_UPDATE_MS: u64 = 9000;
 const TOKEN_LIFETIME_MS: u64 = 14_000;
 const OWNER: &str = "root";
@@ -84,7 +86,7 @@ impl Home {
             config.members = (1..=count).map(member).collect();
             config.log_kept_len = retain_len as u64;
         }
-        config.container_len = plan.container_len;
+        (config.container_len, config.lost_after_ms) = (plan.container_len, LOST_AFTER_MS);
         if plan.has_tokens {
             config.block_tokens = true;
             config.block_key_update_ms = KEY_UPDATE_MS;

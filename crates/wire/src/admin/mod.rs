@@ -10,6 +10,7 @@ pub mod jobs;
 pub mod joining;
 pub mod meta;
 pub mod placement;
+pub mod repair;
 
 /// Client → metad, on metad's RPC port.
 pub const ADMIN_PROTOCOL: &str = "org.levada.AdminProtocol";

@@ -30,8 +30,12 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Datanode>,
 }
 
+/// Stories do not wait for as long as a machine takes to start.
+const LOST_AFTER_MS: u64 = 15_000;
+
 pub(crate) fn config(dir: &Path) -> Config {
-    Config::new(dir.join("meta"), "127.0.0.1:0".parse().unwrap())
+    let config = Config::new(dir.join("meta"), "127.0.0.1:0".parse().unwrap());
+    Config { lost_after_ms: LOST_AFTER_MS, ..config }
 }
 
 impl World {
