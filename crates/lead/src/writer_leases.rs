@@ -10,9 +10,9 @@ use types::rows::{Rows, RowsError};
 /// Holders read from the rows at a time.
 const PAGE_COUNT: usize = 1000;
 /// Each takes some hundred bytes, for twenty minutes if it never comes back: 68 MiB at most.
-pub const WRITER_COUNT_MAX: usize = 131_072;
+const WRITER_COUNT_MAX: usize = 131_072;
 /// Of one machine. A process is one writer, whatever number of files it writes.
-pub const WRITERS_OF_HOST_MAX: u32 = 8192;
+const WRITERS_OF_HOST_MAX: u32 = 8192;
 /// Silent writers that are looked at in a round.
 const LOOKED_AT_COUNT: usize = 1000;
 
