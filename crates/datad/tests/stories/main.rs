@@ -7,6 +7,7 @@ mod contents;
 mod disks;
 mod layouts;
 mod local;
+mod memory;
 mod metad;
 mod protection;
 mod random;
