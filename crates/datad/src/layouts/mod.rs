@@ -15,6 +15,7 @@ mod asking;
 mod entry;
 mod part;
 mod recent;
+mod room;
 mod shelf;
 mod timed_out;
 mod window;
