@@ -90,6 +90,7 @@ mod recoveries;
 mod recovery;
 mod refusal;
 mod repair;
+mod report;
 mod residency;
 mod revocation;
 mod rights;
