@@ -4,7 +4,8 @@ use std::fmt::Debug;
 
 /// Memory that is left for one file.
 pub trait Room: Debug + Send {
-    /// Takes so many bytes more, until what was made of the file is not needed any more; false if there are not so many.
+    /// Takes so many bytes more, until what was made of the file is not needed any more; false if there are not so
+    /// many.
     fn take(&mut self, len: u64) -> bool;
 }
 

@@ -1,8 +1,8 @@
 //! A report on its way to a client over HTTP, in pieces, and the turn it has among the few that are made at a time.
 //!
-//! Promise: a client that takes nothing for a while is taken for gone. One that takes pieces slowly, all in all, has its
-//! turn as long as nobody else wants one: it gives way to whoever comes, while this server waits for it. So readers that
-//! make a report last, however many, keep none from those who read theirs.
+//! Promise: a client that takes nothing for a while is taken for gone. One that takes pieces slowly, all in all, has
+//! its turn as long as nobody else wants one: it gives way to whoever comes, while this server waits for it. So
+//! readers that make a report last, however many, keep none from those who read theirs.
 
 use io::{Clock, ConnectionLimit, ConnectionPermit, RequestGuard};
 use std::pin::pin;
@@ -30,7 +30,7 @@ impl Turns {
         Self(ConnectionLimit::new(count_max))
     }
 
-    /// Begins a report: who reads it has the receiver. `None`: as many are made as may be, for clients that read theirs.
+    /// Begins a report: who reads it has the receiver. `None`: as many are made as may be, for those who read theirs.
     pub(crate) fn begin(&self, clock: Arc<dyn Clock>) -> Option<(Report, mpsc::Receiver<String>)> {
         let turn = self.0.admit()?;
         let made = turn.begin_request();

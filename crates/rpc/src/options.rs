@@ -14,7 +14,7 @@ pub const FRAME_LEN_MAX: u32 = 4 << 20;
 const CONNECTION_LEN: usize = 8 << 10;
 /// Also where there is less memory: those of a store that is tried out.
 const CONNECTIONS_LEAST: usize = 256;
-/// What a handshake takes of which more came than is usual: 16 KiB of a hello in a buffer that grew to twice its length.
+/// What a handshake takes of which more came than is usual: 16 KiB of a hello in a buffer of twice the length.
 const LONG_HANDSHAKE_LEN: usize = 40 << 10;
 /// One of so many parts of `held_len_max` those may take. A guess.
 const LONG_HANDSHAKES_PART: usize = 16;

@@ -7,9 +7,9 @@
 //! Verdict   their numbers]
 //! ```
 //!
-//! Promise: a request whose header is not admitted costs no memory; its bytes are passed over. An answer names exactly those nodes that have put the block, and without a refusal they are a majority. A
-//! request is sent once. If its connection broke, nobody knows what became of it; nodes take the same block twice, so
-//! sending it again does no harm.
+//! Promise: a request whose header is not admitted costs no memory; its bytes are passed over. An answer names exactly
+//! those nodes that have put the block, and without a refusal they are a majority. A request is sent once. If its
+//! connection broke, nobody knows what became of it; nodes take the same block twice, so sending it again does no harm.
 
 pub mod batch;
 mod caller;
