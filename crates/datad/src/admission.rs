@@ -19,10 +19,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{BlockId, FileId, Generation, excerpt};
 use wire::layouts::ReadLayout;
 use wire::ranges::{RangesToken, ReadRanges};
+use wire::small::SmallWrite;
 use wire::{BlockScope, Status, node};
 use xfer::answer::Refusal;
-use xfer::memory::Held;
-use xfer::small::{Checked, Request};
+use xfer::small::Checked;
 
 #[derive(Debug)]
 pub(crate) struct Admission {
@@ -190,12 +190,11 @@ impl Admission {
         Ok(Named { block, generation, grant })
     }
 
-    /// What a small write asks for, if it may be done.
-    pub(crate) fn small<H: Held>(&self, request: &Request<H>) -> Result<Checked, Refusal> {
-        let header = &request.frame.header;
+    /// What a small write asks for, if it may be done. Its bytes are not here yet.
+    pub(crate) fn small(&self, header: &SmallWrite) -> Result<Checked, Refusal> {
         let ask = Ask { block: BlockId(header.block), mode: Mode::Put, makes: true };
         let grant = self.token(ask, &header.token, &header.password)?;
-        request.check(self.replicas.disks.pool().as_deref(), grant.scope())
+        Checked::of(header, self.replicas.disks.pool().as_deref(), grant.scope())
     }
 
     /// Whether a call of the RPC port may ask about this block.

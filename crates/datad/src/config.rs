@@ -64,7 +64,8 @@ pub struct Config {
     /// port of `xfer_addr`. Who has the socket still needs a block's token. HDFS: `dfs.domain.socket.path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain_socket: Option<PathBuf>,
-    /// Bytes that all streams together may hold in buffers. A stream that does not fit waits, and then is refused.
+    /// Bytes that all operations together may hold: streams in buffers, layouts while they are made, requests that are
+    /// not whole. A stream that does not fit waits, and then is refused.
     #[serde(default = "default_memory")]
     pub memory: u64,
     /// Bytes of each disk that new replicas leave free, for whatever else is on it. None: a tenth of the disk, at most

@@ -5,6 +5,7 @@
 //! [`crate::socket`]: no other code of data transfer knows a TCP connection.
 
 use crate::budget::{Budget, Reservation};
+use crate::fronts::Fronts;
 use crate::outward::Outward;
 use crate::read_buffer::{ReadBuffer, ReadError};
 use io::{ThreadQuota, transfer};
@@ -15,9 +16,11 @@ use std::fs::File;
 use std::io::Result;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::Notify;
 use wire::OpHeader;
 use xfer::read::Sender;
 
@@ -148,17 +151,22 @@ impl Connection {
         }
     }
 
-    /// What an operation asks for, and the memory that it is counted with.
+    /// What an operation asks for, and the memory that it is counted with: that of `fronts` until it is whole.
     pub(crate) async fn operation<M: Message + Default>(
         &mut self,
+        fronts: &Arc<Fronts>,
         budget: &Budget,
     ) -> std::result::Result<(M, Option<Reservation>), ReadError> {
-        let mut memory = None;
+        let given_up = Arc::new(Notify::new());
+        let (mut coming, mut memory) = (fronts.front(&given_up), None);
         loop {
-            if let Some(message) = self.buffer.operation(&mut memory, budget)? {
+            if let Some(message) = self.buffer.operation(&mut coming, &mut memory, budget)? {
                 return Ok((message, memory));
             }
-            self.fill_more().await?;
+            tokio::select! {
+                more = self.fill_more() => more?,
+                () = given_up.notified() => return Err(ReadError::GaveWay),
+            }
         }
     }
 

@@ -170,7 +170,7 @@ async fn op<M: prost::Message + Default>(
     connection: &mut Connection,
     limit: Duration,
 ) -> std::result::Result<(M, Option<Reservation>), ReadError> {
-    let operation = connection.operation(&service.budget);
+    let operation = connection.operation(&service.fronts, &service.budget);
     tokio::time::timeout(limit, operation).await.map_err(|_| ReadError::Torn)?
 }
 

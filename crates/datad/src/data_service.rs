@@ -3,6 +3,7 @@
 use crate::admission::Admission;
 use crate::budget::Budget;
 use crate::config::{Config, Limits};
+use crate::fronts::Fronts;
 use crate::log_limits::LogLimits;
 use crate::operations::Operations;
 use crate::outward::Outward;
@@ -22,6 +23,8 @@ pub(crate) struct DataService {
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) budget: Budget,
+    /// For what asks for operations, until it is whole.
+    pub(crate) fronts: Arc<Fronts>,
     pub(crate) outward: Arc<Outward>,
     pub(crate) operations: Arc<Operations>,
     pub(crate) limits: Limits,
@@ -41,12 +44,14 @@ impl DataService {
         stop: Arc<Stop>,
         config: &Config,
     ) -> Self {
-        let budget = Budget::new(config.memory);
+        let (budget_len, fronts) = Fronts::of(config.memory);
+        let budget = Budget::new(budget_len);
         Self {
             outward: Arc::new(Outward::new(Arc::clone(&replicas), budget.clone())),
             replicas,
             admission,
             budget,
+            fronts,
             operations,
             limits: config.limits.clone(),
             sockets: SocketOptions { congestion: config.congestion.clone(), ..SocketOptions::default() },

@@ -51,8 +51,8 @@ fn read(node: &Node, readings: &mut Readings<'_>) {
     let mut put = |name, value: f64| readings.put(name, &[], value);
     put("levada_transfers", node.admission.transfer_count() as f64);
     put("levada_transfers_max", node.admission.transfer_count_max() as f64);
-    put("levada_buffer_bytes", node.service.budget.used_len() as f64);
-    put("levada_buffer_max_bytes", node.service.budget.len() as f64);
+    put("levada_buffer_bytes", (node.service.budget.used_len() + node.service.fronts.used_len()) as f64);
+    put("levada_buffer_max_bytes", (node.service.budget.len() + node.service.fronts.len()) as f64);
     put("levada_layout_kept_bytes", node.port.layouts.kept_len() as f64);
     put("levada_repairs_waiting", node.replicas.node.with(|node| node.copies.known_count()) as f64);
     for disk in node.replicas.disks.reports() {

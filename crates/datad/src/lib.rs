@@ -36,6 +36,7 @@ mod disk_balance;
 mod disk_identity;
 mod error;
 mod fetch;
+mod fronts;
 mod gauges;
 mod handshake;
 mod heartbeat_progress;

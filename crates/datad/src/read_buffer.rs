@@ -14,7 +14,8 @@ use xfer::read::Sender;
 /// Bytes asked of the kernel at a time: an op message of a common chain, with its header.
 const READ_LEN: usize = 4096;
 
-/// Operations that take less than this are not counted: those of chains of some twenty nodes.
+/// Operations that take less than this when they are decoded are not counted: those of chains of some twenty nodes.
+/// There are no more of them than may be under way.
 const FREE_LEN: usize = 64 << 10;
 
 /// What a byte of a message may take when it is decoded, its own included: it may be one of the numbers of a packed
@@ -33,6 +34,8 @@ pub(crate) enum ReadError {
     Torn,
     #[error("no memory left for an operation that takes {0} bytes")]
     Memory(usize),
+    #[error("an operation of which no end came made way for another")]
+    GaveWay,
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -58,7 +61,7 @@ impl ReadBuffer {
     pub(crate) fn consume(&mut self, len: usize) {
         self.front.consume(len);
         if self.front.is_empty() {
-            self.front.give_back(); // a connection that waits for its next op holds little
+            self.front.keep(READ_LEN); // a connection that waits for its next op holds little
         }
     }
 
@@ -93,9 +96,10 @@ impl ReadBuffer {
     }
 
     /// What an operation asks for; `None`: it is not all here. A stranger says it: what takes much memory, as it is
-    /// long or has long lists, is counted before it takes that.
+    /// long or has long lists, is counted before it takes that, in `coming` until it is whole.
     pub(crate) fn operation<M: Message + Default>(
         &mut self,
+        coming: &mut impl Held,
         memory: &mut Option<Reservation>,
         budget: &Budget,
     ) -> Result<Option<M>, ReadError> {
@@ -104,9 +108,17 @@ impl ReadBuffer {
             return Ok(None);
         };
         // What came of it, not what it says: it may be a peer that sends nothing more.
-        count(memory, len.min(self.front.bytes().len()), budget)?;
-        let Some(message) = self.front.bytes().get(start..start + len) else { return Ok(None) };
-        count(memory, BYTE_LEN * len + fields::FIELD_LEN * fields::count(message, 0), budget)?;
+        let came = self.front.bytes().len();
+        let Some(message) = self.front.bytes().get(start..start + len) else {
+            // The buffer may grow to twice what it was. What is read first is not counted.
+            return match came < READ_LEN || coming.grow_to(2 * (came + READ_LEN) as u64) {
+                true => Ok(None),
+                false => Err(ReadError::Memory(came)),
+            };
+        };
+        // A list has room for twice as many when it has grown.
+        let field_count = fields::count(message, 0).next_power_of_two();
+        count(memory, BYTE_LEN * len + fields::FIELD_LEN * field_count, budget)?;
         let message = delimited::decode(message, WHAT)?;
         self.consume(start + len);
         Ok(Some(message))
@@ -119,7 +131,7 @@ impl ReadError {
         match self {
             Self::Torn => true,
             Self::Io(error) => is_hang_up(error),
-            Self::Wire(_) | Self::Memory(_) => false,
+            Self::Wire(_) | Self::Memory(_) | Self::GaveWay => false,
         }
     }
 }
@@ -150,6 +162,20 @@ fn is_hang_up(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
+    /// No more than so many bytes.
+    #[derive(Debug)]
+    struct AtMost(u64);
+
+    impl Held for AtMost {
+        fn held_len(&self) -> u64 {
+            0
+        }
+
+        fn grow_to(&mut self, len: u64) -> bool {
+            len <= self.0
+        }
+    }
+
     fn holding(bytes: &[u8]) -> ReadBuffer {
         let mut buffer = ReadBuffer::default();
         buffer.put(bytes);
@@ -165,7 +191,8 @@ mod tests {
         delimited::put(&op, &mut bytes);
         let (mut memory, budget) = (None, Budget::new(64 << 20));
         let mut buffer = holding(&bytes);
-        let op: hdfs::proto::OpWriteBlockProto = buffer.operation(&mut memory, &budget).unwrap().unwrap();
+        let op: hdfs::proto::OpWriteBlockProto =
+            buffer.operation(&mut AtMost(0), &mut memory, &budget).unwrap().unwrap();
         let taken_len = op.stream.unwrap().parents.capacity() * size_of::<u32>();
         assert!(memory.as_ref().is_some_and(|memory| memory.held_len() >= taken_len as u64), "{taken_len}: {memory:?}");
         let mut again = Vec::new();
@@ -173,8 +200,38 @@ mod tests {
         let mut buffer = holding(&again);
         let (mut memory, none) = (None, Budget::new(0));
         assert!(
-            buffer.operation::<hdfs::proto::OpWriteBlockProto>(&mut memory, &none).unwrap().is_some(),
+            buffer.operation::<hdfs::proto::OpWriteBlockProto>(&mut AtMost(0), &mut memory, &none).unwrap().is_some(),
             "a common one"
         );
+    }
+
+    /// Two bytes for each of them.
+    #[test]
+    fn lists_of_empty_messages_are_counted_as_they_are_decoded() {
+        let op = hdfs::proto::OpTransferBlockProto::default().encode_to_vec();
+        let bytes = [&op[..], &[0x12, 2, 0x0a, 0].repeat(100_000)].concat();
+        let mut delimited = Vec::new();
+        prost::encode_length_delimiter(bytes.len(), &mut delimited).unwrap();
+        delimited.extend(bytes);
+        let (mut memory, budget) = (None, Budget::new(256 << 20));
+        let op = holding(&delimited).operation(&mut AtMost(0), &mut memory, &budget).unwrap().unwrap();
+        let hdfs::proto::OpTransferBlockProto { targets, .. } = op;
+        let taken_len = targets.capacity() * size_of::<hdfs::proto::DatanodeInfoProto>();
+        assert!(memory.as_ref().is_some_and(|memory| memory.held_len() >= taken_len as u64), "{taken_len}: {memory:?}");
+    }
+
+    #[test]
+    fn what_comes_of_an_operation_is_counted_as_it_grows() {
+        let mut long = Vec::new();
+        delimited::put(&"x".repeat(100_000), &mut long);
+        let mut buffer = ReadBuffer::default();
+        for piece in long[..90_000].chunks(1000) {
+            buffer.put(piece);
+            let came = buffer.bytes().len();
+            let mut check = |room: usize| {
+                buffer.operation::<String>(&mut AtMost(room as u64), &mut None, &Budget::new(1 << 30)).is_ok()
+            };
+            assert_eq!((check(came), check(2 * (came + READ_LEN))), (came < READ_LEN, true), "{came}");
+        }
     }
 }

@@ -7,10 +7,13 @@ use std::rc::Rc;
 use std::time::Duration;
 use types::endpoint::{Endpoint, RequestEndpoint};
 use types::limits::SMALL_WRITE_LEN_MAX;
-use wire::delimited;
 use wire::small::{self, SmallAnswer, SmallFrame, SmallWrite};
-use xfer::memory::{Held, Memory};
-use xfer::small::{Caller, CallerLimits, Fanout, LATE_MAX, OutgoingRequest, Server, ServerLimits, Verdict};
+use wire::{BlockScope, delimited};
+use xfer::answer::Refusal;
+use xfer::memory::Held;
+use xfer::small::{
+    Caller, CallerLimits, Checked, Fanout, LATE_MAX, Node, OutgoingRequest, Server, ServerLimits, Verdict,
+};
 
 /// Small writes behind each other on a connection, and answers to them. The first byte tells how long a routing table
 /// to try.
@@ -61,8 +64,20 @@ struct Budget(Rc<Cell<u64>>);
 #[derive(Debug)]
 struct Taken(Budget, u64);
 
-impl Memory for Budget {
+impl Node for Budget {
     type Held = Taken;
+    type Front = Taken;
+
+    fn admit(&self, header: &SmallWrite) -> Result<Checked, Refusal> {
+        // The request before the fuzzed bytes has none.
+        let own = BlockScope { file: types::InodeId(1), home: types::ContainerId(1) };
+        let scope = if header.token.is_empty() { Some(own) } else { BlockScope::decode(&header.token).ok().flatten() };
+        Checked::of(header, Some(""), scope)
+    }
+
+    fn take_for_front(&self, len: u64) -> Option<Taken> {
+        self.take(len)
+    }
 
     fn take(&self, len: u64) -> Option<Taken> {
         let mut taken = Taken(self.clone(), 0);
@@ -115,8 +130,7 @@ fn asked(bytes: &[u8]) {
                 (at, idle_count) = (end, 0);
             }
             while let Some(request) = server.poll_event() {
-                let scope = wire::BlockScope::decode(&request.frame.header.token).ok().flatten();
-                let _ = request.check(Some(""), scope);
+                let _ = request.verify();
                 let mut fanout = Fanout::new(&request.frame.header, LATE_MAX);
                 for place in 0..=request.frame.header.targets.len() {
                     let outcome = if place % 3 == 0 { Err(xfer::answer::Refusal::error("down")) } else { Ok(()) };

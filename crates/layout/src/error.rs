@@ -12,6 +12,9 @@ pub enum LayoutError {
     /// Ask again with higher limits, where there is room.
     #[error("the layout is too large: {what}, {asked} where {max} may be left")]
     TooLarge { what: What, asked: u64, max: u64 },
+    /// Ask again later, or where there is more memory.
+    #[error("there is no memory left for the layout")]
+    NoRoom,
 }
 
 pub(crate) type Result<T, E = LayoutError> = std::result::Result<T, E>;

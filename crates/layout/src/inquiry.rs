@@ -12,6 +12,7 @@
 
 use crate::error::{LayoutError, Result};
 use crate::limits::{Budget, Limits};
+use crate::room::Room;
 use crate::want::{Next, Want};
 use crate::{Layout, arrow, parquet, root};
 
@@ -83,11 +84,21 @@ pub fn begin(file_len: u64) -> Result<Inquiry> {
 }
 
 pub fn begin_within(file_len: u64, limits: Limits) -> Result<Inquiry> {
+    begin_with(file_len, Budget::new(limits))
+}
+
+/// As [`begin_within`], and what is made of the file is taken from `room` before it is made: not the bytes that are
+/// given, which who gives them has counted.
+pub fn begin_in_room(file_len: u64, limits: Limits, room: Box<dyn Room>) -> Result<Inquiry> {
+    begin_with(file_len, Budget::in_room(limits, room))
+}
+
+fn begin_with(file_len: u64, budget: Budget) -> Result<Inquiry> {
     if file_len == 0 {
         return Err(LayoutError::Unknown("it is empty"));
     }
     let want = Want { offset: 0, len: HEAD_LEN.min(file_len) };
-    Inquiry { file_len, want, state: Box::new(State::Head), budget: Budget::new(limits) }.checked()
+    Inquiry { file_len, want, state: Box::new(State::Head), budget }.checked()
 }
 
 impl Inquiry {

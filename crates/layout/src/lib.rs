@@ -10,15 +10,19 @@ mod inquiry;
 mod limits;
 mod parquet;
 mod record;
+mod room;
 mod root;
 mod want;
 mod wanted;
 mod window;
 
 pub use error::LayoutError;
-pub use inquiry::{Answer, Format, Inquiry, begin, begin_at_end, begin_within, of_bytes, of_bytes_within};
+pub use inquiry::{
+    Answer, Format, Inquiry, begin, begin_at_end, begin_in_room, begin_within, of_bytes, of_bytes_within,
+};
 pub use limits::{Limits, What};
 pub use record::{RecordError, decode, encode};
+pub use room::Room;
 pub use want::Want;
 pub use wanted::Wanted;
 

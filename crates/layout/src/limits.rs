@@ -1,6 +1,8 @@
 //! What a file may cost at most: a stranger wrote it, and chose every number in it.
 
 use crate::error::{LayoutError, Result};
+use crate::room::{Boundless, Room};
+use crate::{Column, Piece};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -65,15 +67,46 @@ impl fmt::Display for What {
     }
 }
 
+/// A list that grows to twice its length has both for a moment.
+const GROWING: u64 = 3;
+/// Memory is taken in so large parts.
+const ROOM_LEN: u64 = 64 << 10;
+
 /// What is left of the limits.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: Limits,
+    room: Box<dyn Room>,
+    /// What was taken and is not needed yet.
+    free_len: u64,
+    /// The longest object so far: each takes the place of the one before.
+    object_len: u64,
 }
 
 impl Budget {
     pub(crate) fn new(limits: Limits) -> Self {
-        Self { left: limits }
+        Self::in_room(limits, Box::new(Boundless))
+    }
+
+    pub(crate) fn in_room(limits: Limits, room: Box<dyn Room>) -> Self {
+        Self { left: limits, room, free_len: 0, object_len: 0 }
+    }
+
+    fn memory(&mut self, len: u64) -> Result<()> {
+        if len > self.free_len {
+            let more = (len - self.free_len).max(ROOM_LEN);
+            if !self.room.take(more) {
+                return Err(LayoutError::NoRoom);
+            }
+            self.free_len += more;
+        }
+        self.free_len -= len;
+        Ok(())
+    }
+
+    /// Before so many of something are put into a list.
+    pub(crate) fn list<T>(&mut self, count: u64) -> Result<()> {
+        self.memory(count.saturating_mul(GROWING * size_of::<T>() as u64))
     }
 
     pub(crate) fn ask(&mut self, len: u64) -> Result<()> {
@@ -87,7 +120,11 @@ impl Budget {
         if len > max {
             return Err(LayoutError::TooLarge { what: What::Object, asked: len, max });
         }
-        spend(&mut self.left.objects_len_max, len, What::Objects)
+        spend(&mut self.left.objects_len_max, len, What::Objects)?;
+        let longer = len.saturating_sub(self.object_len);
+        self.object_len += longer;
+        // It is read into a list that grows.
+        self.memory(longer.saturating_mul(GROWING))
     }
 
     /// What costs time and no memory, in steps that take about as long as a decompressed byte.
@@ -96,13 +133,17 @@ impl Budget {
     }
 
     pub(crate) fn pieces(&mut self, count: u64) -> Result<()> {
-        spend(&mut self.left.piece_count_max, count, What::Pieces)
+        spend(&mut self.left.piece_count_max, count, What::Pieces)?;
+        self.list::<Piece>(count)
     }
 
     /// A column or a table, by its name.
     pub(crate) fn name(&mut self, name: &str) -> Result<()> {
         spend(&mut self.left.column_count_max, 1, What::Columns)?;
-        spend(&mut self.left.names_len_max, name.len() as u64, What::Names)
+        spend(&mut self.left.names_len_max, name.len() as u64, What::Names)?;
+        // As it is read, and as a column has it.
+        self.memory(2 * name.len() as u64)?;
+        self.list::<Column>(1)
     }
 }
 

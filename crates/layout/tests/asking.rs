@@ -1,11 +1,13 @@
 //! How a file is asked: what is wanted, what is refused, and what no file may cost.
 
 use layout::{
-    Answer, Inquiry, Layout, LayoutError, Limits, Want, What, begin, begin_at_end, begin_within, of_bytes,
-    of_bytes_within,
+    Answer, Column, Inquiry, Layout, LayoutError, Limits, Piece, Room, Table, Want, What, begin, begin_at_end,
+    begin_in_room, begin_within, of_bytes, of_bytes_within,
 };
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 fn golden(name: &str) -> Vec<u8> {
     fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)).unwrap()
@@ -122,4 +124,43 @@ fn what_is_wanted_lies_within_the_file() {
     file[begin..begin + 4].copy_from_slice(&0x7fff_ffff_u32.to_be_bytes());
     assert!(matches!(of_bytes(&file), Err(LayoutError::Damaged(_))));
     assert!(begin_within(u64::MAX, Limits { asked_len_max: 10, ..Limits::default() }).is_err());
+}
+
+/// So many bytes are left.
+#[derive(Clone, Debug)]
+struct Left(Arc<AtomicU64>);
+
+impl Room for Left {
+    fn take(&mut self, len: u64) -> bool {
+        self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(len)).is_ok()
+    }
+}
+
+fn asked_in_room(file: &[u8], room: &Left) -> Result<Layout, LayoutError> {
+    let mut inquiry = begin_in_room(file.len() as u64, Limits::default(), Box::new(room.clone()))?;
+    loop {
+        let Want { offset, len } = inquiry.want();
+        match inquiry.give(&file[offset as usize..][..len as usize])? {
+            Answer::Ask(more) => inquiry = more,
+            Answer::Done(layout) => return Ok(layout),
+        }
+    }
+}
+
+#[test]
+fn what_is_made_of_a_file_is_taken_from_its_room_before() {
+    for name in ["pyarrow-pages.parquet", "polars.parquet", "pyarrow.arrow", "uproot-nested.root", "root-ntuple.root"] {
+        let file = golden(name);
+        let room = Left(Arc::new((1 << 30).into()));
+        let layout = asked_in_room(&file, &room).unwrap();
+        assert_eq!(layout, of_bytes(&file).unwrap());
+        let of_column = |column: &Column| column.name.len() + column.pieces.len() * size_of::<Piece>();
+        let made =
+            layout.tables.iter().map(|table| size_of::<Table>() + table.columns.iter().map(of_column).sum::<usize>());
+        let made_len: usize = made.sum();
+        let taken_len = (1 << 30) - room.0.load(Ordering::SeqCst);
+        assert!(taken_len >= made_len as u64, "{name}: {taken_len} for {made_len}");
+        let scarce = Left(Arc::new((taken_len - 1).into()));
+        assert_eq!(asked_in_room(&file, &scarce), Err(LayoutError::NoRoom), "{name}");
+    }
 }

@@ -3,6 +3,7 @@
 use crate::door;
 use crate::fsck::{self, Ask, Claim};
 use crate::leadership::Leadership;
+use crate::report::Report;
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::exception::STANDBY;
@@ -12,9 +13,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Pieces of a report on their way to a client.
-const PIECE_COUNT_MAX: usize = 16;
-
 /// Begins a check for the user whom the query names, or for `proven`, if the door permits it. The report ends when the
 /// channel does. `None`: too many checks run already.
 pub(crate) fn fsck(
@@ -23,22 +21,20 @@ pub(crate) fn fsck(
     peer: IpAddr,
     proven: Option<String>,
 ) -> Option<mpsc::Receiver<String>> {
-    let turn = Arc::clone(&leadership.checks).try_acquire_owned().ok()?;
-    let (out, report) = mpsc::channel(PIECE_COUNT_MAX);
+    let (out, pieces) = leadership.checks.begin(Arc::clone(&leadership.clock))?;
     let leadership = Arc::clone(leadership);
     io::task::spawn("fsck", async move {
-        let _turn = turn;
         let (claim, ask) = Ask::of(pairs);
         let begun = leadership.clock.monotonic();
         if let Err(error) = pass(&leadership, claim, proven, &ask, peer, out.clone()).await {
             // A refused check ends with this line in HDFS, too. A server that stands by has begun nothing.
             let end = if error.class == STANDBY { String::new() } else { fsck::end_line(&leadership, begun) };
             // HDFS's client takes the last line for the outcome.
-            let last = out.send(format!("{end}{}\n\n\nFsck on path '{}' FAILED", error.message, ask.path));
-            let _ = io::time::timeout(fsck::TAKEN_WITHIN, last).await;
+            let last = format!("{end}{}\n\n\nFsck on path '{}' FAILED", error.message, ask.path);
+            let _gone_already = out.send(last).await;
         }
     });
-    Some(report)
+    Some(pieces)
 }
 
 async fn pass(
@@ -47,7 +43,7 @@ async fn pass(
     proven: Option<String>,
     ask: &Ask,
     peer: IpAddr,
-    out: mpsc::Sender<String>,
+    out: Report,
 ) -> Result<(), Exception> {
     let call = Call {
         protocol: door::table::HTTP.to_owned(),

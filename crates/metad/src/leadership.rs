@@ -23,6 +23,7 @@ use crate::machine::Machine;
 use crate::node_calls::NodeCalls;
 use crate::node_registry::{NodeRegistry, RegistrationRefusals};
 use crate::peers::Peers;
+use crate::report::Turns;
 use crate::revocation::{counts, is_believed};
 use crate::start_error::StartError;
 use crate::telemetry::Telemetry;
@@ -39,7 +40,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use types::{NodeId, Random};
 
 /// Between two tries of an elected leader to lead.
@@ -67,7 +67,8 @@ impl LeaderFaults {
     }
 }
 
-/// Checks of the file system at a time; further callers get the answer to come back. Each holds a page of the tree, and
+/// Checks of the file system at a time; further callers get the answer to come back, unless one is for a client that
+/// is slow to take it. Each holds a page of the tree, and
 /// what repair knows.
 const CHECK_COUNT_MAX: usize = 2;
 
@@ -91,7 +92,7 @@ pub(crate) struct Leadership {
     /// `None`: alone.
     pub(crate) peers: Option<Arc<Peers>>,
     /// For checks of the file system.
-    pub(crate) checks: Arc<Semaphore>,
+    pub(crate) checks: Turns,
     /// Where this server listens, once it does.
     pub(crate) rpc_addr: OnceLock<SocketAddr>,
     /// Of the same port.
@@ -153,7 +154,7 @@ impl Leadership {
             telemetry: Arc::default(),
             calls,
             peers,
-            checks: Arc::new(Semaphore::new(CHECK_COUNT_MAX)),
+            checks: Turns::new(CHECK_COUNT_MAX),
             rpc_addr: OnceLock::new(),
             rpc_usage: OnceLock::new(),
             taken: Mutex::default(),

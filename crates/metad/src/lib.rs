@@ -97,6 +97,7 @@ mod recoveries;
 mod recovery;
 mod refusal;
 mod repair;
+mod report;
 mod residency;
 mod revocation;
 mod rights;

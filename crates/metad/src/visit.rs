@@ -3,11 +3,11 @@
 use crate::caller::Session;
 use crate::core::Core;
 use crate::leadership::Leadership;
+use crate::report::Report;
 use hdfs::Exception;
 use prost::Message;
 use rpc::Call;
 use std::sync::{Arc, OnceLock};
-use tokio::sync::mpsc;
 
 /// A call that was let in.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Visit {
     pub(crate) session: Option<Session>,
     pub(crate) standby: Option<Exception>,
     /// Receiver of the report, if this is a query over HTTP.
-    pub(crate) report: Option<mpsc::Sender<String>>,
+    pub(crate) report: Option<Report>,
     /// What it turned out to be about, for the audit log, where the request does not say so: an id that was drawn.
     pub(crate) subject: OnceLock<String>,
 }
@@ -39,7 +39,7 @@ impl Visit {
     }
 
     /// Of a row whose protocol has reports.
-    pub(crate) fn report(&self) -> &mpsc::Sender<String> {
+    pub(crate) fn report(&self) -> &Report {
         self.report.as_ref().expect("a row whose handler reports is asked over HTTP")
     }
 

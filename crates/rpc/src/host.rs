@@ -5,9 +5,9 @@ use crate::exchange::Steps;
 use crate::expected::ExpectedLens;
 use crate::lane::Lane;
 use crate::options::ServerOptions;
+use crate::tls_opening::Handshakes;
 use ::io::{ConnectionLimit, LogLimit};
 use std::sync::Arc;
-use tokio::sync::Semaphore;
 
 /// How the server stands to its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub(crate) struct Host<S> {
     pub(crate) steps: Steps,
     /// Callers who did not prove who they are.
     pub(crate) strangers: LogLimit,
-    /// Places for handshakes of TLS that are worked on.
-    pub(crate) handshakes: Semaphore,
+    /// Of TLS.
+    pub(crate) handshakes: Handshakes,
 }
 
 impl<S> Host<S> {

@@ -9,6 +9,16 @@ use tls::Credentials;
 /// we know, has about 100 KB. Messages between the servers of a group must stay below it.
 pub const FRAME_LEN_MAX: u32 = 4 << 20;
 
+/// So much of `held_len_max` there is for each connection: what one takes that has shaken hands or is about to, of
+/// which nothing is counted, is some 12 KiB, and most have. A guess.
+const CONNECTION_LEN: usize = 8 << 10;
+/// Also where there is less memory: those of a store that is tried out.
+const CONNECTIONS_LEAST: usize = 256;
+/// What a handshake takes of which more came than is usual: 16 KiB of a hello in a buffer of twice the length.
+const LONG_HANDSHAKE_LEN: usize = 40 << 10;
+/// One of so many parts of `held_len_max` those may take. A guess.
+const LONG_HANDSHAKES_PART: usize = 16;
+
 /// Limits of one server. Every figure is a guess unless it says otherwise.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -17,7 +27,8 @@ pub struct ServerOptions {
     /// Calls of one connection under way, their answers not yet taken. At the limit the connection is not read.
     pub calls_per_connection_max: usize,
     /// When there are more, the one whose client was waited for longest is closed, and a new one if all have calls
-    /// under way.
+    /// under way. A server with little memory for requests and answers takes fewer: one for each 8 KiB
+    /// of `held_len_max`, and 256 at least.
     pub connections_max: usize,
     /// Bytes of requests and answers of all connections. At the limit no further request is read, and no call started.
     pub held_len_max: usize,
@@ -100,5 +111,33 @@ impl Default for ServerOptions {
             credentials: None,
             introduction_protocol: None,
         }
+    }
+}
+
+impl ServerOptions {
+    pub(crate) fn within_memory(mut self) -> Self {
+        self.connections_max = self.connections_max.min((self.held_len_max / CONNECTION_LEN).max(CONNECTIONS_LEAST));
+        self
+    }
+
+    /// Handshakes under way of which more came than is usual.
+    pub(crate) fn long_handshakes_max(&self) -> usize {
+        (self.held_len_max / LONG_HANDSHAKES_PART / LONG_HANDSHAKE_LEN).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_memory_is_for_few_connections_and_fewer_long_handshakes() {
+        let check = |held_len_max, connections_max| {
+            let options = ServerOptions { held_len_max, connections_max, ..ServerOptions::default() }.within_memory();
+            (options.connections_max, options.long_handshakes_max())
+        };
+        assert_eq!(check(256 << 20, 10_000), (10_000, 409));
+        assert_eq!(check(16 << 20, 10_000), (2048, 25));
+        assert_eq!((check(1, 10_000), check(1, 7)), ((256, 1), (7, 1)));
     }
 }

@@ -8,7 +8,7 @@ use crate::expected::ExpectedLens;
 use crate::host::{Host, Phase};
 use crate::lane::Lane;
 use crate::options::{Authentication, ServerOptions};
-use crate::tls_opening::HANDSHAKE_COUNT_MAX;
+use crate::tls_opening::Handshakes;
 use ::io::socket::SocketOptions;
 use ::io::task::Owned;
 use ::io::{ConnectionLimit, LogLimit};
@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 /// How `held_len_max` is divided: requests as they come, requests while they are decoded, answers. Guesses: what is
 /// decoded is the largest, and a single long request must fit.
@@ -62,6 +62,7 @@ impl Server {
         service: Arc<S>,
     ) -> io::Result<Self> {
         assert!(options.calls_per_connection_max > 0 && options.connections_max > 0);
+        let options = options.within_memory();
         let Authentication { offers, acceptor } = &options.authentication;
         assert!(offers.kerberos.is_none() || acceptor.is_some(), "Kerberos is offered, and nobody takes tickets");
         let listener = TcpListener::bind(addr).await?;
@@ -79,7 +80,7 @@ impl Server {
             refusals: LogLimit::default(),
             steps: Steps::default(),
             strangers: LogLimit::default(),
-            handshakes: Semaphore::new(HANDSHAKE_COUNT_MAX),
+            handshakes: Handshakes::new(options.long_handshakes_max()),
             options,
         });
         let addr = listener.local_addr()?;

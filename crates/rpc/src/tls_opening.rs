@@ -2,18 +2,22 @@
 //!
 //! Promise: a server without certificates does not look. Handshakes cost processor time before it is known who asks for
 //! them, so only so many are worked on at a time; and nobody holds a place for that while this server waits for what
-//! he sends next. Who sends nothing is bounded by the number of connections, the time and the bytes of a handshake.
+//! he sends next. Who sends nothing is bounded by the number of connections, the time and the bytes of a handshake; and
+//! only so many handshakes under way hold more bytes than is usual: where there are more, the one ends that was a long
+//! one first.
 
 use crate::stream::Stream;
+use ::io::{ConnectionLimit, ConnectionPermit};
 use security::node_name::Certified;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
-use tls::{Credentials, Hello};
+use tls::{Credentials, Hello, IsLong};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 
 /// How a record of TLS begins that has a handshake in it. Hadoop's RPC begins with `hrpc`, HTTP with a letter.
@@ -21,11 +25,54 @@ const HANDSHAKE: u8 = 0x16;
 /// A guess: a step of a handshake takes some 0.2 ms, so what else this server does waits for 10 ms of them at a time.
 pub(crate) const HANDSHAKE_COUNT_MAX: usize = 64;
 
+/// What all handshakes of a server share.
+#[derive(Debug)]
+pub(crate) struct Handshakes {
+    /// Places for those that are worked on.
+    working: Semaphore,
+    /// Those of which more came than is usual.
+    long: Arc<ConnectionLimit>,
+}
+
+impl Handshakes {
+    pub(crate) fn new(long_count_max: usize) -> Self {
+        Self { working: Semaphore::new(HANDSHAKE_COUNT_MAX), long: ConnectionLimit::new(long_count_max) }
+    }
+}
+
+/// The place of one handshake among the long ones, once it is one.
+#[derive(Debug, Default)]
+struct Long {
+    permit: OnceLock<Arc<ConnectionPermit>>,
+    is_long: Notify,
+}
+
+impl Long {
+    fn take(self: &Arc<Self>, handshakes: &Handshakes) -> IsLong {
+        let (long, its) = (Arc::clone(&handshakes.long), Arc::clone(self));
+        Box::new(move || {
+            let Some(permit) = long.admit() else { return false };
+            let is_first = its.permit.set(permit).is_ok();
+            its.is_long.notify_one();
+            is_first
+        })
+    }
+
+    /// Returns once another one needed the place.
+    async fn gives_way(&self) {
+        self.is_long.notified().await;
+        match self.permit.get() {
+            Some(permit) => permit.evicted().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
 /// A connection, and the node that the other end proved to be, if it did.
 pub(crate) async fn open(
     socket: TcpStream,
     credentials: Option<&Credentials>,
-    places: &Semaphore,
+    handshakes: &Handshakes,
     time_max: Duration,
 ) -> io::Result<(Stream, Option<Certified>)> {
     let Some(credentials) = credentials else { return Ok((Stream::Plain(socket), None)) };
@@ -34,8 +81,15 @@ pub(crate) async fn open(
         if socket.peek(&mut first).await? == 0 || first[0] != HANDSHAKE {
             return Ok((Stream::Plain(socket), None));
         }
-        let hello = Hello::read(socket).await?;
-        let (stream, node) = in_turns(places, credentials.accept(hello)).await?;
+        let long = Arc::new(Long::default());
+        let shaking = async {
+            let hello = Hello::read(socket, long.take(handshakes)).await?;
+            in_turns(&handshakes.working, credentials.accept(hello)).await
+        };
+        let (stream, node) = tokio::select! {
+            shaken = shaking => shaken?,
+            () = long.gives_way() => return Err(io::Error::other("a long handshake made way for another")),
+        };
         Ok((Stream::Tls(Box::new(stream)), node))
     };
     timeout(time_max, opening).await.map_err(|_elapsed| io::ErrorKind::TimedOut)?

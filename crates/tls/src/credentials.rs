@@ -294,7 +294,7 @@ async fn dial(mut config: ClientConfig, socket: TcpStream, expected: Expected) -
     config.enable_sni = false;
     // The certificate says who it is; the address says nothing.
     let address = ServerName::IpAddress(IpAddr::V4(Ipv4Addr::UNSPECIFIED).into());
-    let stream = TlsConnector::from(Arc::new(config)).connect(address, Socket::new(socket)).await;
+    let stream = TlsConnector::from(Arc::new(config)).connect(address, Socket::new(socket, None)).await;
     let mut stream =
         stream.map_err(|error| io::Error::new(error.kind(), format!("{expected} is expected: {error}")))?;
     stream.get_mut().0.opened();

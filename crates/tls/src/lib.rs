@@ -32,5 +32,5 @@ pub use ending::Date;
 pub use error::TlsError;
 pub use hosts::Host;
 pub use newcomer::Newcomer;
-pub use opening::{Hello, Socket};
+pub use opening::{Hello, IsLong, Socket};
 pub use site::{Site, SiteStream};

@@ -20,22 +20,55 @@ use tokio_rustls::{LazyConfigAcceptor, StartHandshake, rustls};
 /// and a certificate with its authority 1000; rustls alone would take 64 KiB of each connection.
 const HANDSHAKE_LEN_MAX: usize = 16 << 10;
 
+/// What has come of a handshake when it is a long one. Those of our own clients and nodes are not: a guess.
+const HANDSHAKE_LEN_USUAL: usize = 4 << 10;
+
+/// Told once that a handshake is a long one, before the next of it is read: false if it may not be.
+pub type IsLong = Box<dyn FnOnce() -> bool + Send + Sync>;
+
 /// A socket of which only so much is read while its handshake lasts.
-#[derive(Debug)]
 pub struct Socket {
     socket: TcpStream,
     /// `None`: the handshake is over.
-    left_len: Option<usize>,
+    handshake: Option<Handshake>,
+}
+
+struct Handshake {
+    left_len: usize,
+    /// `None`: it may be long.
+    is_long: Option<IsLong>,
+}
+
+impl Handshake {
+    /// So much more of it came.
+    fn came(&mut self, len: usize) -> io::Result<()> {
+        self.left_len = self.left_len.checked_sub(len).ok_or_else(too_long)?;
+        if HANDSHAKE_LEN_MAX - self.left_len > HANDSHAKE_LEN_USUAL
+            && let Some(is_long) = self.is_long.take()
+            && !is_long()
+        {
+            return Err(io::Error::other("too many long handshakes are under way"));
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Socket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let left_len = self.handshake.as_ref().map(|handshake| handshake.left_len);
+        f.debug_struct("Socket").field("socket", &self.socket).field("left_len", &left_len).finish_non_exhaustive()
+    }
 }
 
 impl Socket {
-    pub(crate) fn new(socket: TcpStream) -> Self {
-        Self { socket, left_len: Some(HANDSHAKE_LEN_MAX) }
+    /// `is_long`: who is told that the handshake is a long one, if anybody is.
+    pub(crate) fn new(socket: TcpStream, is_long: Option<IsLong>) -> Self {
+        Self { socket, handshake: Some(Handshake { left_len: HANDSHAKE_LEN_MAX, is_long }) }
     }
 
     /// Lifts the limit: from here on whoever reads has limits of his own.
     pub(crate) fn opened(&mut self) {
-        self.left_len = None;
+        self.handshake = None;
     }
 
     pub fn local_addr(&self) -> io::Result<std::net::SocketAddr> {
@@ -55,9 +88,8 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.socket).poll_read(context, buffer))?;
-        if let Some(left_len) = self.left_len {
-            let left_len = left_len.checked_sub(buffer.filled().len() - before);
-            self.left_len = Some(left_len.ok_or_else(too_long)?);
+        if let Some(handshake) = &mut self.handshake {
+            handshake.came(buffer.filled().len() - before)?;
         }
         Poll::Ready(Ok(()))
     }
@@ -97,9 +129,10 @@ fn too_long() -> io::Error {
 pub struct Hello(pub(crate) StartHandshake<Socket>);
 
 impl Hello {
-    pub async fn read(socket: TcpStream) -> io::Result<Self> {
+    /// `is_long`: whether this handshake may be longer than most are.
+    pub async fn read(socket: TcpStream, is_long: IsLong) -> io::Result<Self> {
         let acceptor = rustls::server::Acceptor::default();
-        LazyConfigAcceptor::new(acceptor, Socket::new(socket)).await.map(Self)
+        LazyConfigAcceptor::new(acceptor, Socket::new(socket, Some(is_long))).await.map(Self)
     }
 }
 

@@ -57,10 +57,15 @@ impl Front {
 
     /// An operation has ended: a connection that waits for the next one holds little.
     pub fn give_back(&mut self) {
+        self.keep(KEPT_LEN);
+    }
+
+    /// Keeps no more room than this for what comes next.
+    pub fn keep(&mut self, kept_len: usize) {
         self.bytes.copy_within(self.at..self.end, 0);
         (self.at, self.end) = (0, self.end - self.at);
-        self.bytes.truncate(self.end.max(KEPT_LEN));
-        self.bytes.shrink_to(KEPT_LEN);
+        self.bytes.truncate(self.end.max(kept_len));
+        self.bytes.shrink_to(kept_len);
     }
 
     /// What is not consumed, for another reader of the same connection.
@@ -84,5 +89,7 @@ mod tests {
         front.give_back();
         assert_eq!(front.bytes(), [7; 3]);
         assert!(front.bytes.capacity() <= KEPT_LEN, "{}", front.bytes.capacity());
+        front.keep(10);
+        assert_eq!((front.bytes(), front.bytes.capacity()), (&[7; 3][..], 10));
     }
 }

@@ -13,10 +13,11 @@ use types::random::{Random, Seeded};
 use wire::small::{ANSWER_LEN_MAX, SmallAnswer, SmallFrame, SmallWrite};
 use wire::{BlockScope, Status, delimited};
 use xfer::answer::Refusal;
-use xfer::memory::{Held, Memory};
+use xfer::memory::Held;
 use xfer::small::stock::{Leased, Stock, Wish, sure_until};
 use xfer::small::{
-    Caller, CallerLimits, Fanout, LATE_MAX, OutgoingRequest, Server, ServerError, ServerLimits, Verdict, batch,
+    Caller, CallerLimits, Checked, Fanout, LATE_MAX, Node, OutgoingRequest, Server, ServerError, ServerLimits, Verdict,
+    batch,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -208,12 +209,22 @@ impl Budget {
     }
 }
 
-impl Memory for Budget {
+impl Node for Budget {
     type Held = Taken;
+    type Front = Taken;
+
+    fn admit(&self, header: &SmallWrite) -> Result<Checked, Refusal> {
+        let scope = BlockScope::decode(&header.token).map_err(|_| Refusal::error("a token that does not read"))?;
+        Checked::of(header, Some("BP"), scope)
+    }
 
     fn take(&self, len: u64) -> Option<Taken> {
         let mut taken = Taken(self.clone(), 0);
         taken.grow_to(len).then_some(taken)
+    }
+
+    fn take_for_front(&self, len: u64) -> Option<Taken> {
+        self.take(len)
     }
 }
 
@@ -365,23 +376,26 @@ fn bytes_that_do_not_match_are_not_put() {
     *bytes.last_mut().unwrap() ^= 1;
     feed(&mut server, Duration::ZERO, &[&bytes[..], &whole(2, b"bytes")].concat());
     let mut request = || server.poll_event().unwrap();
-    assert!(request().check(Some("BP"), SCOPE).unwrap_err().message.contains("checksums"));
+    assert!(request().verify().unwrap_err().message.contains("checksums"));
     let well = request();
-    assert!(well.check(Some("BP"), SCOPE).is_ok() && well.check(None, SCOPE).is_ok());
-    assert!(well.check(Some("other"), SCOPE).unwrap_err().message.contains("not here"));
-    assert!(well.check(Some("BP"), None).unwrap_err().message.contains("whose the block is"));
-    assert_eq!(&well.body()[4..], b"bytes");
+    assert_eq!((well.verify(), &well.body()[4..]), (Ok(()), &b"bytes"[..]));
+}
+
+#[test]
+fn a_header_is_of_this_pool_and_tells_whose_the_block_is() {
+    let header = outgoing(1, b"bytes").header;
+    let check = |pool, scope| Checked::of(&header, pool, scope).map_err(|refusal| refusal.message);
+    assert!(check(Some("BP"), SCOPE).is_ok() && check(None, SCOPE).is_ok());
+    assert!(check(Some("other"), SCOPE).unwrap_err().contains("not here"));
+    assert!(check(Some("BP"), None).unwrap_err().contains("whose the block is"));
 }
 
 /// A stranger may name anybody; nobody is looked up for him.
 #[test]
 fn targets_are_addresses_and_no_names() {
     let check = |target: &str| {
-        let mut server = server(&Budget::new(1 << 20));
-        let OutgoingRequest { header, body } = outgoing(1, b"bytes");
-        let header = SmallWrite { targets: vec![target.to_owned()], ..header };
-        feed(&mut server, Duration::ZERO, &[&header.front()[..], &body].concat());
-        let checked = server.poll_event().unwrap().check(Some("BP"), SCOPE);
+        let header = SmallWrite { targets: vec![target.to_owned()], ..outgoing(1, b"bytes").header };
+        let checked = Checked::of(&header, Some("BP"), SCOPE);
         checked.map(|checked| checked.targets[0].to_string()).map_err(|refusal| refusal.message)
     };
     assert_eq!(check("10.0.0.2:9866").as_deref(), Ok("10.0.0.2:9866"));
@@ -390,6 +404,51 @@ fn targets_are_addresses_and_no_names() {
         let refused = check(target).unwrap_err();
         assert!(refused.ends_with("is no address of a node") && refused.len() < 200, "{refused}");
     }
+}
+
+/// Megabytes of a writer without a token take nothing from those who have one, and the connection goes on.
+#[test]
+fn a_request_that_is_not_admitted_costs_no_memory_and_is_passed_over() {
+    let memory = Budget::new(60_000);
+    let mut server = server(&memory);
+    let now = Duration::ZERO;
+    let OutgoingRequest { header, body } = outgoing(1, &vec![7; SMALL_WRITE_LEN_MAX as usize]);
+    let bytes = [&SmallWrite { token: bytes::Bytes::new(), ..header }.front()[..], &body].concat();
+    let (last, all_before) = bytes.split_last().unwrap();
+    for piece in all_before.chunks(100_000) {
+        feed(&mut server, now, piece);
+        assert_eq!((memory.0.get(), server.transmit(now)), (60_000, None));
+    }
+    let mut room = server.take_buffer().unwrap();
+    assert!(room.capacity() < 20_000, "{}", room.capacity());
+    room.extend_from_slice(&[*last]);
+    server.on_read(now, room, 1);
+    let answer = server.transmit(now).unwrap();
+    assert!(String::from_utf8_lossy(&answer).contains("whose the block is"), "{answer:?}");
+    server.on_sent(now, answer.len());
+    feed(&mut server, now, &whole(2, b"bytes"));
+    assert_eq!(server.poll_event().map(|request| request.number()), Some(2));
+}
+
+/// Headers of which no end comes, on however many connections, take what the node has for them and no more.
+#[test]
+fn a_long_header_is_counted_while_it_comes() {
+    let OutgoingRequest { header, body } = outgoing(1, b"bytes");
+    let header = SmallWrite { password: vec![7; 50_000].into(), ..header };
+    let front = header.front();
+    let memory = Budget::new(200_000);
+    let mut enough = server(&memory);
+    feed(&mut enough, Duration::ZERO, &front[..front.len() - 1]);
+    let room = enough.take_buffer().unwrap();
+    assert!(200_000 - memory.0.get() >= room.capacity() as u64, "{} of {}", memory.0.get(), room.capacity());
+    enough.on_read(Duration::ZERO, room, 0);
+    assert_eq!((enough.error(), memory.0.get()), (Some(&ServerError::Torn), 200_000));
+    let mut enough = server(&memory);
+    feed(&mut enough, Duration::ZERO, &[&front[..], &body].concat());
+    assert!(enough.poll_event().is_some());
+    let mut scarce = server(&Budget::new(60_000));
+    feed(&mut scarce, Duration::ZERO, &front);
+    assert_eq!(scarce.error(), Some(&ServerError::Memory));
 }
 
 // ── to whom it goes on ──
@@ -604,7 +663,7 @@ proptest! {
             carry(&mut random, now, &mut server, &mut back, &mut caller);
             while let Some(request) = server.poll_event() {
                 let block = request.frame.header.block;
-                prop_assert!(request.check(Some("BP"), SCOPE).is_ok());
+                prop_assert!(request.verify().is_ok() && Some(request.checked.scope) == SCOPE);
                 prop_assert!(request.bytes[request.frame.data.clone()].iter().all(|byte| *byte == block as u8));
                 open.push(request);
                 prop_assert!(open.len() <= LIMITS.in_flight_count_max);

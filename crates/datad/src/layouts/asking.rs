@@ -4,6 +4,7 @@ use super::apart::Apart;
 use super::elsewhere::Elsewhere;
 use super::entry::{Entry, Outcome, Touched};
 use super::part;
+use super::room::Room;
 use crate::data_service::DataService;
 use crate::read::{if_it_serves, stored};
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use xfer::answer::Refusal;
 use xfer::ranges::has_all;
 
 /// A quarter of the usual limits: a datanode has other work. What is asked for at once is taken from the node's
-/// `memory`; what is made of it has no other bound than these.
+/// `memory`, and so is what is made of it.
 const LIMITS: Limits = Limits {
     asked_len_max: 32 << 20,
     question_count_max: 10_000,
@@ -53,6 +54,10 @@ pub(super) struct Said {
     pub(super) is_sure: bool,
 }
 
+fn no_memory() -> Ended {
+    Ended::Answer(Answer::Busy("this node has no memory left for it".to_owned()))
+}
+
 impl Asking<'_> {
     /// Whose file it is, is asked first: its last block is what it is known by.
     pub(super) async fn run(mut self) -> Result<Said, Ended> {
@@ -83,7 +88,9 @@ impl Asking<'_> {
     }
 
     async fn ask(&mut self) -> Result<Entry, Ended> {
-        let mut asked = layout::begin_within(self.request.file_len, LIMITS).map(Next::Ask);
+        let mut room = Room::new(self.service.budget.take_for_read(0).ok_or_else(no_memory)?);
+        let begun = layout::begin_in_room(self.request.file_len, LIMITS, Box::new(room.clone()));
+        let mut asked = begun.map(Next::Ask);
         loop {
             let failed = match asked {
                 Ok(Next::Ask(inquiry)) => {
@@ -91,6 +98,10 @@ impl Asking<'_> {
                     continue;
                 }
                 Ok(Next::Done(layout)) => {
+                    // A record is shorter, in a list that grew to twice its length.
+                    if !layout::Room::take(&mut room, 2 * part::memory_len(&layout)) {
+                        return Err(no_memory());
+                    }
                     let encode = move || layout::encode(&layout).map(|record| (record, part::memory_len(&layout)));
                     match self.apart.run(encode).await {
                         Some(Ok((record, memory_len))) if record.len() <= RECORD_LEN_MAX => {
@@ -110,6 +121,8 @@ impl Asking<'_> {
                 LayoutError::Unknown(_) => Outcome::Unknown,
                 LayoutError::Damaged(_) => Outcome::Damaged,
                 LayoutError::TooLarge { .. } => Outcome::TooLarge,
+                // Another one may have it, or this one later.
+                LayoutError::NoRoom => return Err(no_memory()),
             };
             return Ok(self.entry(outcome, failed.to_string().into()));
         }
@@ -124,7 +137,7 @@ impl Asking<'_> {
         let want = inquiry.want();
         // A part of it once more while it is put together.
         let Some(memory) = self.service.budget.take_for_read(2 * want.len) else {
-            return Err(Ended::Answer(Answer::Busy("this node has no memory left for it".to_owned())));
+            return Err(no_memory());
         };
         let bytes = self.bytes(want).await?;
         let given = self.apart.run(move || {

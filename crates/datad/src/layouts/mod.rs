@@ -17,6 +17,7 @@ mod elsewhere;
 mod entry;
 mod part;
 mod recent;
+mod room;
 mod shelf;
 mod timed_out;
 mod window;

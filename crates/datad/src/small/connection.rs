@@ -2,17 +2,22 @@
 
 use super::request;
 use super::small_writes::SmallWrites;
-use crate::budget::{Budget, Reservation};
+use crate::budget::Reservation;
 use crate::connection::Connection;
+use crate::data_service::DataService;
+use crate::fronts::Front;
+use crate::operations::Operation;
 use crate::read_buffer::ReadError;
 use io::{ConnectionPermit, Driven};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 use wire::OpHeader;
-use wire::small::SmallAnswer;
+use wire::small::{HEADER_LEN_MAX, SmallAnswer, SmallWrite};
 use xfer::answer::Refusal;
-use xfer::small::{Fanout, Request, Server, ServerError, ServerLimits};
+use xfer::memory::{Held, Memory};
+use xfer::small::{Checked, Fanout, Node, Request, Server, ServerError, ServerLimits};
 
 /// Serves requests until the peer hangs up. The first one's header has been read.
 pub(crate) async fn serve(
@@ -25,14 +30,48 @@ pub(crate) async fn serve(
     let mut socket = connection.pumped(None)?;
     let came = [&first.encode()[..], &behind].concat();
     let limits = ServerLimits::new(Duration::from_millis(writes.service.limits.op_ms));
-    let driven = Arc::new(Driven::new(|now| Server::new(now, writes.service.budget.clone(), limits, &came)));
-    driven.run(&mut socket, |request| begin(writes, request, permit, &driven)).await;
+    let gives_way = Arc::new(Notify::new());
+    let gate = Gate { service: Arc::clone(&writes.service), gives_way: Arc::clone(&gives_way) };
+    let driven = Arc::new(Driven::new(|now| Server::new(now, gate, limits, &came)));
+    tokio::select! {
+        () = driven.run(&mut socket, |request| begin(writes, request, permit, &driven)) => {}
+        () = gives_way.notified() => return Err(ReadError::GaveWay),
+    }
     match driven.with(|server, _| server.error().cloned()) {
         None => Ok(()),
         Some(ServerError::Torn) => Err(ReadError::Torn),
         Some(ServerError::Wire(error)) => Err(error.into()),
+        Some(ServerError::Memory) => Err(ReadError::Memory(HEADER_LEN_MAX)),
         Some(ServerError::Untaken) => Err(ReadError::Io(ErrorKind::TimedOut.into())),
         Some(ServerError::Lost(why)) => Err(ReadError::Io(std::io::Error::other(why))),
+    }
+}
+
+/// The node, as one connection sees it.
+#[derive(Debug)]
+struct Gate {
+    service: Arc<DataService>,
+    /// A header of which no end came makes way for another.
+    gives_way: Arc<Notify>,
+}
+
+impl Node for Gate {
+    type Held = Reservation;
+    type Front = Front;
+
+    fn admit(&self, header: &SmallWrite) -> Result<Checked, Refusal> {
+        self.service.admission.small(header).inspect_err(|_| {
+            self.service.operations.begin(Operation::SmallPut, || self.service.now()).refused();
+        })
+    }
+
+    fn take(&self, len: u64) -> Option<Reservation> {
+        self.service.budget.take(len)
+    }
+
+    fn take_for_front(&self, len: u64) -> Option<Front> {
+        let mut front = self.service.fronts.front(&self.gives_way);
+        front.grow_to(len).then_some(front)
     }
 }
 
@@ -40,7 +79,7 @@ fn begin(
     writes: &Arc<SmallWrites>,
     request: Request<Reservation>,
     permit: &Arc<ConnectionPermit>,
-    driven: &Arc<Driven<Server<Budget>>>,
+    driven: &Arc<Driven<Server<Gate>>>,
 ) {
     let open = Open { number: request.number(), driven: Arc::clone(driven), answer: None };
     let Some(transfer) = writes.service.admission.transfer() else {
@@ -57,7 +96,7 @@ fn begin(
 /// A request without an answer yet. It gets one, whatever becomes of the task that serves it.
 struct Open {
     number: u64,
-    driven: Arc<Driven<Server<Budget>>>,
+    driven: Arc<Driven<Server<Gate>>>,
     answer: Option<SmallAnswer>,
 }
 

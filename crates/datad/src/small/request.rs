@@ -31,10 +31,10 @@ pub(super) async fn serve(writes: &Arc<SmallWrites>, request: &Request<Reservati
 async fn put(writes: &Arc<SmallWrites>, request: &Request<Reservation>) -> SmallAnswer {
     let service = &writes.service;
     let header = &request.frame.header;
-    let Checked { scope, targets } = match service.admission.small(request) {
-        Ok(checked) => checked,
-        Err(refusal) => return Fanout::refused(header.number, refusal),
-    };
+    if let Err(refusal) = request.verify() {
+        return Fanout::refused(header.number, refusal);
+    }
+    let Checked { scope, targets } = &request.checked;
     let identity = Identity {
         block: BlockId(header.block),
         generation: Generation(header.generation),
@@ -44,7 +44,7 @@ async fn put(writes: &Arc<SmallWrites>, request: &Request<Reservation>) -> Small
     };
     service.operations.bytes(Operation::SmallPut).inc_by(request.frame.data.len() as u64);
     let mut puts = vec![own(writes, request, identity)];
-    puts.extend(targets.into_iter().map(|target| {
+    puts.extend(targets.iter().map(|target| {
         let outgoing = OutgoingRequest { header: Fanout::onward(header), body: request.body() };
         at_other(writes, target.to_string(), outgoing)
     }));

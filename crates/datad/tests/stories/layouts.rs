@@ -11,6 +11,9 @@ use types::InodeId;
 use wire::layouts::{Answer, LayoutAnswer, LayoutBlock, RangesToken, ReadLayout, Wish};
 use wire::{Op, Status};
 
+/// Enough for a stream of one block, and for the bytes of a small file.
+const SCARCE_LEN: u64 = 200 << 10;
+
 fn golden(name: &str) -> Vec<u8> {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../layout/tests/golden/");
     std::fs::read(format!("{dir}{name}")).unwrap()
@@ -154,6 +157,21 @@ fn a_garbage_file_is_refused_politely_and_asked_once() {
         assert!(matches!(&answer, Answer::Damaged(_)), "{answer:?}");
     }
     assert_eq!((count(&cluster, "asked"), count(&cluster, "in_memory")), (2, 4));
+}
+
+/// What is made of a file takes memory as all else does; where there is none, the reader does without.
+#[test]
+fn a_layout_for_which_there_is_no_memory_is_not_made() {
+    let of = |memory| {
+        let cluster = Cluster::with(1, |config| config.memory = memory);
+        let file = InBlocks::of(golden("root-zlib.root"), 1 << 20, 1).write(&cluster, &[0]);
+        (file.ask(&cluster, &Wish::All), cluster)
+    };
+    let (answer, cluster) = of(SCARCE_LEN);
+    assert!(matches!(&answer, Answer::Busy(text) if text.contains("memory")), "{answer:?}");
+    assert_eq!((count(&cluster, "busy"), kept(&cluster).len()), (1, 0), "it may be asked again");
+    let (answer, _cluster) = of(100 * SCARCE_LEN);
+    assert!(matches!(answer, Answer::Found(_)), "{answer:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod contents;
 mod disks;
 mod layouts;
 mod local;
+mod memory;
 mod metad;
 mod protection;
 mod random;

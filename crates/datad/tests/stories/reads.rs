@@ -105,7 +105,7 @@ fn a_crowd_that_says_nothing_keeps_nobody_out() {
 #[test]
 fn writes_beyond_the_memory_wait_for_others() {
     let cluster = Cluster::with(1, |config| {
-        config.memory = 100 << 10;
+        config.memory = 200 << 10; // half of it is for requests that are not whole
         config.limits.crowded_ms = 3_600_000;
     });
     let chain = cluster.chain(&[0], &Ask::create(1)).unwrap();
@@ -120,7 +120,7 @@ fn writes_beyond_the_memory_wait_for_others() {
 #[test]
 fn writes_that_others_leave_no_memory_are_refused_at_last() {
     let cluster = Cluster::with(1, |config| {
-        config.memory = 100 << 10;
+        config.memory = 200 << 10; // half of it is for requests that are not whole
         config.limits.crowded_ms = 100;
     });
     let chain = cluster.chain(&[0], &Ask::create(1)).unwrap();

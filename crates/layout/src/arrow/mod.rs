@@ -92,8 +92,10 @@ fn footer(bytes: &[u8], data_len: u64, budget: &mut Budget) -> Result<Next<Readi
         let message = Want { offset, len: message_len & 0xffff_ffff };
         Ok(Block { message, body_len, is_dictionary })
     };
-    let dictionaries = footer.structs::<24>(2)?.iter().map(|parts| block(parts, true));
-    let batches = footer.structs::<24>(3)?.iter().map(|parts| block(parts, false));
+    let (dictionaries, batches) = (footer.structs::<24>(2)?, footer.structs::<24>(3)?);
+    budget.list::<Block>((dictionaries.len() + batches.len()) as u64)?;
+    let dictionaries = dictionaries.iter().map(|parts| block(parts, true));
+    let batches = batches.iter().map(|parts| block(parts, false));
     let mut left = dictionaries.chain(batches).collect::<Result<Vec<_>>>()?;
     left.reverse();
     let now = Block { message: Want { offset: 0, len: 0 }, body_len: 0, is_dictionary: false };

@@ -4,7 +4,7 @@ use super::thrift::{BINARY, I32, I64, LIST, STRUCT, Thrift};
 use crate::error::{LayoutError, Result};
 use crate::limits::{self, Budget};
 use crate::want::Want;
-use crate::{Column, Table};
+use crate::{Column, Piece, Table};
 
 /// A column's bytes of one row group.
 #[derive(Debug)]
@@ -118,6 +118,7 @@ fn row_group(
                 let (span, index) = column_chunk(chunk)?;
                 // Beside its pieces: until these are known, a chunk takes more than they do.
                 budget.pieces(1)?;
+                budget.list::<(Chunk, Vec<Piece>)>(1)?;
                 chunks.push(Chunk { column, first, row_count: 0, span, index });
                 column = column.checked_add(1).ok_or(DAMAGED_SCHEMA)?;
                 Ok(())

@@ -20,6 +20,7 @@ use crate::core::Core;
 use crate::leadership::Leadership;
 use crate::method::{Audit, Handler, Method, Needs, Who};
 use crate::rack_lookup;
+use crate::report::Report;
 use crate::rights::Right;
 use crate::visit::Visit;
 use bytes::Bytes;
@@ -28,7 +29,6 @@ use hdfs::exception::STANDBY;
 use protocol::Protocol;
 use rpc::Call;
 use std::sync::{Arc, OnceLock};
-use tokio::sync::mpsc;
 use types::mutation::{self, Mutation};
 
 /// Passes a call that came over RPC.
@@ -37,21 +37,13 @@ pub(crate) async fn pass(leadership: &Arc<Leadership>, call: Call) -> Result<Byt
 }
 
 /// Passes what was asked over HTTP; the report goes into `report`.
-pub(crate) async fn pass_for_report(
-    leadership: &Arc<Leadership>,
-    call: Call,
-    report: mpsc::Sender<String>,
-) -> Result<(), Exception> {
+pub(crate) async fn pass_for_report(leadership: &Arc<Leadership>, call: Call, report: Report) -> Result<(), Exception> {
     pass_one(leadership, call, Some(report))
         .await
         .map(|empty| assert!(empty.is_empty(), "a report is all of the answer"))
 }
 
-async fn pass_one(
-    leadership: &Arc<Leadership>,
-    call: Call,
-    report: Option<mpsc::Sender<String>>,
-) -> Result<Bytes, Exception> {
+async fn pass_one(leadership: &Arc<Leadership>, call: Call, report: Option<Report>) -> Result<Bytes, Exception> {
     let found = table::find(&call.protocol, &call.method);
     let Some((protocol, method, row)) = found.filter(|(protocol, ..)| protocol.has_reports == report.is_some()) else {
         return Err(call.no_such_protocol());

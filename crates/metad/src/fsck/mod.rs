@@ -11,7 +11,7 @@
 //! The census of all blocks (`lead::CensusRound`) counts replicas by the same rules, so both report the same numbers.
 //! Nothing is read from the datanodes, and nothing is changed. The tree is read page by page, each from a new view, so
 //! a long check does not delay writers. Lines are sent as they are found. Few checks run at a time; a check ends if its
-//! client does not read (`http_query`).
+//! client does not read, or gives way where that is slow to (`report`).
 
 mod ask;
 mod totals;
@@ -23,6 +23,7 @@ use crate::caller::Session;
 use crate::core::Core;
 use crate::leadership::Leadership;
 use crate::repair::census::{holders, unsound};
+use crate::report::{Gone, Report};
 use crate::rights::Right;
 use crate::visit::Visit;
 use crate::{date, refusal};
@@ -34,15 +35,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use totals::{Cluster, Totals};
 use types::{BlockId, FsPath, NodeId};
 
 /// As it is called, and as HDFS names it in its refusal.
 pub(crate) const METHOD: &str = "fsck";
 
-/// A client that reads nothing for so long is taken for gone.
-pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// Files without a whole copy, listed at a time. HDFS: `dfs.corruptfilesreturned.max`, 500.
 const CORRUPT_COUNT_MAX: usize = 500;
 /// Blocks asked for by their ids.
@@ -101,13 +99,10 @@ fn is_below(path: &str, top: &FsPath) -> bool {
 struct Check {
     leadership: Arc<Leadership>,
     core: Arc<Core>,
-    out: mpsc::Sender<String>,
+    out: Report,
     ask: Ask,
     begun: Duration,
 }
-
-/// The client went away.
-struct Gone;
 
 enum Stop {
     Gone,
@@ -128,13 +123,7 @@ impl From<Exception> for Stop {
 
 impl Check {
     async fn send(&self, text: String) -> Result<(), Gone> {
-        if text.is_empty() {
-            return Ok(());
-        }
-        match io::time::timeout(TAKEN_WITHIN, self.out.send(text)).await {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(Gone),
-        }
+        self.out.send(text).await
     }
 
     /// A server that lost the leadership has old rows.

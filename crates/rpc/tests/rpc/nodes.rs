@@ -412,3 +412,27 @@ async fn an_authority_takes_the_place_of_another_without_a_stop() {
     assert!(datanode.reload().unwrap_err().to_string().contains("this process is levada://datanode/"));
     assert_eq!(call().await.unwrap(), "here");
 }
+
+/// Hellos of which kilobytes come and no end: only so many are held, and the first one makes way.
+#[tokio::test]
+async fn long_handshakes_are_few_and_delay_no_others() {
+    let store = Store::new();
+    let credentials = Some(store.node(MEMBER));
+    // Room for one.
+    let options = ServerOptions { credentials, held_len_max: 1 << 20, ..ServerOptions::default() };
+    let (server, _service) = server_with(options).await;
+    // A record of TLS, in it a ClientHello that is longer than what comes of it.
+    let begun = [&[0x16, 3, 1, 0x3f, 0xf4, 1, 0, 0x3f, 0xf0][..], &[0; 8000]].concat();
+    let begin = async || {
+        let mut socket = TcpStream::connect(server.local_addr()).await.unwrap();
+        socket.write_all(&begun).await.unwrap();
+        socket
+    };
+    let mut first = begin().await;
+    assert!(timeout(A_WHILE, first.read_u8()).await.is_err(), "it is waited for");
+    let mut second = begin().await;
+    assert!(timeout(SOON, first.read_u8()).await.expect("it makes way").is_err());
+    let client = client_of(server.local_addr(), &store.node(DATANODE), Expected::Node(MEMBER));
+    assert_eq!(ask(&client, "who", "").await.unwrap(), format!("{DATANODE} by itself"));
+    assert!(timeout(A_WHILE, second.read_u8()).await.is_err(), "nobody needed its place");
+}

@@ -21,11 +21,11 @@ use std::time::Duration;
 use types::{BlockId, FileId, FsPath, Generation, NodeId};
 use wire::small::{SmallAnswer, SmallWrite};
 use xfer::answer::Refusal;
-use xfer::memory::{Held, Memory};
+use xfer::memory::Held;
 use xfer::read::Limits;
 use xfer::small::stock::{Leased, Wish, sure_until};
 use xfer::small::{
-    ATTEMPT_COUNT_MAX, Checked, Fanout, LATE_MAX, OutgoingRequest, Request, Server, ServerLimits, Verdict, batch,
+    ATTEMPT_COUNT_MAX, Checked, Fanout, LATE_MAX, Node, OutgoingRequest, Request, Server, ServerLimits, Verdict, batch,
 };
 use xfer::writer::{Packer, Plan};
 
@@ -34,7 +34,7 @@ pub(crate) use link::RequestConnections;
 /// All that the requests of a datanode may take: more than they ever do.
 const MEMORY_LEN: u64 = 16 << 20;
 
-type Outcome = std::result::Result<(), Refusal>;
+type Outcome<T = ()> = std::result::Result<T, Refusal>;
 /// Those that have ended with a block, by their places, and who is told.
 type Ended = Rc<(RefCell<VecDeque<(usize, Outcome)>>, Notify)>;
 
@@ -73,12 +73,26 @@ struct Taken {
     len: u64,
 }
 
-impl Memory for Budget {
+/// The node, as a connection sees it.
+struct Gate(Rc<Datanode>);
+
+impl Node for Gate {
     type Held = Taken;
+    type Front = Taken;
+
+    fn admit(&self, header: &SmallWrite) -> Outcome<Checked> {
+        let put = (Mode::Put, true);
+        let grant = self.0.admit(BlockId(header.block), put, &header.token, &header.password)?;
+        Checked::of(header, None, grant.scope())
+    }
 
     fn take(&self, len: u64) -> Option<Taken> {
-        let mut taken = Taken { budget: self.clone(), len: 0 };
+        let mut taken = Taken { budget: self.0.small.memory.clone(), len: 0 };
         taken.grow_to(len).then_some(taken)
+    }
+
+    fn take_for_front(&self, len: u64) -> Option<Taken> {
+        self.take(len)
     }
 }
 
@@ -107,9 +121,8 @@ impl Drop for Taken {
 impl Datanode {
     /// Serves one connection.
     pub(super) fn serve_small(self: Rc<Self>, socket: Socket) {
-        let memory = self.small.memory.clone();
-        let driven =
-            Driven::new(&self.sim, |now| Server::new(now, memory, ServerLimits::new(Limits::READER.word), &[]));
+        let gate = Gate(Rc::clone(&self));
+        let driven = Driven::new(&self.sim, |now| Server::new(now, gate, ServerLimits::new(Limits::READER.word), &[]));
         let (sim, host) = (self.sim.clone(), World::node_host(self.number));
         sim.clone().spawn(host, async move {
             let begin = |request: Request<Taken>| {
@@ -125,11 +138,10 @@ impl Datanode {
 
     async fn write_small(self: Rc<Self>, request: &Request<Taken>) -> SmallAnswer {
         let header = &request.frame.header;
-        let grant = self.admit(BlockId(header.block), (Mode::Put, true), &header.token, &header.password);
-        let Checked { scope, targets } = match grant.and_then(|grant| request.check(None, grant.scope())) {
-            Ok(checked) => checked,
-            Err(refusal) => return Fanout::refused(header.number, refusal),
-        };
+        if let Err(refusal) = request.verify() {
+            return Fanout::refused(header.number, refusal);
+        }
+        let Checked { scope, targets } = request.checked.clone();
         let (block, generation) = (BlockId(header.block), Generation(header.generation));
         let identity = Identity { block, generation, file: Some(scope.file), home: Some(scope.home) };
         let job = Job { identity, data: request.bytes.slice(request.frame.data.clone()), synced: header.synced };

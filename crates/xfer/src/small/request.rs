@@ -1,4 +1,4 @@
-//! A request that came whole, and what must be right with it before a byte of it is put.
+//! A request that came whole, and what must be right with it before a byte of it is taken, and before one is put.
 
 use crate::answer::Refusal;
 use bytes::Bytes;
@@ -6,11 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 use types::excerpt;
 use types::mutation::{Mutation, is};
 use wire::BlockScope;
-use wire::small::SmallFrame;
+use wire::small::{SmallFrame, SmallWrite};
 
 #[derive(Debug)]
 pub struct Request<H> {
     pub frame: SmallFrame,
+    /// What the node has admitted.
+    pub checked: Checked,
     /// All of it; `frame` tells where what lies.
     pub bytes: Bytes,
     /// The memory of its bytes.
@@ -26,14 +28,9 @@ pub struct Checked {
     pub targets: Vec<SocketAddr>,
 }
 
-impl<H> Request<H> {
-    pub fn number(&self) -> u64 {
-        self.frame.header.number
-    }
-
-    /// `scope`: what its token tells, which was admitted. `Err`: it cannot be put here.
-    pub fn check(&self, pool: Option<&str>, scope: Option<BlockScope>) -> Result<Checked, Refusal> {
-        let header = &self.frame.header;
+impl Checked {
+    /// `scope`: what its token tells, which was admitted. `Err`: it cannot be put here, whatever its bytes are.
+    pub fn of(header: &SmallWrite, pool: Option<&str>, scope: Option<BlockScope>) -> Result<Self, Refusal> {
         if header.block >> 63 != 0 {
             return Err(Refusal::error("erasure-coded blocks are not served"));
         }
@@ -45,11 +42,22 @@ impl<H> Request<H> {
             target_addr(text).ok_or_else(|| Refusal::error(format!("{} is no address of a node", excerpt(text))))
         };
         let targets = header.targets.iter().map(addr).collect::<Result<_, _>>()?;
+        Ok(Self { scope, targets })
+    }
+}
+
+impl<H> Request<H> {
+    pub fn number(&self) -> u64 {
+        self.frame.header.number
+    }
+
+    /// Refuses bytes that are not those that were sent.
+    pub fn verify(&self) -> Result<(), Refusal> {
         let (data, sums) = (&self.bytes[self.frame.data.clone()], &self.bytes[self.frame.sums.clone()]);
         if self.frame.spec.verify(data, sums).is_err() && !is(Mutation::PutUnverified) {
             return Err(Refusal::error("the bytes do not match their checksums"));
         }
-        Ok(Checked { scope, targets })
+        Ok(())
     }
 
     /// Checksums and data, as they go on to others.

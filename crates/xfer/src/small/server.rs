@@ -2,18 +2,22 @@
 //! done.
 
 use super::fanout::Fanout;
-use super::request::Request;
+use super::node::Node;
+use super::request::{Checked, Request};
 use crate::answer::Refusal;
-use crate::memory::{Held, Memory};
-use bytes::{Bytes, BytesMut};
+use crate::memory::Held;
+use bytes::{Buf, Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::time::Duration;
 use types::endpoint::Endpoint;
 use wire::small::{Parsed, SmallAnswer, SmallFrame};
 use wire::{WireError, delimited};
 
-/// Room for reading at a time; a longer request gets what it says it needs.
+/// Room for reading at a time from a peer with requests under way; a longer request gets what it says it needs.
 const READ_LEN: usize = 16 << 10;
+/// The same of one of whom nothing is known yet, or no more than that it may not put what it sends. So much of a header
+/// is not counted: those of common requests have some hundred bytes.
+const FRONT_LEN: usize = 4 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
@@ -39,6 +43,8 @@ pub enum ServerError {
     Torn,
     #[error("the peer takes no answers")]
     Untaken,
+    #[error("no memory left for the header of a request")]
+    Memory,
     #[error("the connection was lost: {0}")]
     Lost(String),
     #[error(transparent)]
@@ -47,16 +53,16 @@ pub enum ServerError {
 
 /// One connection of small writes.
 #[derive(Debug)]
-pub struct Server<M: Memory> {
+pub struct Server<N: Node> {
     limits: ServerLimits,
-    memory: M,
+    node: N,
     buffer: BytesMut,
     /// Whoever reads has the buffer.
     lent: bool,
     /// Something of the next request has come.
     begun: bool,
-    state: State<M::Held>,
-    requests: VecDeque<Request<M::Held>>,
+    state: State<N>,
+    requests: VecDeque<Request<N::Held>>,
     /// Requests that were read and are not answered.
     under_way: usize,
     /// Since when the peer may be blamed for the time that passes.
@@ -65,12 +71,21 @@ pub struct Server<M: Memory> {
 }
 
 #[derive(Debug)]
-enum State<H> {
+enum State<N: Node> {
     /// The front of the next request is to come, or there is no place for it.
-    Front,
+    Front {
+        /// Of a long one.
+        held: Option<N::Front>,
+    },
     Body {
         frame: SmallFrame,
-        held: H,
+        checked: Checked,
+        held: N::Held,
+    },
+    /// The rest of a request that is refused: its bytes are passed over, and it is answered behind them.
+    PassedOver {
+        left_len: usize,
+        answer: SmallAnswer,
     },
     /// No more is read: the peer has closed its side, or something was refused and what follows belongs to that.
     Closing,
@@ -88,17 +103,17 @@ struct Answers {
     taken_since: Duration,
 }
 
-impl<M: Memory> Server<M> {
+impl<N: Node> Server<N> {
     /// `came` begins with the first request.
-    pub fn new(now: Duration, memory: M, limits: ServerLimits, came: &[u8]) -> Self {
+    pub fn new(now: Duration, node: N, limits: ServerLimits, came: &[u8]) -> Self {
         assert!(limits.in_flight_count_max > 0, "a connection on which nothing may be under way");
         let mut server = Self {
             limits,
-            memory,
+            node,
             buffer: BytesMut::from(came),
             lent: false,
             begun: false,
-            state: State::Front,
+            state: State::Front { held: None },
             requests: VecDeque::new(),
             under_way: 0,
             waits_since: now,
@@ -157,14 +172,21 @@ impl<M: Memory> Server<M> {
 
     fn take_all(&mut self, now: Duration) {
         loop {
-            match &self.state {
-                State::Front if !self.is_full() => match SmallFrame::parse(&self.buffer) {
+            let is_full = self.is_full();
+            match &mut self.state {
+                State::Front { .. } if !is_full => match SmallFrame::parse(&self.buffer) {
                     Ok(Parsed::Frame(frame)) => self.begin(now, frame),
                     Ok(Parsed::Partial) => return,
                     Err(error) => return self.fail(error.into()),
                 },
                 State::Body { frame, .. } if self.buffer.len() >= frame.len() => self.take_whole(now),
-                State::Front | State::Body { .. } | State::Ended(_) => return,
+                State::PassedOver { left_len: 0, .. } => self.refused(now),
+                State::PassedOver { left_len, .. } if !self.buffer.is_empty() => {
+                    let len = self.buffer.len().min(*left_len);
+                    self.buffer.advance(len);
+                    *left_len -= len;
+                }
+                State::Front { .. } | State::Body { .. } | State::PassedOver { .. } | State::Ended(_) => return,
                 State::Closing => {
                     if self.in_flight_count() == 0 {
                         self.state = State::Ended(None);
@@ -177,15 +199,38 @@ impl<M: Memory> Server<M> {
 
     fn begin(&mut self, now: Duration, frame: SmallFrame) {
         self.waits_since = now;
+        let checked = match self.node.admit(&frame.header) {
+            Ok(checked) => checked,
+            Err(refusal) => return self.pass_over(&frame, refusal),
+        };
         // As it comes: one that only says how long it is holds little.
-        match self.memory.take(READ_LEN.min(frame.len()) as u64) {
-            Some(held) => self.state = State::Body { frame, held },
+        match self.node.take(READ_LEN.max(self.buffer.len()).min(frame.len()) as u64) {
+            Some(held) => self.state = State::Body { frame, checked, held },
             None => self.refuse(frame.header.number),
         }
     }
 
+    /// It may not be put. Others share the connection, so it goes on behind it.
+    fn pass_over(&mut self, frame: &SmallFrame, refusal: Refusal) {
+        let answer = Fanout::refused(frame.header.number, refusal);
+        let len = self.buffer.len().min(frame.len());
+        self.state = State::PassedOver { left_len: frame.len() - len, answer };
+        // Without the room of a long header, which is counted no longer.
+        self.buffer = BytesMut::from(&self.buffer[len..]);
+    }
+
+    /// All of it was passed over.
+    fn refused(&mut self, now: Duration) {
+        let State::PassedOver { answer, .. } = std::mem::replace(&mut self.state, State::Front { held: None }) else {
+            unreachable!("a request was passed over, and none is")
+        };
+        self.waits_since = now;
+        self.put_answer(&answer);
+    }
+
     fn take_whole(&mut self, now: Duration) {
-        let State::Body { frame, mut held } = std::mem::replace(&mut self.state, State::Front) else {
+        let State::Body { frame, checked, mut held } = std::mem::replace(&mut self.state, State::Front { held: None })
+        else {
             unreachable!("a body is whole, and none is coming")
         };
         self.waits_since = now;
@@ -194,7 +239,7 @@ impl<M: Memory> Server<M> {
         }
         let bytes = self.buffer.split_to(frame.len()).freeze();
         self.under_way += 1;
-        self.requests.push_back(Request { frame, bytes, held });
+        self.requests.push_back(Request { frame, checked, bytes, held });
     }
 
     /// There is no memory. What follows belongs to the request that is refused, so nothing more is read.
@@ -207,17 +252,27 @@ impl<M: Memory> Server<M> {
 
     /// Room for what comes next, counted; false if there is no memory for it.
     fn reserve(&mut self) -> bool {
-        let State::Body { frame, held } = &mut self.state else {
-            self.buffer.reserve(READ_LEN);
-            return true;
-        };
-        let room = frame.len().min(2 * self.buffer.len().max(READ_LEN));
-        if !held.grow_to(room as u64) {
-            let number = frame.header.number;
-            self.refuse(number);
-            return false;
+        match &mut self.state {
+            State::Body { frame, held, .. } => {
+                let room = frame.len().min(2 * self.buffer.len().max(READ_LEN));
+                if !held.grow_to(room as u64) {
+                    let number = frame.header.number;
+                    self.refuse(number);
+                    return false;
+                }
+                self.buffer.reserve(room - self.buffer.len());
+            }
+            State::Front { held } => {
+                let more = if self.under_way > 0 { READ_LEN } else { FRONT_LEN };
+                // It may grow to twice what it was.
+                if self.buffer.len() >= FRONT_LEN && !hold(held, &self.node, 2 * (self.buffer.len() + more)) {
+                    self.fail(ServerError::Memory);
+                    return false;
+                }
+                self.buffer.reserve(more);
+            }
+            State::PassedOver { .. } | State::Closing | State::Ended(_) => self.buffer.reserve(FRONT_LEN),
         }
-        self.buffer.reserve(room - self.buffer.len());
         true
     }
 
@@ -225,8 +280,8 @@ impl<M: Memory> Server<M> {
     fn reading_due(&self) -> Option<Duration> {
         let waits = match self.state {
             // Who waits for an answer need not send anything.
-            State::Front => !self.is_full() && (self.under_way == 0 || self.begun),
-            State::Body { .. } => true,
+            State::Front { .. } => !self.is_full() && (self.under_way == 0 || self.begun),
+            State::Body { .. } | State::PassedOver { .. } => true,
             State::Closing | State::Ended(_) => false,
         };
         waits.then_some(self.waits_since + self.limits.patience)
@@ -237,13 +292,24 @@ impl<M: Memory> Server<M> {
     }
 }
 
-impl<M: Memory> Endpoint for Server<M> {
-    type Event = Request<M::Held>;
+/// Has `held` be for so many bytes of a header.
+fn hold<N: Node>(held: &mut Option<N::Front>, node: &N, len: usize) -> bool {
+    match held {
+        Some(held) => held.grow_to(len as u64),
+        None => {
+            *held = node.take_for_front(len as u64);
+            held.is_some()
+        }
+    }
+}
+
+impl<N: Node> Endpoint for Server<N> {
+    type Event = Request<N::Held>;
 
     fn take_buffer(&mut self) -> Option<BytesMut> {
         let reads = match self.state {
-            State::Front => !self.is_full(),
-            State::Body { .. } => true,
+            State::Front { .. } => !self.is_full(),
+            State::Body { .. } | State::PassedOver { .. } => true,
             State::Closing | State::Ended(_) => false,
         };
         self.lent = reads && self.reserve();
@@ -254,11 +320,11 @@ impl<M: Memory> Endpoint for Server<M> {
         self.lent = false;
         match self.state {
             State::Closing | State::Ended(_) => return,
-            State::Front if len == 0 && buffer.is_empty() => self.state = State::Closing,
+            State::Front { .. } if len == 0 && buffer.is_empty() => self.state = State::Closing,
             _ if len == 0 => return self.fail(ServerError::Torn),
-            // A body is due as a whole, whatever comes of it.
-            State::Front => self.waits_since = now,
-            State::Body { .. } => {}
+            // A header is due as a whole, and so is a body, whatever comes of it.
+            State::Front { .. } if !self.begun => self.waits_since = now,
+            State::Front { .. } | State::Body { .. } | State::PassedOver { .. } => {}
         }
         self.buffer = buffer;
         self.advance(now);
@@ -310,7 +376,7 @@ impl<M: Memory> Endpoint for Server<M> {
         if self.reading_due().is_some_and(|due| due <= now) {
             match self.state {
                 // Between requests it may go.
-                State::Front if !self.begun => {
+                State::Front { .. } if !self.begun => {
                     self.state = State::Closing;
                     self.advance(now);
                 }

@@ -51,7 +51,7 @@ pub(crate) fn read(
         let physical = schema.columns.get(..count as usize).ok_or(DAMAGED)?;
         // Those that were added later are not in the clusters before.
         for column in physical {
-            pages(&mut list, of_columns.get_mut(*column).ok_or(DAMAGED)?, file_len)?;
+            pages(&mut list, of_columns.get_mut(*column).ok_or(DAMAGED)?, file_len, budget)?;
         }
         for at in physical {
             let parts = (columns.get_mut(*at), of_columns.get_mut(*at), schema.is_even.get(*at));
@@ -65,7 +65,7 @@ pub(crate) fn read(
 }
 
 /// Of one physical column.
-fn pages(list: &mut Frame<'_>, pages: &mut Vec<Page>, file_len: u64) -> Result<()> {
+fn pages(list: &mut Frame<'_>, pages: &mut Vec<Page>, file_len: u64, budget: &mut Budget) -> Result<()> {
     let (count, mut items) = list.list()?;
     let mut before = 0_u64;
     for _ in 0..count {
@@ -79,6 +79,10 @@ fn pages(list: &mut Frame<'_>, pages: &mut Vec<Page>, file_len: u64) -> Result<(
             return Err(DAMAGED);
         }
         let count = element_count.unsigned_abs().into();
+        // The list is kept for the next cluster.
+        if pages.len() == pages.capacity() {
+            budget.list::<Page>(pages.len().max(4) as u64)?;
+        }
         pages.push(Page { before, count, span });
         before = before.checked_add(count).ok_or(DAMAGED)?;
     }
