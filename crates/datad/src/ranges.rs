@@ -9,7 +9,7 @@
 //! for each other. A block that is refused leaves the others alone. The memory of one batch and of what was asked for
 //! is all that a request takes.
 
-use crate::admission::Named;
+use crate::admission::{Named, Transfer};
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::operations::Operation;
@@ -33,6 +33,7 @@ pub(crate) async fn serve(
     service: &DataService,
     connection: &mut Connection,
     request: ReadRanges,
+    place: &Transfer,
 ) -> Result<std::result::Result<bool, Refusal>> {
     let counted = service.operations.begin(Operation::ReadRanges, || service.now());
     let asked = match request.asked() {
@@ -56,12 +57,12 @@ pub(crate) async fn serve(
         let block = BlockId(request.blocks[*place].block);
         (service.replicas.disks.asked_at(block), block)
     });
-    send_within(service, connection.send_all(&answer::encode(success()), false)).await?;
+    send_within(service, place, connection.send_all(&answer::encode(success()), false)).await?;
     let mut composer = Composer::default();
-    for place in order {
-        let mut of_block =
-            OfBlock { service, connection: &mut *connection, first: firsts[place], asked: &asked[place] };
-        let reader = match open(service, &asked[place], service.admission.ranges(&request, place)).await {
+    for number in order {
+        let (first, asked) = (firsts[number], &asked[number]);
+        let mut of_block = OfBlock { service, place, connection: &mut *connection, first, asked };
+        let reader = match open(service, asked, service.admission.ranges(&request, number)).await {
             Ok(reader) if memory.grow_to(asked_len + memory_len(reader.checksum().chunk_len)) => reader,
             Ok(_) => {
                 of_block.refuse(&no_memory()).await?;
@@ -74,7 +75,7 @@ pub(crate) async fn serve(
         };
         of_block.serve(&reader, &mut composer).await?;
     }
-    send_within(service, connection.send_all(&PartHead::End.encode(), false)).await?;
+    send_within(service, place, connection.send_all(&PartHead::End.encode(), false)).await?;
     counted.done();
     Ok(Ok(true))
 }
@@ -90,6 +91,7 @@ fn not_understood(error: &WireError) -> Refusal {
 /// One block of a request.
 struct OfBlock<'a> {
     service: &'a DataService,
+    place: &'a Transfer,
     connection: &'a mut Connection,
     /// The number of its first range; of the first one that is not sent.
     first: u32,
@@ -100,7 +102,7 @@ impl OfBlock<'_> {
     async fn refuse(&mut self, refused: &Refusal) -> Result<()> {
         tracing::debug!(why = rpc::log_text(&refused.message), "ranges of a block were refused");
         let bytes = refusal(self.first, refused.status, &refused.message);
-        send_within(self.service, self.connection.send_all(&bytes, false)).await
+        send_within(self.service, self.place, self.connection.send_all(&bytes, false)).await
     }
 
     async fn serve(&mut self, reader: &Reader, composer: &mut Composer) -> Result<()> {
@@ -150,7 +152,7 @@ impl OfBlock<'_> {
                 connection.send_all(&bytes, len > 0).await?;
                 connection.sendfile_all(reader.data(), quota, reader.data_offset() + file.start, len).await
             };
-            send_within(service, sending).await?;
+            send_within(service, self.place, sending).await?;
             let sent_len = bytes.len() as u64 + len;
             reader.count_sent(sent_len);
             service.operations.bytes(Operation::ReadRanges).inc_by(sent_len);
@@ -171,9 +173,9 @@ async fn open(
 }
 
 /// To a reader that takes it in time.
-async fn send_within(service: &DataService, sending: impl Future<Output = Result<()>>) -> Result<()> {
+async fn send_within(service: &DataService, place: &Transfer, sending: impl Future<Output = Result<()>>) -> Result<()> {
     let limit = Duration::from_millis(service.limits.reader_stalled_ms);
-    tokio::time::timeout(limit, sending).await.map_err(|_| Error::from(ErrorKind::TimedOut))?
+    tokio::time::timeout(limit, place.wait_for_peer(sending)).await.map_err(|_| Error::from(ErrorKind::TimedOut))?
 }
 
 /// A replica as a source of batches.
