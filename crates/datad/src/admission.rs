@@ -6,7 +6,7 @@
 //! ```
 //!
 //! As many operations are under way as there are places. When there is none left, the one whose peer has been waited
-//! for longest makes room: readers that stop reading keep nobody out.
+//! for longest makes room: readers that stop reading keep nobody out. So it is with memory.
 //!
 //! Promise: no operation of data transfer reads or changes a replica whose block was not admitted here: only this file
 //! makes a [`Named`]. A replica's record says whose it is, which is known once it was found: whoever opens one asks
@@ -139,6 +139,12 @@ impl Admission {
         let running = Arc::clone(&self.running).try_acquire_owned().ok()?;
         let (place, request) = self.transfers.admit_request()?;
         Some(Transfer { place, slow_after: self.slow_after, _held: (request, running) })
+    }
+
+    /// Ends the operation whose peer has been waited for longest, for the memory that it holds. False: the peer of none
+    /// has been waited for long.
+    pub(crate) fn end_slowest(&self) -> bool {
+        self.transfers.evict_one()
     }
 
     /// For a connection of a write stream to a node below.

@@ -182,7 +182,14 @@ async fn op<M: prost::Message + Default>(
     connection: &mut Connection,
     limit: Duration,
 ) -> std::result::Result<(M, Option<Reservation>), ReadError> {
-    let operation = connection.operation(&service.budget);
+    let operation = async {
+        loop {
+            match connection.operation(&service.budget).await {
+                Err(ReadError::Memory(_)) if service.end_slowest().await => {}
+                done => return done,
+            }
+        }
+    };
     tokio::time::timeout(limit, operation).await.map_err(|_| ReadError::Torn)?
 }
 

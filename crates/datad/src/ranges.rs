@@ -18,7 +18,7 @@ use container::{Reader, ReplicaError};
 use std::io::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::time::Duration;
-use types::BlockId;
+use types::{BlockId, ChecksumSpec};
 use wire::ranges::{Asked, PartHead, ReadRanges};
 use wire::{Status, WireError};
 use xfer::answer::{self, Refusal, success};
@@ -27,6 +27,9 @@ use xfer::ranges::{Composer, Made, Piece, Plan, Source, Unread, has_all, memory_
 
 /// What a range takes while its request is served: what was asked for, and its part in the plan.
 const RANGE_LEN: u64 = (size_of::<Asked>() + 2 * size_of::<[u64; 3]>()) as u64;
+
+/// As chunks are, as a rule: with longer ones it takes more.
+const CHUNK_LEN: u32 = ChecksumSpec::DEFAULT.chunk_len;
 
 /// Serves one request. `Ok(true)`: the connection may carry another operation.
 pub(crate) async fn serve(
@@ -45,7 +48,8 @@ pub(crate) async fn serve(
     };
     let count: usize = asked.iter().map(Vec::len).sum();
     let asked_len = count as u64 * RANGE_LEN;
-    let Some(mut memory) = service.budget.take_for_read(asked_len + memory_len(0)) else {
+    let take = || service.budget.take_for_read(asked_len + memory_len(CHUNK_LEN));
+    let Some(mut memory) = service.room_for_read(take).await else {
         counted.refused();
         return Ok(Err(no_memory()));
     };

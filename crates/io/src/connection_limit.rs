@@ -91,6 +91,16 @@ impl ConnectionLimit {
         Some(Arc::new(permit))
     }
 
+    /// Closes the one that has waited longest for its peer, for what it holds beside its place here. False: all are being
+    /// answered.
+    pub fn evict_one(&self) -> bool {
+        let mut connections = self.connections();
+        let Some((_, eviction)) = connections.waiting.pop_first() else { return false };
+        connections.count -= 1; // it will close at once
+        eviction.notify_one();
+        true
+    }
+
     /// How many are connected.
     pub fn count(&self) -> usize {
         self.connections().count
@@ -238,6 +248,9 @@ mod tests {
         assert!(is_evicted(&permit) && !is_evicted(&other.0));
         drop(request);
         assert_eq!(limit.count(), 1);
+        assert!(!limit.evict_one(), "it is being answered");
+        let _stalled = other.0.response_stalled();
+        assert!(limit.evict_one() && is_evicted(&other.0) && limit.count() == 0);
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub(crate) async fn serve(
             return Ok(Err(refusal));
         }
     };
-    let Some(_memory) = service.budget.take_for_read(plan.memory_len()) else {
+    let take = || service.budget.take_for_read(plan.memory_len());
+    let Some(_memory) = service.room_for_read(take).await else {
         counted.refused();
         return Ok(Err(Refusal::error("no memory left for another read; try another node")));
     };
