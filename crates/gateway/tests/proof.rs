@@ -16,7 +16,9 @@ use tokio::net::TcpStream;
 
 const WORD: &str = "sesame";
 const HOST: &str = "meta1";
-/// What the gateway's ticket may read, and whoever reads in that one's name.
+/// The server's own ticket is the superuser's; the gateway has it, too.
+const SERVER: &str = "nn/meta1@EXAMPLE.COM";
+/// What is listed for whoever reads by that ticket.
 const SECRET: &str = "plans";
 
 fn login(name: &str) -> Option<Arc<Login>> {
@@ -33,7 +35,6 @@ struct World {
 }
 
 impl World {
-    /// The gateway's user may read what nobody else may, by the name of its ticket.
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -45,13 +46,11 @@ impl World {
         };
         let environment = Environment::of_machine(&config, Arc::new(io::SystemClock::new())).await.unwrap();
         let acceptor = Some(Arc::new(Realm(WORD)) as _);
-        let environment =
-            Environment { host: HOST.into(), acceptor, login: login("nn/meta1@EXAMPLE.COM"), ..environment };
+        let environment = Environment { host: HOST.into(), acceptor, login: login(SERVER), ..environment };
         let metad = metad::start_in(config, environment).await.unwrap();
         let url = Url::parse(&format!("hdfs://{}", metad.rpc_addr())).unwrap();
-        let root = host::user::current();
-        let options = Options { login: login(&format!("{root}@EXAMPLE.COM")), ..Options::default() };
-        let client = Store::new(&url, options.clone()).client(&root);
+        let options = Options { login: login(SERVER), ..Options::default() };
+        let client = Store::new(&url, options.clone()).client("nn");
         client.mkdirs(&format!("/{SECRET}"), 0o700, false).await.unwrap();
         client.store().close().await;
         // The fronts have users of different names: neither is taken for the other's.
@@ -140,9 +139,8 @@ async fn a_front_that_never_called_the_store_knows_what_another_one_was_asked_fo
 async fn a_client_for_a_name_from_outside_proves_nothing() {
     let world = World::new().await;
     let url = Url::parse(&format!("hdfs://{}", world.metad.rpc_addr())).unwrap();
-    let root = host::user::current();
-    let store = Store::new(&url, Options { login: login(&format!("{root}@EXAMPLE.COM")), ..Options::default() });
-    assert!(store.client_without_proof(&root).list("/").await.is_err());
+    let store = Store::new(&url, Options { login: login(SERVER), ..Options::default() });
+    assert!(store.client_without_proof("nn").list("/").await.is_err());
     assert!(store.client("alice").asks_for_proof().await.unwrap());
     assert!(store.client("bob").asks_for_proof().await.unwrap(), "which has called nobody");
     store.close().await;
