@@ -7,7 +7,7 @@ use crate::encryption_key::EncryptionKey;
 use crate::error::{Error, Result};
 use crate::located::{FilePart, Located, Node, Token};
 use crate::messages;
-use crate::status::{ServerDefaults, unusable};
+use crate::status::{Heard, ServerDefaults, unusable};
 use hdfs::proto;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,21 +49,36 @@ impl Client {
     /// What the server that leads proposes to writers and can do; asked of each server, and now and then again: its
     /// settings change while this process runs on.
     pub async fn defaults(&self) -> Result<ServerDefaults> {
+        Ok(self.heard().await?.defaults)
+    }
+
+    /// Whether the server that leads wants to have proven who calls, and believes no names. As old as
+    /// [`Self::defaults`], and kept with them: whichever client of the store asked.
+    pub async fn asks_for_proof(&self) -> Result<bool> {
+        Ok(self.heard().await?.asks_for_proof)
+    }
+
+    async fn heard(&self) -> Result<Heard> {
         let rpc = &self.session.rpc;
-        let now = self.session.store.now();
+        let at = self.session.store.now();
         let mut known = self.session.store.defaults().lock().await;
-        if let Some((heard, defaults)) = known.get(rpc.addr())
-            && now.saturating_sub(*heard) < DEFAULTS_VALID_FOR
+        if let Some(heard) = known.get(rpc.addr())
+            && at.saturating_sub(heard.at) < DEFAULTS_VALID_FOR
         {
-            return Ok(*defaults);
+            return Ok(*heard);
         }
         let request = proto::GetServerDefaultsRequestProto::default();
         let answer: proto::GetServerDefaultsResponseProto = self.call("getServerDefaults", &request).await?;
         let defaults = server_defaults(&answer.server_defaults);
-        self.session.store.protection().learn(rpc.addr(), &answer.server_defaults, rpc.is_proven());
         // The call may have found another server than the one that led last. There are as many as the URL names.
-        known.insert(rpc.addr().to_owned(), (now, defaults));
-        Ok(defaults)
+        let (addr, is_proven) = rpc.proven();
+        // Another call has gone on to a server that was never called: who does not know believes nobody, and asks
+        // again.
+        let Some(asks_for_proof) = is_proven else { return Ok(Heard { at, defaults, asks_for_proof: true }) };
+        self.session.store.protection().learn(addr, &answer.server_defaults, asks_for_proof);
+        let heard = Heard { at, defaults, asks_for_proof };
+        known.insert(addr.to_owned(), heard);
+        Ok(heard)
     }
 
     /// What datanodes of an HDFS that encrypts want to have proven. `None`: the server gives out none.

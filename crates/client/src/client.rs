@@ -36,13 +36,24 @@ impl std::fmt::Debug for Session {
 impl Store {
     /// The store as this user sees it. The connection is made by the first call.
     pub fn client(&self, user: &str) -> Client {
+        self.session(user, self.servers(user, hdfs::protocol::CLIENT))
+    }
+
+    /// As [`Store::client`], for a name that somebody gave who has proven nothing: this client proves nothing either,
+    /// so a server that asks for a proof refuses it. With a proof of this process's, whoever gave the name would be
+    /// that user.
+    pub fn client_without_proof(&self, user: &str) -> Client {
+        self.session(user, self.servers_without_proof(user, hdfs::protocol::CLIENT))
+    }
+
+    fn session(&self, user: &str, rpc: Arc<rpc::Servers>) -> Client {
         let mut random = io::OsRandom::new();
         let session = Session {
             store: self.clone(),
             user: user.into(),
             holder: format!("levada_{:016x}", types::Random::next_u64(&mut random)),
             stock: Stock::new(Arc::clone(&self.options().clock)),
-            rpc: self.servers(user, hdfs::protocol::CLIENT),
+            rpc,
             leases: Arc::default(),
         };
         Client { session: Arc::new(session) }
@@ -68,12 +79,6 @@ impl Client {
     /// The store's address, without a path.
     pub fn url(&self) -> &Url {
         self.session.store.url()
-    }
-
-    /// Whether the metadata server that was called last asked for a proof of who calls, and got one: it believes no
-    /// names.
-    pub fn is_proven(&self) -> bool {
-        self.session.rpc.is_proven()
     }
 
     pub fn user(&self) -> &str {

@@ -124,6 +124,15 @@ pub struct ServerDefaults {
     pub(crate) abilities: wire::Abilities,
 }
 
+/// What a server said of itself, and asked, when it was asked for its defaults.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    pub(crate) at: std::time::Duration,
+    pub(crate) defaults: ServerDefaults,
+    /// It wanted to have proven who calls: it believes no names.
+    pub(crate) asks_for_proof: bool,
+}
+
 /// Where a block's replicas are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockLocation {

@@ -12,7 +12,7 @@ use crate::profiles::Profiles;
 use crate::protection::DataProtection;
 use crate::scope::Scope;
 use crate::sockets::Sockets;
-use crate::status::ServerDefaults;
+use crate::status::Heard;
 use crate::url::Url;
 use io::dial::Dialer;
 use io::request_connections::{ConnectOptions, RequestConnections, Waiter};
@@ -55,8 +55,8 @@ struct Shared {
     login: Option<Arc<rpc::Login>>,
 }
 
-/// What servers said, and when, by their addresses: after a failover it may be one of another version.
-pub(crate) type Defaults = tokio::sync::Mutex<BTreeMap<String, (Duration, ServerDefaults)>>;
+/// What servers said, by their addresses: after a failover it may be one of another version.
+pub(crate) type Defaults = tokio::sync::Mutex<BTreeMap<String, Heard>>;
 /// Connections for small writes: one to a datanode, shared by all who write small blocks there, and kept.
 pub(crate) type SmallConnections = RequestConnections<Caller<Waiter<SmallAnswer>>>;
 /// The blocks of a file, for all who read it.
@@ -149,7 +149,16 @@ impl Store {
 
     /// Calls of this user to the metadata servers, until the store is closed.
     pub(crate) fn servers(&self, user: &str, protocol: &'static str) -> Arc<rpc::Servers> {
-        let (authority, options) = (&self.shared.url.authority, self.metad_options(user));
+        self.servers_with(user, protocol, self.metad_options(user))
+    }
+
+    /// As [`Store::servers`], without a proof of who calls.
+    pub(crate) fn servers_without_proof(&self, user: &str, protocol: &'static str) -> Arc<rpc::Servers> {
+        self.servers_with(user, protocol, self.metad_options(user).with_login(None))
+    }
+
+    fn servers_with(&self, user: &str, protocol: &'static str, options: rpc::ClientOptions) -> Arc<rpc::Servers> {
+        let authority = &self.shared.url.authority;
         let servers = Arc::new(rpc::Servers::with_options(authority, user, protocol, options));
         let mut known = lock(&self.shared.servers);
         known.retain(|servers| servers.strong_count() > 0);

@@ -5,16 +5,23 @@
 //! RPC port ─────── who calls (ipc: a row for each call) ── block it names: of this pool
 //! ```
 //!
+//! As many operations are under way as there are places. When there is none left, the one whose peer has been waited
+//! for longest makes room: readers that stop reading keep nobody out. So it is with memory.
+//!
 //! Promise: no operation of data transfer reads or changes a replica whose block was not admitted here: only this file
 //! makes a [`Named`]. A replica's record says whose it is, which is known once it was found: whoever opens one asks
 //! [`Admission::must_cover`] before anything else.
 
+use crate::config::Limits;
 use crate::operations::Operations;
 use crate::replicas::Replicas;
 use datanode::tokens::{Ask, Grant};
 use hdfs::proto;
+use io::{ConnectionLimit, ConnectionPermit, RequestGuard};
 use security::block_token::Mode;
+use std::io::{Error, ErrorKind};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use types::{BlockId, FileId, Generation, excerpt};
 use wire::layouts::ReadLayout;
@@ -29,8 +36,12 @@ pub(crate) struct Admission {
     /// For the block pool of this node, once it is known, and the rules about tokens.
     replicas: Arc<Replicas>,
     operations: Arc<Operations>,
-    transfers: Arc<Semaphore>,
+    transfers: Arc<ConnectionLimit>,
     transfer_count_max: usize,
+    /// Of each operation one, until the node ends.
+    running: Arc<Semaphore>,
+    /// See [`Transfer::wait_for_peer`].
+    slow_after: Duration,
     /// For connections of write streams to nodes below: a stream may name several.
     onward: Arc<Semaphore>,
 }
@@ -76,30 +87,64 @@ fn not_admitted(refused: &datanode::tokens::Refusal) -> Refusal {
     }
 }
 
+/// More than there are places: [`ConnectionLimit`] counts those, and one that is ended for another one runs on for a
+/// moment.
+const RUNNING_COUNT_MAX: u32 = u32::MAX >> 4;
+
 /// A place among the operations under way; free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Transfer(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+pub(crate) struct Transfer {
+    place: Arc<ConnectionPermit>,
+    slow_after: Duration,
+    _held: (RequestGuard, OwnedSemaphorePermit),
+}
+
+impl Transfer {
+    /// Waits for what is the peer's part: to take a packet, or to say its last word. Once that takes long (a packet may
+    /// wait for its disk, too), it fails if another operation needs the place, and has got it: this one is to end.
+    pub(crate) async fn wait_for_peer<T, E: From<Error>>(
+        &self,
+        part: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let mut part = std::pin::pin!(part);
+        if let Ok(done) = tokio::time::timeout(self.slow_after, &mut part).await {
+            return done;
+        }
+        let _slow = self.place.response_stalled();
+        tokio::select! {
+            done = part => done,
+            () = self.place.evicted() => {
+                Err(Error::new(ErrorKind::TimedOut, "another operation needs its place").into())
+            }
+        }
+    }
+}
 
 /// A place among the connections to other nodes; free again when dropped.
 #[derive(Debug)]
 pub(crate) struct Onward(#[expect(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
 impl Admission {
-    pub(crate) fn new(
-        replicas: Arc<Replicas>,
-        operations: Arc<Operations>,
-        transfer_count_max: usize,
-        onward_count_max: usize,
-    ) -> Self {
-        let transfer_count_max = transfer_count_max.min(Semaphore::MAX_PERMITS);
-        let transfers = Arc::new(Semaphore::new(transfer_count_max));
-        let onward = Arc::new(Semaphore::new(onward_count_max.min(Semaphore::MAX_PERMITS)));
-        Self { replicas, operations, transfers, transfer_count_max, onward }
+    pub(crate) fn new(replicas: Arc<Replicas>, operations: Arc<Operations>, limits: &Limits) -> Self {
+        let transfer_count_max = limits.transfer_count_max;
+        let (transfers, slow_after) =
+            (ConnectionLimit::new(transfer_count_max), Duration::from_millis(limits.slow_reader_ms));
+        let running = Arc::new(Semaphore::new(RUNNING_COUNT_MAX as usize));
+        let onward = Arc::new(Semaphore::new(limits.connection_count_max.min(Semaphore::MAX_PERMITS)));
+        Self { replicas, operations, transfers, transfer_count_max, running, slow_after, onward }
     }
 
-    /// `None` when as many operations are under way as may be.
+    /// `None` when as many operations are under way as may be, and the peer of none has been waited for long.
     pub(crate) fn transfer(&self) -> Option<Transfer> {
-        Arc::clone(&self.transfers).try_acquire_owned().ok().map(Transfer)
+        let running = Arc::clone(&self.running).try_acquire_owned().ok()?;
+        let (place, request) = self.transfers.admit_request()?;
+        Some(Transfer { place, slow_after: self.slow_after, _held: (request, running) })
+    }
+
+    /// Ends the operation whose peer has been waited for longest, for the memory that it holds. False: the peer of none
+    /// has been waited for long.
+    pub(crate) fn end_slowest(&self) -> bool {
+        self.transfers.evict_one()
     }
 
     /// For a connection of a write stream to a node below.
@@ -109,7 +154,7 @@ impl Admission {
     }
 
     pub(crate) fn transfer_count(&self) -> usize {
-        self.transfer_count_max - self.transfers.available_permits()
+        self.transfers.count()
     }
 
     pub(crate) fn transfer_count_max(&self) -> usize {
@@ -118,7 +163,7 @@ impl Admission {
 
     /// Returns when no operation is under way; none can begin after it.
     pub(crate) async fn transfers_ended(&self) {
-        if let Ok(all) = self.transfers.acquire_many(self.transfer_count_max.try_into().unwrap_or(u32::MAX)).await {
+        if let Ok(all) = self.running.acquire_many(RUNNING_COUNT_MAX).await {
             all.forget();
         }
     }
@@ -222,7 +267,8 @@ mod tests {
     fn admission(disks: disks::Disks, transfers: usize) -> Admission {
         let replicas = Arc::new(Replicas::new(disks, 1, io::SystemClock::new()));
         replicas.node.with(|node| node.tokens.hear(&node::TokenRules::default())).unwrap();
-        Admission::new(replicas, Arc::new(Operations::new(&mut Registry::default())), transfers, 1)
+        let limits = Limits { transfer_count_max: transfers, slow_reader_ms: 0, ..Limits::default() };
+        Admission::new(replicas, Arc::new(Operations::new(&mut Registry::default())), &limits)
     }
 
     #[test]
@@ -264,5 +310,26 @@ mod tests {
         drop(places);
         admission.transfers_ended().await;
         assert!(admission.transfer().is_none());
+    }
+
+    #[tokio::test]
+    async fn an_operation_whose_peer_is_waited_for_makes_room_and_one_that_works_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let disks = disks::open(&[dir.path().to_owned()], &Options::default()).unwrap();
+        let admission = admission(disks, 2);
+        let [_working, reading] = [(); 2].map(|()| admission.transfer().unwrap());
+        let mut taken = std::pin::pin!(reading.wait_for_peer(std::future::pending::<std::io::Result<()>>()));
+        let other = loop {
+            // It counts as slow from a turn of the runtime on.
+            assert!(tokio::time::timeout(Duration::from_millis(1), &mut taken).await.is_err(), "nobody needs it");
+            if let Some(other) = admission.transfer() {
+                break other;
+            }
+        };
+        assert_eq!(taken.await.unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(admission.transfer_count(), 2);
+        assert!(admission.transfer().is_none(), "both work");
+        drop(other);
+        assert_eq!(admission.transfer_count(), 1, "one that made room has none to give back");
     }
 }

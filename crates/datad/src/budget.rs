@@ -17,14 +17,16 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use xfer::memory::{Held, Memory};
 
 /// Reads; then streams with nobody behind, with one, with two or more. Chains are seldom longer than three.
 const CLASS_COUNT: usize = 4;
 const READS: usize = 0;
 const STREAMS: usize = 1;
-/// One of so many parts is for reads alone: they hold memory only while their reader takes bytes, streams while their
-/// writer lives. A guess.
+/// One of so many parts is for reads alone: they hold memory only while their reader takes bytes, or nobody else needs
+/// it; streams while their writer lives. A guess.
 const READS_PART: u64 = 8;
 
 #[derive(Clone, Debug)]
@@ -36,6 +38,8 @@ pub(crate) struct Budget {
 struct Shared {
     len: u64,
     state: Mutex<State>,
+    /// Some came back.
+    freed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -66,7 +70,7 @@ pub(crate) struct Reservation {
 
 impl Budget {
     pub(crate) fn new(len: u64) -> Self {
-        Self { shared: Arc::new(Shared { len, state: Mutex::default() }) }
+        Self { shared: Arc::new(Shared { len, state: Mutex::default(), freed: Notify::new() }) }
     }
 
     /// Bytes that there are.
@@ -77,6 +81,11 @@ impl Budget {
     /// Bytes that are taken now.
     pub(crate) fn used_len(&self) -> u64 {
         self.shared.lock().taken.iter().sum()
+    }
+
+    /// Returns when some was given back, after this was called.
+    pub(crate) fn freed(&self) -> Notified<'_> {
+        self.shared.freed.notified()
     }
 
     /// For a read. It does not wait.
@@ -226,6 +235,7 @@ impl Drop for Reservation {
         state.taken[self.class] = taken.expect("what goes back was taken");
         drop(state);
         self.shared.grant();
+        self.shared.freed.notify_waiters();
     }
 }
 

@@ -86,7 +86,8 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Operations under way at a time; more are answered with an error. Hadoop: `dfs.datanode.max.transfer.threads`.
+    /// Operations under way at a time; more are answered with an error, unless a slow reader makes room. Hadoop:
+    /// `dfs.datanode.max.transfer.threads`.
     pub transfer_count_max: usize,
     /// Open connections, idle ones included. When there are more, the one whose peer was waited for
     /// longest is closed, and a new one if all have operations under way. As many may lead to other nodes, of small
@@ -124,6 +125,10 @@ pub struct Limits {
     pub left_open_ms: u64,
     /// A reader that does not take a packet for so long is cut off. Hadoop: `dfs.datanode.socket.write.timeout`.
     pub reader_stalled_ms: u64,
+    /// When all operations are under way that may be, another one gets the place of the reader that has not taken a
+    /// packet, or said its last word, for longest, if that is longer than this. A guess: a packet has 256 KB, and a
+    /// reader that goes on elsewhere loses less than one who is not served at all.
+    pub slow_reader_ms: u64,
     /// Replicas copied from other nodes at a time, to repair.
     pub copy_count_max: usize,
     /// Bytes a second that all of these copies take together; 0 for no limit. HDFS's balancer takes 100 MB/s.
@@ -163,6 +168,7 @@ impl Default for Limits {
             small_late_ms: ms(xfer::small::LATE_MAX),
             left_open_ms: ms(datanode::session::LEFT_OPEN),
             reader_stalled_ms: ms(xfer::read::Limits::READER.packet),
+            slow_reader_ms: 5000,
             copy_count_max: datanode::copies::COPY_COUNT_MAX,
             copy_len_per_s: 200_000_000,
             scrub_period_ms: 21 * 24 * 3600 * 1000,

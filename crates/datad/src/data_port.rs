@@ -94,18 +94,18 @@ async fn run(
         let served = match header.op {
             Op::ReadBlock => {
                 let (op, _memory) = op(service, &mut connection, limit).await?;
-                let Some(_under_way) = begin(service, permit) else { return busy(service, &mut connection).await };
-                read::serve(service, &mut connection, op).await?
+                let Some((place, _)) = &begin(service, permit) else { return busy(service, &mut connection).await };
+                read::serve(service, &mut connection, op, place).await?
             }
             Op::ReadRanges => {
                 let (op, _memory) = op(service, &mut connection, limit).await?;
-                let Some(_under_way) = begin(service, permit) else { return busy(service, &mut connection).await };
-                ranges::serve(service, &mut connection, op).await?
+                let Some((place, _)) = &begin(service, permit) else { return busy(service, &mut connection).await };
+                ranges::serve(service, &mut connection, op, place).await?
             }
             Op::ReadLayout => {
                 let (op, _memory) = op(service, &mut connection, limit).await?;
-                let Some(_under_way) = begin(service, permit) else { return busy(service, &mut connection).await };
-                layouts::serve(&port.layouts, service, &mut connection, op).await?
+                let Some((place, _)) = &begin(service, permit) else { return busy(service, &mut connection).await };
+                layouts::serve(&port.layouts, service, &mut connection, op, place).await?
             }
             Op::WriteBlock => {
                 let (op, memory) = op(service, &mut connection, limit).await?;
@@ -119,8 +119,8 @@ async fn run(
             }
             Op::TransferBlock => {
                 let (op, _memory) = op(service, &mut connection, limit).await?;
-                let Some(_under_way) = begin(service, permit) else { return busy(service, &mut connection).await };
-                send(&mut connection, transfer::serve(service, op).await).await?
+                let Some((place, _)) = &begin(service, permit) else { return busy(service, &mut connection).await };
+                send(&mut connection, transfer::serve(service, op, place).await).await?
             }
             Op::RequestShortCircuitFds => {
                 let (op, _memory) = op(service, &mut connection, limit).await?;
@@ -170,7 +170,14 @@ async fn op<M: prost::Message + Default>(
     connection: &mut Connection,
     limit: Duration,
 ) -> std::result::Result<(M, Option<Reservation>), ReadError> {
-    let operation = connection.operation(&service.fronts, &service.budget);
+    let operation = async {
+        loop {
+            match connection.operation(&service.fronts, &service.budget).await {
+                Err(ReadError::Memory(_)) if service.end_slowest().await => {}
+                done => return done,
+            }
+        }
+    };
     tokio::time::timeout(limit, operation).await.map_err(|_| ReadError::Torn)?
 }
 

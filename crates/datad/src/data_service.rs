@@ -1,7 +1,7 @@
 //! What all operations of data transfer share: the replicas, who is admitted, memory, limits and the end of the node.
 
 use crate::admission::Admission;
-use crate::budget::Budget;
+use crate::budget::{Budget, Reservation};
 use crate::config::{Config, Limits};
 use crate::fronts::Fronts;
 use crate::log_limits::LogLimits;
@@ -12,8 +12,14 @@ use crate::stop::Stop;
 use io::poll::Watch;
 use io::socket::SocketOptions;
 use std::os::fd::AsFd;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+/// Until an operation that was ended has certainly given back its memory, and others are ended. A guess.
+const ENDED_WAIT: Duration = Duration::from_millis(200);
+/// Slow readers that are ended for one write stream, which takes as much memory as a few of them.
+const ENDED_COUNT_MAX: usize = 16;
 
 /// Between two attempts at what fails for the moment.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -70,6 +76,41 @@ impl DataService {
         if let Err(error) = io::socket::apply(socket, &self.sockets) {
             tracing::debug!(%error, "options of a socket"); // it broke already; whoever uses it will see
         }
+    }
+
+    /// Takes memory for a read. Where there is none, slow readers are ended for it, one after the other.
+    pub(crate) async fn room_for_read<T>(&self, mut take: impl FnMut() -> Option<T>) -> Option<T> {
+        loop {
+            let taken = take();
+            if taken.is_some() || !self.end_slowest().await {
+                return taken;
+            }
+        }
+    }
+
+    /// Ends the slowest reader, for its memory. False: there is none that is slow.
+    pub(crate) async fn end_slowest(&self) -> bool {
+        let mut freed = pin!(self.budget.freed());
+        freed.as_mut().enable();
+        let is_ended = self.admission.end_slowest();
+        if is_ended {
+            let _or_long_enough = tokio::time::timeout(ENDED_WAIT, freed).await;
+        }
+        is_ended
+    }
+
+    /// Memory for a write stream with so many nodes behind this one; see [`Budget::take_within`]. Where there is none,
+    /// slow readers are ended before it is waited for. Blocks.
+    pub(crate) fn room_for_stream(&self, len: u64, behind_count: usize, limit: Duration) -> Option<Reservation> {
+        let take_within = |limit| self.budget.take_within(len, behind_count, limit);
+        let mut taken = take_within(Duration::ZERO);
+        for _ in 0..ENDED_COUNT_MAX {
+            if taken.is_some() || !self.admission.end_slowest() {
+                break;
+            }
+            taken = take_within(ENDED_WAIT);
+        }
+        taken.or_else(|| take_within(limit))
     }
 
     /// How long one node waits for what others have just now.

@@ -35,10 +35,9 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(config: &Config, disks: Disks, registry: &mut Registry) -> std::io::Result<Self> {
         let (stop, operations) = (Arc::new(Stop::new()?), Arc::new(Operations::new(registry)));
-        let (transfers, onward) = (config.limits.transfer_count_max, config.limits.connection_count_max);
         let layouts = Layouts::new(registry, &disks, config.layout_cache_len);
         let replicas = Arc::new(Replicas::new(disks, config.metads().len(), SystemClock::new()));
-        let admission = Admission::new(Arc::clone(&replicas), Arc::clone(&operations), transfers, onward);
+        let admission = Admission::new(Arc::clone(&replicas), Arc::clone(&operations), &config.limits);
         let admission = Arc::new(admission);
         let service = DataService::new(
             Arc::clone(&replicas),

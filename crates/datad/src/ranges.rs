@@ -9,7 +9,7 @@
 //! for each other. A block that is refused leaves the others alone. The memory of one batch and of what was asked for
 //! is all that a request takes.
 
-use crate::admission::Named;
+use crate::admission::{Named, Transfer};
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::operations::Operation;
@@ -18,7 +18,7 @@ use container::{Reader, ReplicaError};
 use std::io::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::time::Duration;
-use types::BlockId;
+use types::{BlockId, ChecksumSpec};
 use wire::ranges::{Asked, PartHead, ReadRanges};
 use wire::{Status, WireError};
 use xfer::answer::{self, Refusal, success};
@@ -28,11 +28,15 @@ use xfer::ranges::{Composer, Made, Piece, Plan, Source, Unread, has_all, memory_
 /// What a range takes while its request is served: what was asked for, and its part in the plan.
 const RANGE_LEN: u64 = (size_of::<Asked>() + 2 * size_of::<[u64; 3]>()) as u64;
 
+/// As chunks are, as a rule: with longer ones it takes more.
+const CHUNK_LEN: u32 = ChecksumSpec::DEFAULT.chunk_len;
+
 /// Serves one request. `Ok(true)`: the connection may carry another operation.
 pub(crate) async fn serve(
     service: &DataService,
     connection: &mut Connection,
     request: ReadRanges,
+    place: &Transfer,
 ) -> Result<std::result::Result<bool, Refusal>> {
     let counted = service.operations.begin(Operation::ReadRanges, || service.now());
     let asked = match request.asked() {
@@ -44,7 +48,8 @@ pub(crate) async fn serve(
     };
     let count: usize = asked.iter().map(Vec::len).sum();
     let asked_len = count as u64 * RANGE_LEN;
-    let Some(mut memory) = service.budget.take_for_read(asked_len + memory_len(0)) else {
+    let take = || service.budget.take_for_read(asked_len + memory_len(CHUNK_LEN));
+    let Some(mut memory) = service.room_for_read(take).await else {
         counted.refused();
         return Ok(Err(no_memory()));
     };
@@ -56,12 +61,12 @@ pub(crate) async fn serve(
         let block = BlockId(request.blocks[*place].block);
         (service.replicas.disks.asked_at(block), block)
     });
-    send_within(service, connection.send_all(&answer::encode(success()), false)).await?;
+    send_within(service, place, connection.send_all(&answer::encode(success()), false)).await?;
     let mut composer = Composer::default();
-    for place in order {
-        let mut of_block =
-            OfBlock { service, connection: &mut *connection, first: firsts[place], asked: &asked[place] };
-        let reader = match open(service, &asked[place], service.admission.ranges(&request, place)).await {
+    for number in order {
+        let (first, asked) = (firsts[number], &asked[number]);
+        let mut of_block = OfBlock { service, place, connection: &mut *connection, first, asked };
+        let reader = match open(service, asked, service.admission.ranges(&request, number)).await {
             Ok(reader) if memory.grow_to(asked_len + memory_len(reader.checksum().chunk_len)) => reader,
             Ok(_) => {
                 of_block.refuse(&no_memory()).await?;
@@ -74,7 +79,7 @@ pub(crate) async fn serve(
         };
         of_block.serve(&reader, &mut composer).await?;
     }
-    send_within(service, connection.send_all(&PartHead::End.encode(), false)).await?;
+    send_within(service, place, connection.send_all(&PartHead::End.encode(), false)).await?;
     counted.done();
     Ok(Ok(true))
 }
@@ -90,6 +95,7 @@ fn not_understood(error: &WireError) -> Refusal {
 /// One block of a request.
 struct OfBlock<'a> {
     service: &'a DataService,
+    place: &'a Transfer,
     connection: &'a mut Connection,
     /// The number of its first range; of the first one that is not sent.
     first: u32,
@@ -100,7 +106,7 @@ impl OfBlock<'_> {
     async fn refuse(&mut self, refused: &Refusal) -> Result<()> {
         tracing::debug!(why = rpc::log_text(&refused.message), "ranges of a block were refused");
         let bytes = refusal(self.first, refused.status, &refused.message);
-        send_within(self.service, self.connection.send_all(&bytes, false)).await
+        send_within(self.service, self.place, self.connection.send_all(&bytes, false)).await
     }
 
     async fn serve(&mut self, reader: &Reader, composer: &mut Composer) -> Result<()> {
@@ -150,7 +156,7 @@ impl OfBlock<'_> {
                 connection.send_all(&bytes, len > 0).await?;
                 connection.sendfile_all(reader.data(), quota, reader.data_offset() + file.start, len).await
             };
-            send_within(service, sending).await?;
+            send_within(service, self.place, sending).await?;
             let sent_len = bytes.len() as u64 + len;
             reader.count_sent(sent_len);
             service.operations.bytes(Operation::ReadRanges).inc_by(sent_len);
@@ -171,9 +177,9 @@ async fn open(
 }
 
 /// To a reader that takes it in time.
-async fn send_within(service: &DataService, sending: impl Future<Output = Result<()>>) -> Result<()> {
+async fn send_within(service: &DataService, place: &Transfer, sending: impl Future<Output = Result<()>>) -> Result<()> {
     let limit = Duration::from_millis(service.limits.reader_stalled_ms);
-    tokio::time::timeout(limit, sending).await.map_err(|_| Error::from(ErrorKind::TimedOut))?
+    tokio::time::timeout(limit, place.wait_for_peer(sending)).await.map_err(|_| Error::from(ErrorKind::TimedOut))?
 }
 
 /// A replica as a source of batches.

@@ -1,6 +1,7 @@
 //! Copying a replica to another node (op 86), for a client that repairs its chain: the read path, with the head of a
 //! write in front of it.
 
+use crate::admission::Transfer;
 use crate::block::{link_text, node_addr};
 use crate::connection::Connection;
 use crate::data_service::DataService;
@@ -19,14 +20,16 @@ use xfer::read::{CopyTarget, Limits, Next, Outcome, Plan, Sender, copy_request};
 pub(crate) async fn serve(
     service: &DataService,
     op: proto::OpTransferBlockProto,
+    place: &Transfer,
 ) -> Result<proto::BlockOpResponseProto, Refusal> {
     let counted = service.operations.begin(Operation::Transfer, || service.now());
-    counted.answered(copy_to_all(service, op).await)
+    counted.answered(copy_to_all(service, op, place).await)
 }
 
 async fn copy_to_all(
     service: &DataService,
     op: proto::OpTransferBlockProto,
+    place: &Transfer,
 ) -> Result<proto::BlockOpResponseProto, Refusal> {
     // The same token goes on to the targets, which ask it for leave to make a replica.
     let named = service.admission.block(&op.header.base_header, Mode::Copy, false)?;
@@ -50,8 +53,8 @@ async fn copy_to_all(
     // The chain broke before it reached this node. There is nothing to copy; if anything was acknowledged, the target
     // says so when it is to join the chain.
     let Some((reader, plan, sums)) = found.await?? else { return Ok(success()) };
-    for (place, target) in op.targets.iter().enumerate() {
-        let (storage_type, storage_id) = (op.target_storage_types.get(place), op.target_storage_ids.get(place));
+    for (number, target) in op.targets.iter().enumerate() {
+        let (storage_type, storage_id) = (op.target_storage_types.get(number), op.target_storage_ids.get(number));
         let storage = CopyTarget { storage_type: storage_type.copied(), storage_id: storage_id.cloned() };
         let request = copy_request(&op.header, stored(&reader), storage)?;
         let limits = &service.limits;
@@ -61,7 +64,7 @@ async fn copy_to_all(
         };
         let sender = Sender::to_node(plan, sums.clone(), limits, request);
         let secret = secret_of(op.header.base_header.token.as_ref());
-        let copied = copy(service, &reader, sender, target, secret).await;
+        let copied = copy(service, &reader, sender, (target, secret), place).await;
         copied.map_err(|why| Refusal::error(format!("copying {} to {}: {why}", named.block(), link_text(target))))?;
     }
     Ok(success())
@@ -71,8 +74,8 @@ async fn copy(
     service: &DataService,
     reader: &Reader,
     mut sender: Sender,
-    target: &proto::DatanodeInfoProto,
-    secret: Secret<'_>,
+    (target, secret): (&proto::DatanodeInfoProto, Secret<'_>),
+    place: &Transfer,
 ) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
     let addr = node_addr(target).ok_or("is no address")?;
@@ -84,9 +87,9 @@ async fn copy(
     let mut connection = protecting.await.map_err(|_| "does not end the handshake")?.map_err(text)?;
     let quota = service.replicas.disks.quota_of(reader.identity().block);
     let bytes = service.operations.bytes(Operation::Transfer);
-    let source = Source { reader, quota, bytes, now: &|| service.now() };
+    let source = Source { reader, quota, bytes, place, now: &|| service.now() };
     send_packets(&mut connection, &mut sender, &source).await.map_err(text)?;
-    let heard = receive_word(&mut connection, &mut sender, service.now()).await;
+    let heard = receive_word(&mut connection, &mut sender, &source).await;
     heard.map_err(|error| error.to_string())?;
     match sender.next(service.now()) {
         Next::Done(Outcome::Refused(refused)) => Err(refused.message),

@@ -86,9 +86,14 @@ pub struct Gateway {
 impl Gateway {
     /// Begins to listen. The store need not be up yet.
     pub async fn start(config: Config) -> Result<Self, Error> {
+        Self::start_with(config, Options::default()).await
+    }
+
+    /// As [`Self::start`], with these options of its client.
+    pub async fn start_with(config: Config, options: Options) -> Result<Self, Error> {
         let listener = TcpListener::bind(config.addr).await?;
         let addr = listener.local_addr()?;
-        let store = Store::new(&config.url, Options::default());
+        let store = Store::new(&config.url, options);
         let servers = Arc::new(Servers::new(store.client(&config.user), config.beside_servers));
         if !config.beside_servers
             && let Some(addr) = servers.beside().await

@@ -26,13 +26,13 @@ impl Users {
     }
 
     /// The store as `user` sees it. `None`: this store asks for proofs and believes no names. The gateway may act for
-    /// others there; whoever comes to it may not.
+    /// others there; whoever comes to it may not, so nothing is proven for who is named, also where the store begins to
+    /// ask later.
     pub(crate) async fn named(&self, user: &str) -> Result<Option<Client>, Error> {
         if user == self.own.user() {
             return Ok(Some(self.own.clone()));
         }
-        self.own.defaults().await?;
-        Ok((!self.own.is_proven()).then(|| self.client(user)))
+        Ok((!self.own.asks_for_proof().await?).then(|| self.client(user)))
     }
 
     fn client(&self, user: &str) -> Client {
@@ -40,6 +40,6 @@ impl Users {
         if named.len() >= CLIENT_COUNT_MAX && !named.contains_key(user) {
             named.clear();
         }
-        named.entry(user.to_owned()).or_insert_with_key(|user| self.store.client(user)).clone()
+        named.entry(user.to_owned()).or_insert_with_key(|user| self.store.client_without_proof(user)).clone()
     }
 }

@@ -1,4 +1,5 @@
-//! How many connections a port has at most, and which one is closed when there are too many.
+//! How many connections a port has at most, or operations a node under way, and which one is closed when there are too
+//! many.
 //!
 //! Promise: no more than `max` connections stay, and none that is being answered is closed for a new one.
 //! The one that is closed has waited longest for its peer: for a request, or until its response is read; and those that
@@ -69,6 +70,20 @@ impl ConnectionLimit {
 
     /// A permit for one more, whose first request is waited for. `None`: all others are being answered.
     pub fn admit(self: &Arc<Self>) -> Option<Arc<ConnectionPermit>> {
+        let permit = self.permit()?;
+        permit.change(|_| {});
+        Some(permit)
+    }
+
+    /// As [`Self::admit`], for one whose request is here: it is never one that may be closed before it is begun.
+    pub fn admit_request(self: &Arc<Self>) -> Option<(Arc<ConnectionPermit>, RequestGuard)> {
+        let permit = self.permit()?;
+        let request = permit.begin_request();
+        Some((permit, request))
+    }
+
+    /// One that waits for nobody yet.
+    fn permit(self: &Arc<Self>) -> Option<Arc<ConnectionPermit>> {
         let mut connections = self.connections();
         if connections.count >= self.max {
             let (_, eviction) = connections.waiting.pop_first()?;
@@ -78,8 +93,17 @@ impl ConnectionLimit {
         connections.count += 1;
         drop(connections);
         let permit = ConnectionPermit { limit: Arc::clone(self), state: Mutex::default(), eviction: Arc::default() };
-        permit.change(|_| {});
         Some(Arc::new(permit))
+    }
+
+    /// Closes the one that has waited longest for its peer, for what it holds beside its place here. False: all are being
+    /// answered.
+    pub fn evict_one(&self) -> bool {
+        let mut connections = self.connections();
+        let Some((_, eviction)) = connections.waiting.pop_first() else { return false };
+        connections.count -= 1; // it will close at once
+        eviction.notify_one();
+        true
     }
 
     /// How many are connected.
@@ -253,6 +277,21 @@ mod tests {
         drop(third);
         let third = limit.admit().unwrap();
         assert!(is_evicted(&permits[1]) && !is_evicted(&permits[0]) && !is_evicted(&third));
+    }
+
+    #[test]
+    fn one_that_comes_with_its_request_is_not_closed_before_it_begins() {
+        let limit = ConnectionLimit::new(1);
+        let (permit, request) = limit.admit_request().unwrap();
+        assert!(limit.admit_request().is_none() && !is_evicted(&permit));
+        let _stalled = permit.response_stalled();
+        let other = limit.admit_request().unwrap();
+        assert!(is_evicted(&permit) && !is_evicted(&other.0));
+        drop(request);
+        assert_eq!(limit.count(), 1);
+        assert!(!limit.evict_one(), "it is being answered");
+        let _stalled = other.0.response_stalled();
+        assert!(limit.evict_one() && is_evicted(&other.0) && limit.count() == 0);
     }
 
     #[test]

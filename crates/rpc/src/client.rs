@@ -9,8 +9,8 @@ use hdfs::frame;
 use hdfs::proto::{RequestHeaderProto, RpcRequestHeaderProto};
 use prost::Message;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -41,8 +41,8 @@ struct Shared {
     client_id: Bytes,
     next_call_id: Arc<AtomicI32>,
     link: Mutex<Option<Arc<Link>>>,
-    /// Over the last connection.
-    is_proven: AtomicBool,
+    /// Over the last connection; `None`: there was none.
+    is_proven: StdMutex<Option<bool>>,
 }
 
 impl fmt::Debug for Client {
@@ -77,7 +77,7 @@ impl Client {
         options: ClientOptions,
         (client_id, next_call_id): (Bytes, Arc<AtomicI32>),
     ) -> Self {
-        let (link, is_proven) = (Mutex::new(None), AtomicBool::default());
+        let (link, is_proven) = (Mutex::new(None), StdMutex::default());
         let shared = Shared { addr, user, protocol, options, client_id, next_call_id, link, is_proven };
         Self { shared: Arc::new(shared) }
     }
@@ -90,9 +90,10 @@ impl Client {
         self.attempt(self.name_call(), method, request).await
     }
 
-    /// Whether the server, when it was called last, had asked who calls, and got a proof: it believes no names.
-    pub fn is_proven(&self) -> bool {
-        self.shared.is_proven.load(Ordering::Relaxed)
+    /// Whether the server, when it was called last, had asked who calls, and got a proof: it believes no names. `None`:
+    /// this client was never connected to it, and does not know.
+    pub fn is_proven(&self) -> Option<bool> {
+        *self.shared.is_proven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the connection, and the calls that wait on it. The next call makes another one. What is being connected at
@@ -156,7 +157,7 @@ impl Shared {
         let link = timeout(self.options.connect_time_max, connecting)
             .await
             .unwrap_or_else(|_elapsed| Err(CallError::Connect(std::io::ErrorKind::TimedOut.into())))?;
-        self.is_proven.store(link.is_proven, Ordering::Relaxed);
+        *self.is_proven.lock().unwrap_or_else(PoisonError::into_inner) = Some(link.is_proven);
         Ok(place.insert(Arc::new(link)).clone())
     }
 

@@ -71,9 +71,10 @@ impl Servers {
         self.client(self.current.load(Ordering::Relaxed)).addr()
     }
 
-    /// See [`Client::is_proven`]; of the one that led last.
-    pub fn is_proven(&self) -> bool {
-        self.client(self.current.load(Ordering::Relaxed)).is_proven()
+    /// The address of the one that led last, and its [`Client::is_proven`].
+    pub fn proven(&self) -> (&str, Option<bool>) {
+        let client = self.client(self.current.load(Ordering::Relaxed));
+        (client.addr(), client.is_proven())
     }
 
     /// Ends the connections, and the calls that wait on them. The next call makes new ones.

@@ -43,6 +43,8 @@ pub(super) struct Asking<'a> {
     pub(super) request: &'a ReadLayout,
     pub(super) apart: Apart,
     pub(super) touched: Vec<Touched>,
+    /// Blocks that it was begun to read, as the request names them.
+    pub(super) begun: Vec<LayoutBlock>,
     pub(super) elsewhere: Elsewhere<'a>,
 }
 
@@ -60,7 +62,7 @@ fn no_memory() -> Ended {
 
 impl Asking<'_> {
     /// Whose file it is, is asked first: its last block is what it is known by.
-    pub(super) async fn run(mut self) -> Result<Said, Ended> {
+    pub(super) async fn run(&mut self) -> Result<Said, Ended> {
         let is_sure = self.has_last().await?;
         let entry = self.ask().await?;
         Ok(Said { entry, is_sure })
@@ -71,6 +73,7 @@ impl Asking<'_> {
         let Some((place, block)) = self.request.blocks.iter().copied().enumerate().next_back() else {
             return Ok(false);
         };
+        self.begin(&block);
         let named = self.service.admission.layout(self.request, place).map_err(Ended::Refused)?;
         let opened = if_it_serves(self.service, named, move |reader| {
             // Of a file that was cut, less of it counts than there is.
@@ -158,6 +161,7 @@ impl Asking<'_> {
                 return Err(not_here(at));
             };
             let block = self.request.blocks[place];
+            self.begin(&block);
             let part_end = block.end().min(end);
             let asked = Asked { from: at - block.offset, len: (part_end - at) as u32 };
             match self.read(place, asked).await {
@@ -177,6 +181,13 @@ impl Asking<'_> {
             at = part_end;
         }
         Ok(bytes)
+    }
+
+    /// Noted before it is read: it may be this one that takes too long.
+    fn begin(&mut self, block: &LayoutBlock) {
+        if !self.begun.contains(block) {
+            self.begun.push(*block);
+        }
     }
 
     fn touch(&mut self, block: &LayoutBlock, file: FileId) {

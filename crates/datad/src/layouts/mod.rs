@@ -22,6 +22,7 @@ mod shelf;
 mod timed_out;
 mod window;
 
+use crate::admission::Transfer;
 use crate::budget::Reservation;
 use crate::connection::Connection;
 use crate::data_service::DataService;
@@ -178,7 +179,7 @@ impl Layouts {
             return Ok(known);
         }
         let asked_for = (key, named.file());
-        if self.timed_out.has(asked_for, service.now()) {
+        if self.timed_out.has(asked_for, &request.blocks, service.now()) {
             return Err(Ended::Answer(Answer::Busy("this file could not be asked in time; do without".to_owned())));
         }
         let Ok(_waits) = self.waiting.try_acquire() else { return Err(Ended::Answer(busy())) };
@@ -195,9 +196,10 @@ impl Layouts {
             return Ok(known);
         }
         let (apart, elsewhere) = (Apart::new(place, request.blocks[last].block), Elsewhere::by(self.leader.get()));
-        let asking = Asking { service, request, apart, touched: Vec::new(), elsewhere };
+        let (touched, begun) = (Vec::new(), Vec::new());
+        let mut asking = Asking { service, request, apart, touched, begun, elsewhere };
         let Ok(said) = tokio::time::timeout(ASKING_MAX, asking.run()).await else {
-            self.timed_out.put(asked_for, service.now());
+            self.timed_out.put(asked_for, asking.begun, service.now());
             return Err(Ended::Answer(busy()));
         };
         let Said { entry, is_sure } = said?;
@@ -334,6 +336,7 @@ pub(crate) async fn serve(
     service: &DataService,
     connection: &mut Connection,
     request: ReadLayout,
+    place: &Transfer,
 ) -> Result<std::result::Result<bool, Refusal>> {
     let counted = service.operations.begin(Operation::Layout, || service.now());
     let answered = match request.checked() {
@@ -356,7 +359,7 @@ pub(crate) async fn serve(
         connection.send_all(&answer.record, false).await
     };
     let limit = SENDING_MAX.min(Duration::from_millis(service.limits.reader_stalled_ms));
-    tokio::time::timeout(limit, sending).await.map_err(|_| Error::from(ErrorKind::TimedOut))??;
+    tokio::time::timeout(limit, place.wait_for_peer(sending)).await.map_err(|_| Error::from(ErrorKind::TimedOut))??;
     counted.done();
     drop(answer);
     let Some(ranges) = ranges else { return Ok(Ok(true)) };
@@ -364,7 +367,7 @@ pub(crate) async fn serve(
     if let Some(memory) = &mut memory {
         memory.shrink_to(ranges.ranges.len() as u64);
     }
-    crate::ranges::serve(service, connection, ranges).await
+    crate::ranges::serve(service, connection, ranges, place).await
 }
 
 #[cfg(test)]

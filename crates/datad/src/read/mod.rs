@@ -12,7 +12,7 @@ mod sender;
 
 pub(crate) use sender::{Source, receive_word, send_packets, stored, sums};
 
-use crate::admission::Named;
+use crate::admission::{Named, Transfer};
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::operations::Operation;
@@ -29,6 +29,7 @@ pub(crate) async fn serve(
     service: &DataService,
     connection: &mut Connection,
     op: proto::OpReadBlockProto,
+    place: &Transfer,
 ) -> std::io::Result<Result<bool, Refusal>> {
     let counted = service.operations.begin(Operation::Read, || service.now());
     let (reader, plan, first_sums) = match open(service, &op).await {
@@ -38,7 +39,8 @@ pub(crate) async fn serve(
             return Ok(Err(refusal));
         }
     };
-    let Some(_memory) = service.budget.take_for_read(plan.memory_len()) else {
+    let take = || service.budget.take_for_read(plan.memory_len());
+    let Some(_memory) = service.room_for_read(take).await else {
         counted.refused();
         return Ok(Err(Refusal::error("no memory left for another read; try another node")));
     };
@@ -49,12 +51,12 @@ pub(crate) async fn serve(
         Limits { packet: Duration::from_millis(limits.reader_stalled_ms), word: Duration::from_millis(limits.op_ms) };
     let mut sender = Sender::to_reader(plan, first_sums, limits);
     let bytes = service.operations.bytes(Operation::Read);
-    let source =
-        Source { reader: &reader, quota: service.replicas.disks.quota_of(block), bytes, now: &|| service.now() };
+    let quota = service.replicas.disks.quota_of(block);
+    let source = Source { reader: &reader, quota, bytes, place, now: &|| service.now() };
     send_packets(connection, &mut sender, &source).await?;
     counted.done();
     // A reader that verified nothing, or went away, is as good as one that did; only the connection's fate differs.
-    let heard = receive_word(connection, &mut sender, service.now()).await;
+    let heard = receive_word(connection, &mut sender, &source).await;
     let Next::Done(Outcome::Verdict(status)) = sender.next(service.now()) else { return Ok(Ok(false)) };
     if status == proto::Status::ErrorChecksum as i32
         && let Some(passed_over) = service.log_limits.found_unsound.due()

@@ -1,5 +1,6 @@
 //! What a sender says is to be done, done on a connection: heads and checksums from memory, data from its file.
 
+use crate::admission::Transfer;
 use crate::connection::Connection;
 use crate::read_buffer::ReadError;
 use container::{Reader, ReplicaError};
@@ -17,6 +18,8 @@ pub(crate) struct Source<'a> {
     pub(crate) quota: &'a ThreadQuota,
     /// Counts bytes of data.
     pub(crate) bytes: &'a Counter,
+    /// Of the operation.
+    pub(crate) place: &'a Transfer,
     pub(crate) now: &'a (dyn Fn() -> Duration + Sync),
 }
 
@@ -45,7 +48,7 @@ pub(crate) async fn send_packets(connection: &mut Connection, sender: &mut Sende
                 sender.on_sums(read.map_err(Error::other)?);
             }
             Next::Packet(data) => {
-                let sending = send_packet(connection, sender.head(), &data, source);
+                let sending = source.place.wait_for_peer(send_packet(connection, sender.head(), &data, source));
                 let limit = sender.poll_timeout().unwrap_or(Duration::MAX);
                 match tokio::time::timeout(limit.saturating_sub(now), sending).await {
                     Ok(sent) => sent?,
@@ -73,10 +76,13 @@ async fn send_packet(connection: &mut Connection, head: &[u8], data: &Range<u64>
 pub(crate) async fn receive_word(
     connection: &mut Connection,
     sender: &mut Sender,
-    now: Duration,
+    source: &Source<'_>,
 ) -> std::result::Result<(), ReadError> {
+    let now = (source.now)();
     let limit = sender.poll_timeout().unwrap_or(Duration::MAX);
-    match tokio::time::timeout(limit.saturating_sub(now), connection.last_word(sender)).await {
+    match tokio::time::timeout(limit.saturating_sub(now), source.place.wait_for_peer(connection.last_word(sender)))
+        .await
+    {
         Ok(received) => received,
         Err(_) => Ok(sender.handle_timeout(limit).map_err(late)?),
     }

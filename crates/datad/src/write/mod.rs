@@ -138,7 +138,7 @@ fn set_up(service: &DataService, above: &Above, op: &OpWriteBlockProto, came: &[
     let routing = Routing::decode(parents, op.targets.len())?;
     let packet_len = op.stream.as_ref().and_then(|stream| stream.packet_len);
     let patience = service.crowded() * (op.targets.len() as u32 + 1).min(CROWDED_COUNT_MAX);
-    let memory = service.budget.take_within(buffer_len(came, packet_len), op.targets.len(), patience);
+    let memory = service.room_for_stream(buffer_len(came, packet_len), op.targets.len(), patience);
     let memory = memory.ok_or_else(|| {
         let len = service.budget.len();
         Refusal::error(format!(

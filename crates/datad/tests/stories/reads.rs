@@ -63,6 +63,45 @@ fn a_reader_that_takes_nothing_is_cut_off() {
     eventually("the transfer ends", || cluster.node(0).transfer_count() == 0);
 }
 
+/// They hold all places: some read nothing of what is sent, the others never say that they have it. Who comes behind
+/// them is served.
+#[test]
+fn readers_that_do_nothing_keep_nobody_out() {
+    const PLACE_COUNT: usize = 4;
+    for len in [30 << 20, 100] {
+        let cluster = Cluster::with(1, |config| {
+            (config.limits.transfer_count_max, config.limits.slow_reader_ms) = (PLACE_COUNT, 0);
+        });
+        let data = pattern(1, 30 << 20);
+        cluster.write(&[0], 1, &data);
+        eventually("the write's thread ends", || cluster.node(0).transfer_count() == 0);
+        let mut crowd: Vec<_> = (0..PLACE_COUNT).map(|_| cluster.connect(0)).collect();
+        crowd.iter_mut().for_each(|reader| reader.send_read(1, 0, len));
+        eventually("all places are taken", || cluster.node(0).transfer_count() == PLACE_COUNT);
+        eventually("a reader is served", || cluster.read(0, 1, 7, 100).is_ok_and(|got| got == data[7..107]));
+        let _writer = cluster.chain(&[0], &Ask::create(2)).unwrap();
+        eventually("a writer is served", || cluster.chain(&[0], &Ask::create(3)).is_ok());
+    }
+}
+
+/// They hold all memory: a few reads have as much.
+#[test]
+fn readers_that_take_nothing_leave_memory_to_others() {
+    let cluster = Cluster::with(1, |config| {
+        (config.memory, config.limits.slow_reader_ms, config.limits.crowded_ms) = (1 << 20, 0, 100);
+    });
+    let data = pattern(1, 30 << 20);
+    cluster.write(&[0], 1, &data);
+    eventually("the write's thread ends", || cluster.node(0).transfer_count() == 0);
+    let mut crowd: Vec<_> = (0..30).map(|_| cluster.connect(0)).collect();
+    for reader in &mut crowd {
+        reader.send_read(1, 0, 30 << 20);
+        let _answer = reader.answer();
+    }
+    eventually("a reader is served", || cluster.read(0, 1, 7, 100).is_ok_and(|got| got == data[7..107]));
+    eventually("a writer is served", || cluster.chain(&[0], &Ask::create(2)).is_ok());
+}
+
 #[test]
 fn an_idle_connection_is_closed_and_one_transfer_too_many_refused() {
     let cluster = Cluster::with(1, |config| {
