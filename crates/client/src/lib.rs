@@ -73,6 +73,7 @@ mod stock;
 mod store;
 mod ticket;
 mod url;
+mod warm;
 mod write;
 
 pub use acting::Acting;

@@ -162,6 +162,11 @@ impl Reader {
         Self::new(self.source.file.clone())
     }
 
+    /// Opens connections for what will be read of it: as many as bring this much at once. Nobody waits for them.
+    pub(crate) async fn warm(&self, len: u64) {
+        self.source.warm(len).await;
+    }
+
     pub(crate) fn path(&self) -> &str {
         &self.source.file.path
     }

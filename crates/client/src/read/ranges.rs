@@ -20,9 +20,10 @@ use crate::datanode::Connection;
 use crate::error::{Error, Result};
 use crate::located::{Located, Node};
 use crate::retry::Attempt;
+use crate::warm;
 use futures_util::future::{FutureExt, join_all};
 use futures_util::stream::{self, Stream, StreamExt};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -50,9 +51,10 @@ const BLOCK_COUNT_MAX: usize = wire::ranges::BLOCK_COUNT_MAX / 4;
 const FAR: Duration = Duration::from_millis(5);
 /// Bytes that are worth a connection: what a new one brings in its first round trip, nine segments behind the answer.
 const SHARE_LEN_MIN: u64 = 12 << 10;
-/// Connections of one call. Measured: with 24, two columns of a Parquet file took two round trips more, with 16 four.
-/// Fewer than are kept for the next call.
-const SHARE_COUNT_MAX: u64 = 32;
+/// Connections of one call. Fewer than are kept for the next call.
+const SHARE_COUNT_MAX: u64 = warm::COUNT_MAX as u64;
+/// Connections of one call at the nearest of what is far: together they send no more at once than the link takes.
+const SHARE_COUNT_LEAST: u64 = 8;
 /// Ranges are cut in quarters of a share, as the longest share is waited for, but not shorter than this: each part
 /// has a head and a checksum.
 const CUT_LEN_MIN: u64 = 16 << 10;
@@ -295,12 +297,15 @@ impl Source {
         if !self.is_far() {
             return Ok(askings);
         }
-        let count_max = (SHARE_COUNT_MAX / askings.len().max(1) as u64).max(1);
+        let count_max = (self.share_count_max() / askings.len().max(1) as u64).max(1);
         let shares = askings.into_iter().flat_map(|asking| {
-            let idle_count = self.file.client.store().idle_count(&asking.node.addr) as u64;
+            let (store, addr) = (self.file.client.store(), Arc::clone(&asking.node.addr));
+            let idle_count = store.idle_count(&addr) as u64;
             // New ones beside them would be waited for.
             let is_enough = 2 * idle_count >= count_max.min(asking.len().div_ceil(SHARE_LEN_MIN));
-            asking.shared(if is_enough { idle_count.clamp(1, count_max) } else { count_max })
+            let shares = asking.shared(if is_enough { idle_count.clamp(1, count_max) } else { count_max });
+            store.note_reached(&addr, shares.len());
+            shares
         });
         Ok(shares.collect())
     }
@@ -319,6 +324,24 @@ impl Source {
 
     fn is_far(&self) -> bool {
         self.file.client.store().round_trip() >= FAR
+    }
+
+    /// New connections send [`SHARE_LEN_MIN`] each at once.
+    fn share_count_max(&self) -> u64 {
+        let at_once = self.file.client.store().round_trip().as_micros() * u128::from(warm::BYTES_PER_S) / 1_000_000;
+        let count = u64::try_from(at_once).unwrap_or(u64::MAX) / SHARE_LEN_MIN;
+        count.clamp(SHARE_COUNT_LEAST, SHARE_COUNT_MAX)
+    }
+
+    /// Opens connections to the node that will be asked for the end of the file, as many as bring this much in few round
+    /// trips. Nobody waits for them.
+    pub(super) async fn warm(&self, len: u64) {
+        let Some(last) = self.file.len.checked_sub(1).filter(|_| self.is_far()) else { return };
+        let Ok(block) = self.file.block_at(last).await else { return };
+        let count = len.div_ceil(SHARE_LEN_MIN).min(self.share_count_max());
+        if let Some(Choice { node, .. }) = self.choose_of(&self.in_order(&block, None), &HashSet::new()) {
+            self.file.client.store().warm(&node.addr, count as usize);
+        }
     }
 
     /// Whether a range of this length would be cut, to come by several connections.

@@ -155,9 +155,15 @@ class LevadaFileSystem(AsyncFileSystem):
         reader = self._opened_lately(path)
         if reader is None:
             asked = self._asking()
+            self._prepare(path)
             reader = self.client.open(path, status=True).wait()
             self._note_opened(path, asked, reader)
         return reader
+
+    def _prepare(self, path: str) -> None:
+        """What earlier runs have told is of use before anything is known of the file."""
+        if self._ahead and (self._is_far or not self.client.round_trip):
+            self.client.prepare(path, self._profile)
 
     def _ahead_of(self, path: str, reader: _levada.Reader, profile: str | None) -> _levada.Reader:
         """The file as it is to be read: from far away, by its cache."""
@@ -178,6 +184,7 @@ class LevadaFileSystem(AsyncFileSystem):
             return {**await self.client.status(path)}
         # Who looks at a file far away will open it: that is asked in the same flight.
         asked = self._asking()
+        self._prepare(path)
         status, reader = await asyncio.gather(
             self.client.status(path), self.client.open(path, status=True), return_exceptions=True
         )
