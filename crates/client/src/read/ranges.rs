@@ -312,7 +312,7 @@ impl Source {
 
     /// The nodes of a block, the best first: as the server names them, but from far away those before the others to
     /// which connections have grown, or will in this call.
-    fn in_order(&self, block: &Located, before: Option<&str>) -> Vec<Node> {
+    pub(super) fn in_order(&self, block: &Located, before: Option<&str>) -> Vec<Node> {
         let mut nodes = block.nodes.to_vec();
         if self.is_far() {
             let store = self.file.client.store();
@@ -322,15 +322,20 @@ impl Source {
         nodes
     }
 
-    fn is_far(&self) -> bool {
+    pub(super) fn is_far(&self) -> bool {
         self.file.client.store().round_trip() >= FAR
     }
 
     /// New connections send [`SHARE_LEN_MIN`] each at once.
-    fn share_count_max(&self) -> u64 {
+    pub(super) fn share_count_max(&self) -> u64 {
         let at_once = self.file.client.store().round_trip().as_micros() * u128::from(warm::BYTES_PER_S) / 1_000_000;
         let count = u64::try_from(at_once).unwrap_or(u64::MAX) / SHARE_LEN_MIN;
         count.clamp(SHARE_COUNT_LEAST, SHARE_COUNT_MAX)
+    }
+
+    /// Connections that so many bytes are worth.
+    pub(super) fn shares_of(&self, len: u64) -> u64 {
+        len.div_ceil(SHARE_LEN_MIN).min(self.share_count_max())
     }
 
     /// Opens connections to the node that will be asked for the end of the file, as many as bring this much in few round
@@ -338,7 +343,7 @@ impl Source {
     pub(super) async fn warm(&self, len: u64) {
         let Some(last) = self.file.len.checked_sub(1).filter(|_| self.is_far()) else { return };
         let Ok(block) = self.file.block_at(last).await else { return };
-        let count = len.div_ceil(SHARE_LEN_MIN).min(self.share_count_max());
+        let count = self.shares_of(len);
         if let Some(Choice { node, .. }) = self.choose_of(&self.in_order(&block, None), &HashSet::new()) {
             self.file.client.store().warm(&node.addr, count as usize);
         }

@@ -13,6 +13,7 @@
 
 mod asking;
 mod entry;
+mod made;
 mod part;
 mod recent;
 mod shelf;
@@ -27,6 +28,7 @@ use crate::operations::Operation;
 use asking::{Asking, Elsewhere, Ended, NOT_SAID, Said};
 use disks::Disks;
 use entry::{Entry, Key};
+use made::Made;
 use metrics::{Counter, Registry};
 use part::{MADE_FACTOR, Part};
 use recent::Recent;
@@ -61,6 +63,7 @@ const FILE_COUNT: usize = 16;
 pub(crate) struct Layouts {
     disks: Disks,
     recent: Recent,
+    made: Arc<Made>,
     shelf: Arc<Shelf>,
     waiting: Semaphore,
     asking: Arc<Semaphore>,
@@ -115,6 +118,7 @@ impl Layouts {
             shelf: Arc::new(Shelf::new(disks.layouts(), len_max)),
             disks: disks.clone(),
             recent: Recent::default(),
+            made: Arc::default(),
             waiting: Semaphore::new(WAITING_COUNT_MAX),
             asking: Arc::new(Semaphore::new(ASKING_COUNT_MAX)),
             answering: Arc::new(Semaphore::new(ANSWERING_COUNT_MAX)),
@@ -295,13 +299,25 @@ impl Layouts {
         if let Some(part) = part::as_it_is(&entry.bytes, &request, &wish) {
             return Ok((part, memory));
         }
+        if let Some(selection) = self.made.get(&entry, &request, &wish) {
+            let part = part::of_selection(Ok(selection), request);
+            memory.shrink_to(part.len());
+            return Ok((part, memory));
+        }
         let place = self.turn_to_answer().await?;
         if !memory.grow_to(entry.memory_len.saturating_mul(MADE_FACTOR).saturating_add(memory.held_len())) {
             return Err(Ended::Answer(no_memory()));
         }
+        let kept = Arc::clone(&self.made);
         let made = io::task::blocking(move || {
             let _place = place;
-            let part = part::of_record(&entry.bytes, request, wish);
+            // Who waited for a turn may want another part of the same.
+            let selected = match kept.get(&entry, &request, &wish) {
+                Some(selection) => Ok(selection),
+                None => part::select(&entry.bytes, &request, &wish)
+                    .inspect(|selection| kept.put(&entry, &request, wish, selection)),
+            };
+            let part = part::of_selection(selected, request);
             // The record that it was made of goes now.
             drop(entry);
             memory.shrink_to(part.len());
