@@ -77,7 +77,7 @@ mod warm;
 mod write;
 
 pub use acting::Acting;
-pub use ahead::{Ahead, AheadOptions, AheadStatistics, DataSet};
+pub use ahead::{Ahead, AheadOptions, AheadStatistics, DataSet, Rehearsal};
 pub use checksum::FileChecksum;
 pub use client::Client;
 pub use create::Create;

@@ -28,8 +28,10 @@ struct Owner {
     shell: Arc<Shell<Reader>>,
 }
 
-/// Who opens a file far away reads an end of it, of which so much is fetched: connections for that are opened with it.
+/// Who opens a file far away reads an end of it, of which up to a megabyte is fetched, and then some columns.
 const OPENING_LEN: u64 = 1 << 20;
+/// Of which nothing is known: a guess, two or three columns of a table of a hundred.
+const COLUMNS_SHARE: u64 = 32;
 
 impl Client {
     /// Says that a file will be opened and read ahead: connections to the datanode that served its data set last are
@@ -68,8 +70,11 @@ impl Reader {
                 Some(name) => io::task::blocking(move || profiles.get(name)).await,
                 None => None,
             };
+            // Before anything is asked: the first who do take what is there.
+            let columns_len = profile.as_ref().map(|profile| profile.columns_len).filter(|len| *len > 0);
+            let len = columns_len.unwrap_or(self.len() / COLUMNS_SHARE).max(OPENING_LEN);
+            self.warm(len.min(self.len())).await;
             ahead.owner.shell.open(profile.as_ref());
-            self.warm(OPENING_LEN.min(self.len())).await;
             Ok(())
         };
         client.run(asking).await?;

@@ -80,7 +80,14 @@ const ASKING_MAX: Duration = Duration::from_millis(500);
 const ASKING_ROUND_TRIPS: u32 = 4;
 
 /// While it is there, readers wait for what the store says.
-struct Asking<O: Origin>(Arc<Shell<O>>);
+pub(super) struct Asking<O: Origin>(Arc<Shell<O>>);
+
+impl<O: Origin> Asking<O> {
+    pub(super) fn new(shell: Arc<Shell<O>>) -> Self {
+        shell.is_asking.send_replace(true);
+        Self(shell)
+    }
+}
 
 impl<O: Origin> Drop for Asking<O> {
     fn drop(&mut self) {
@@ -90,8 +97,7 @@ impl<O: Origin> Drop for Asking<O> {
 }
 
 /// Asks the store for columns that earlier runs have read, and where they lie.
-pub(super) async fn ask<O: Origin>(shell: Arc<Shell<O>>, columns: Vec<(u32, u32)>, len: u64, beside_len: u64) {
-    let asking = Asking(shell);
+pub(super) async fn ask<O: Origin>(asking: Asking<O>, columns: Vec<(u32, u32)>, len: u64, beside_len: u64) {
     let shell = &asking.0;
     let limit = ASKING_MAX + shell.client.store().round_trip() * ASKING_ROUND_TRIPS;
     match tokio::time::timeout(limit, shell.origin.first_window(columns, len, beside_len)).await {

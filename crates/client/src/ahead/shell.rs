@@ -163,8 +163,8 @@ impl<O: Origin> Shell<O> {
         drop(state);
         self.launch(leaving.drain(..));
         if let Some((columns, len)) = wanted {
-            self.is_asking.send_replace(true);
-            self.keep_task("layout", layout::ask(Arc::clone(self), columns, len, beside_len));
+            let asking = layout::Asking::new(Arc::clone(self));
+            self.keep_task("layout", layout::ask(asking, columns, len, beside_len));
         }
     }
 

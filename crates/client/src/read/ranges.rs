@@ -55,9 +55,6 @@ const SHARE_LEN_MIN: u64 = 12 << 10;
 const SHARE_COUNT_MAX: u64 = warm::COUNT_MAX as u64;
 /// Connections of one call at the nearest of what is far: together they send no more at once than the link takes.
 const SHARE_COUNT_LEAST: u64 = 8;
-/// Ranges are cut in quarters of a share, as the longest share is waited for, but not shorter than this: each part
-/// has a head and a checksum.
-const CUT_LEN_MIN: u64 = 16 << 10;
 /// Ranges that are read at a time, each by a request of its own, where there is nothing better. A guess.
 const SINGLE_COUNT_MAX: usize = 16;
 
@@ -77,6 +74,14 @@ struct Chosen {
 }
 
 impl<'a> Piece<'a> {
+    /// Its first bytes, and the others.
+    fn split(self, len: usize) -> (Self, Self) {
+        let Self { block, from, dest } = self;
+        let (own, rest) = dest.split_at_mut(len);
+        let behind = Self { block: Arc::clone(&block), from: from + len as u64, dest: rest };
+        (Self { block, from, dest: own }, behind)
+    }
+
     /// It is whole.
     fn arrived(self, arrivals: &Arrivals<'a>) {
         arrivals.put(RangeRead { offset: self.block.offset + self.from, dest: self.dest });
@@ -114,19 +119,26 @@ impl<'a> Asking<'a> {
         self.pieces.iter().map(|piece| piece.dest.len() as u64).sum()
     }
 
-    /// The same in `count_max` parts at most, each of about as many bytes, and worth a connection.
+    /// The same in `count_max` parts at most, each of as many bytes, and worth a connection: the longest is waited for.
     fn shared(self, count_max: u64) -> Vec<Self> {
         let all_len = self.len();
         let Self { node, has_other, pieces, .. } = self;
         let count = all_len.div_ceil(SHARE_LEN_MIN).clamp(1, count_max);
-        let (mut shares, mut share, mut done) = (Vec::new(), Vec::new(), 0);
-        for piece in pieces {
-            let (len, ended) = (piece.dest.len() as u64, shares.len() as u64 + 1);
-            done += len;
-            share.push(piece);
-            // As near to where an even share ends as pieces do.
-            if ended < count && (done + len / 2) * count >= all_len * ended {
+        let share_len = all_len.div_ceil(count).max(1);
+        let (mut shares, mut share, mut room) = (Vec::new(), Vec::new(), share_len);
+        for mut piece in pieces {
+            while piece.dest.len() as u64 > room {
+                let (own, rest) = piece.split(room as usize);
+                share.push(own);
+                piece = rest;
                 shares.push(Self::of(node.clone(), has_other, std::mem::take(&mut share)));
+                room = share_len;
+            }
+            room -= piece.dest.len() as u64;
+            share.push(piece);
+            if room == 0 {
+                shares.push(Self::of(node.clone(), has_other, std::mem::take(&mut share)));
+                room = share_len;
             }
         }
         if !share.is_empty() {
@@ -182,14 +194,9 @@ impl Source {
         if !self.file.client.defaults().await?.abilities.has(Abilities::RANGES) {
             return self.read_each(reads, arrivals).await;
         }
-        let mut piece_len_max = PIECE_LEN_MAX;
-        if self.is_far() {
-            let len = reads.iter().map(|read| read.dest.len() as u64).sum::<u64>();
-            piece_len_max = len.div_ceil(4 * SHARE_COUNT_MAX).clamp(CUT_LEN_MIN, PIECE_LEN_MAX);
-        }
         let mut pieces = Vec::with_capacity(reads.len());
         for read in reads {
-            self.cut(read, piece_len_max, &mut pieces).await?;
+            self.cut(read, &mut pieces).await?;
         }
         pieces = self.without_local(pieces, arrivals).await;
         let mut attempts = HashMap::new();
@@ -244,13 +251,13 @@ impl Source {
         Ok(read)
     }
 
-    /// Cuts a range where blocks end, and into pieces of this length.
-    async fn cut<'a>(&self, read: RangeRead<'a>, piece_len_max: u64, pieces: &mut Vec<Piece<'a>>) -> Result<()> {
+    /// Cuts a range where blocks end, and into pieces that are not too long.
+    async fn cut<'a>(&self, read: RangeRead<'a>, pieces: &mut Vec<Piece<'a>>) -> Result<()> {
         let (mut at, mut dest) = (read.offset, read.dest);
         while !dest.is_empty() {
             let block = self.file.block_at(at).await?;
             let from = at - block.offset;
-            let len = (dest.len() as u64).min(block.len - from).min(piece_len_max);
+            let len = (dest.len() as u64).min(block.len - from).min(PIECE_LEN_MAX);
             let (own, rest) = std::mem::take(&mut dest).split_at_mut(len as usize);
             pieces.push(Piece { block, from, dest: own });
             (at, dest) = (at + len, rest);

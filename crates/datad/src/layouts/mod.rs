@@ -362,9 +362,11 @@ pub(crate) async fn serve(
     layouts.counts.bytes.inc_by(answer.record.len() as u64);
     let mut head = answer::encode(success());
     head.extend_from_slice(&answer.head());
+    // The window is behind it.
+    let goes_on = ranges.is_some();
     let sending = async {
-        connection.send_all(&head, !answer.record.is_empty()).await?;
-        connection.send_all(&answer.record, false).await
+        connection.send_all(&head, goes_on || !answer.record.is_empty()).await?;
+        connection.send_all(&answer.record, goes_on).await
     };
     let limit = SENDING_MAX.min(Duration::from_millis(service.limits.reader_stalled_ms));
     tokio::time::timeout(limit, sending).await.map_err(|_| Error::from(ErrorKind::TimedOut))??;
