@@ -19,8 +19,8 @@ use types::record;
 /// As many as one long read takes: new connections bring 2.8 MB in their first round trip together, and as much again
 /// twice in the second.
 pub(crate) const COUNT_MAX: usize = 192;
-/// Less than a datanode waits for the first operation, and enough for an opening of many round trips.
-pub(crate) const KEPT_MAX: Duration = Duration::from_secs(4);
+/// A server closes what is idle at 4 s, as in `sockets`.
+pub(crate) const KEPT_MAX: Duration = Duration::from_secs(3);
 /// As long as nothing says another: what the links have that people call fast.
 pub(crate) const BYTES_PER_S: u64 = 125_000_000;
 /// Of the address of a node: an address of IPv6 with its port has 47.

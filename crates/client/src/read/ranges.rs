@@ -10,7 +10,7 @@
 //! A store that cannot do this is read the old way, several ranges at a time.
 //!
 //! From far away a request is cut in several, each on a connection of its own: what a new connection brings in a round
-//! trip is ten segments, and doubles with each, so thirty-two of them save five round trips. What they have grown to
+//! trip is ten segments, and doubles with each, so a hundred of them save six round trips. What they have grown to
 //! is of use to the next call: so a node is asked again that was asked before, if it has the block.
 
 use super::block::connect;
