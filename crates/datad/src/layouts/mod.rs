@@ -40,7 +40,7 @@ use std::time::Duration;
 use timed_out::TimedOut;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use wire::Status;
-use wire::layouts::{Answer, LayoutBlock, ReadLayout, Wish};
+use wire::layouts::{Answer, LayoutBlock, PART_COUNT_MAX, ReadLayout, Wish};
 use xfer::answer::{self, Refusal, success};
 use xfer::memory::Held;
 
@@ -48,8 +48,9 @@ use xfer::memory::Held;
 const ASKING_COUNT_MAX: usize = 2;
 /// Records read from the disk, and answers made of records, at a time.
 const ANSWERING_COUNT_MAX: usize = 4;
-/// Requests that wait for their turn to ask; more are answered as busy.
-const WAITING_COUNT_MAX: usize = 64;
+/// Requests that wait for their turn to ask; more are answered as busy. Two readers far away with all parts of their
+/// windows.
+const WAITING_COUNT_MAX: usize = 2 * PART_COUNT_MAX as usize;
 /// How long one waits. A guess: less than it takes to do without.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a file is asked at most. The slowest by purpose takes some seconds of a core.
