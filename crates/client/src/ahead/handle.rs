@@ -74,7 +74,7 @@ impl Reader {
             let columns_len = profile.as_ref().map(|profile| profile.columns_len).filter(|len| *len > 0);
             let len = columns_len.unwrap_or(self.len() / COLUMNS_SHARE).max(OPENING_LEN);
             self.warm(len.min(self.len())).await;
-            ahead.owner.shell.open(profile.as_ref());
+            layout::open(&ahead.owner.shell, profile.as_ref());
             Ok(())
         };
         client.run(asking).await?;

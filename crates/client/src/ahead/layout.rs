@@ -14,11 +14,11 @@
 //! twice. A header that the program never asks for is not fetched.
 
 use super::origin::Origin;
-use super::shell::Shell;
+use super::shell::{Shell, WantedColumns};
 use crate::error::Result;
 use crate::read::{ComingPart, FirstWindow, RangeRead};
 use layout::{Answer, Inquiry, Layout};
-use prefetch::{Index, Span};
+use prefetch::{Index, Profile, Span};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -79,15 +79,16 @@ const ASKING_MAX: Duration = Duration::from_millis(500);
 /// A connection, the question, and another one because the first was closed.
 const ASKING_ROUND_TRIPS: u32 = 4;
 
-/// While it is there, readers wait for what the store says.
-pub(super) struct Asking<O: Origin>(Arc<Shell<O>>);
-
-impl<O: Origin> Asking<O> {
-    pub(super) fn new(shell: Arc<Shell<O>>) -> Self {
+/// Opens a file, with what its profile knows.
+pub(super) fn open<O: Origin>(shell: &Arc<Shell<O>>, profile: Option<&Profile>) {
+    if let Some(wanted) = shell.open(profile) {
         shell.is_asking.send_replace(true);
-        Self(shell)
+        shell.keep_task("layout", ask(Asking(Arc::clone(shell)), wanted));
     }
 }
+
+/// While it is there, readers wait for what the store says.
+struct Asking<O: Origin>(Arc<Shell<O>>);
 
 impl<O: Origin> Drop for Asking<O> {
     fn drop(&mut self) {
@@ -97,7 +98,8 @@ impl<O: Origin> Drop for Asking<O> {
 }
 
 /// Asks the store for columns that earlier runs have read, and where they lie.
-pub(super) async fn ask<O: Origin>(asking: Asking<O>, columns: Vec<(u32, u32)>, len: u64, beside_len: u64) {
+async fn ask<O: Origin>(asking: Asking<O>, wanted: WantedColumns) {
+    let WantedColumns { columns, len, beside_len } = wanted;
     let shell = &asking.0;
     let limit = ASKING_MAX + shell.client.store().round_trip() * ASKING_ROUND_TRIPS;
     match tokio::time::timeout(limit, shell.origin.first_window(columns, len, beside_len)).await {

@@ -6,7 +6,6 @@
 use super::chunk::{Chunk, Room, copy_from};
 use super::flight::{Flight, Pilot, grouped};
 use super::kept::Kept;
-use super::layout;
 use super::learned::Learned;
 use super::origin::Origin;
 use super::search::Search;
@@ -46,6 +45,16 @@ pub(super) struct State {
     failure_count: u64,
     has_layout: bool,
     has_profile: bool,
+}
+
+/// Columns that are asked of the store by their numbers.
+#[derive(Debug)]
+pub(super) struct WantedColumns {
+    /// Table and column.
+    pub(super) columns: Vec<(u32, u32)>,
+    pub(super) len: u64,
+    /// Bytes of what is asked for at the same moment.
+    pub(super) beside_len: u64,
 }
 
 #[derive(Debug, Default)]
@@ -144,8 +153,8 @@ impl<O: Origin> Shell<O> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a profile knows of the opening is asked for.
-    pub(super) fn open(self: &Arc<Self>, profile: Option<&Profile>) {
+    /// What a profile knows of the opening is asked for. Answers the columns that are to be asked for by their names.
+    pub(super) fn open(self: &Arc<Self>, profile: Option<&Profile>) -> Option<WantedColumns> {
         let mut state = self.lock();
         state.has_profile = profile.is_some_and(|profile| !profile.is_empty());
         // What may be asked for unread follows from it.
@@ -156,16 +165,16 @@ impl<O: Origin> Shell<O> {
             actions.iter().map(|action| if let Action::Fetch(fetch) = action { fetch.len } else { 0 }).sum();
         let has_runtime = self.client.store().scope().has_runtime();
         let wanted = profile.and_then(Profile::first_window).filter(|_| has_runtime);
-        let wanted = wanted.map(|wanted| (wanted.columns, state.machine.expect(wanted.len.min(LayoutWindow::LEN_MAX))));
-        let wanted = wanted.filter(|(_, len)| *len > 0);
-        let mut leaving = self.obey(&mut state, actions);
+        let wanted = wanted.map(|wanted| {
+            let len = state.machine.expect(wanted.len.min(LayoutWindow::LEN_MAX));
+            WantedColumns { columns: wanted.columns, len, beside_len }
+        });
+        let wanted = wanted.filter(|wanted| wanted.len > 0);
+        let leaving = self.obey(&mut state, actions);
         state.turn_around_count += u64::from(leaving.is_empty() && wanted.is_some());
         drop(state);
-        self.launch(leaving.drain(..));
-        if let Some((columns, len)) = wanted {
-            let asking = layout::Asking::new(Arc::clone(self));
-            self.keep_task("layout", layout::ask(asking, columns, len, beside_len));
-        }
+        self.launch(leaving);
+        wanted
     }
 
     /// The layout was found, and what earlier runs read of such tables. `parts`: what of them is on its way.
@@ -341,7 +350,7 @@ impl<O: Origin> Shell<O> {
     }
 
     /// Where nothing can be begun any more, they have failed.
-    fn launch(&self, leaving: impl IntoIterator<Item = Flying<O>>) {
+    fn launch(&self, leaving: Vec<Flying<O>>) {
         if self.client.store().scope().has_runtime() {
             leaving.into_iter().for_each(|flying| self.keep_task("read ahead", flying.land()));
         }

@@ -10,13 +10,12 @@
 //! carry the same request, each for its part. One node is asked, once: what does not come is read as it is asked for.
 
 use super::block::connect;
-use super::layout::{NAMED_COUNT_MAX, STALL, is_within, receive_window};
+use super::layout::{LayoutWindow, NAMED_COUNT_MAX, STALL, is_within, receive_window};
 use super::source::Source;
 use crate::choice::Choice;
 use crate::datanode::Connection;
 use crate::error::{Error, Result};
 use crate::located::{Located, Node};
-use crate::read::LayoutWindow;
 use crate::scope::Task;
 use ::layout::{Layout, Wanted};
 use std::sync::Arc;

@@ -34,7 +34,7 @@ fn opened(client: &Client, bytes: Vec<u8>) -> Arc<Shell<Place>> {
     let link = Link { bytes_per_s: 125_000_000, ..Link::default() };
     let learned = Learned::new(Some("set".to_owned()));
     let shell = Shell::new(Place::new(bytes), client.clone(), Settings::default(), link, learned);
-    shell.open(client.store().profiles().get(ProfileName::of("set", None)).as_ref());
+    layout::open(&shell, client.store().profiles().get(ProfileName::of("set", None)).as_ref());
     shell
 }
 
@@ -115,7 +115,7 @@ async fn opened_by_store(dir: &Path, table: &Table, fault_count: usize, groups: 
     place.store.set(client.clone()).unwrap();
     place.fail_next(fault_count);
     let shell = Shell::new(place, client.clone(), Settings::default(), link, Learned::new(Some("set".to_owned())));
-    shell.open(client.store().profiles().get(ProfileName::of("set", None)).as_ref());
+    layout::open(&shell, client.store().profiles().get(ProfileName::of("set", None)).as_ref());
     open_table(&shell, table).await;
     for group in 0..groups {
         for column in [3, 17] {
