@@ -1,8 +1,12 @@
 //! Layouts of files, which real datanodes read for our client.
 
+#[path = "../../client/src/ahead/tests/parquet.rs"]
+#[allow(dead_code, reason = "each test program uses a part")]
+mod parquet;
 mod store;
 
 use client::{Client, Create, LayoutReport, LayoutWanted, LayoutWindow, Options, layout};
+use parquet::Table;
 use std::collections::BTreeSet;
 use store::Store;
 
@@ -120,4 +124,57 @@ async fn a_node_reads_what_it_needs_from_the_others() {
     assert_eq!((places.len(), nodes.len()), (3, 3), "{places:?}");
     assert_eq!(found(&client, "/scattered", &LayoutWanted::All).await, layout::of_bytes(&data).unwrap());
     assert_eq!(kept_count(&store, 3), 1);
+}
+
+/// A file as a reader across an ocean reads it: its footer, and then two columns, piece by piece. Each run is a client of its
+/// own, which shares but a directory with the others.
+async fn run(store: &Store, profiles: &std::path::Path, path: &str, table: &Table) -> client::AheadStatistics {
+    let options = Options {
+        round_trip: Some(std::time::Duration::from_millis(240)),
+        profile_dir: Some(profiles.to_owned()),
+        local_reads: false,
+        ..Options::default()
+    };
+    let client = store.client(options);
+    let ahead = client::AheadOptions::default();
+    client.prepare(path, &ahead);
+    let file = client.open(path).await.unwrap().ahead(&ahead).await.unwrap();
+    let data = table.bytes();
+    let whole = layout::of_bytes(&data).unwrap();
+    let columns = [0, 1].map(|number| &whole.tables[0].columns[number].pieces);
+    let pieces = columns.iter().flat_map(|pieces| pieces.iter().map(|piece| (piece.offset, u64::from(piece.len))));
+    for (offset, len) in std::iter::once(table.footer()).chain(pieces) {
+        let mut bytes = vec![0; len as usize];
+        assert_eq!(file.read_at(offset, &mut bytes).await.unwrap(), bytes.len());
+        assert!(bytes == data[offset as usize..][..bytes.len()], "{len} bytes at {offset}");
+    }
+    file.save().await;
+    let found = file.statistics();
+    drop(file);
+    client.store().close().await;
+    found
+}
+
+/// Columns of four blocks by hundreds of requests in parts; the footer and they are one flight from the second run on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_columns_of_an_earlier_run_come_with_the_opening() {
+    let store = Store::new(3, |_| {}, |_, _| {}).await;
+    let (client, dir) = (store.client(Options::default()), tempfile::tempdir().unwrap());
+    let table = Table::new(5, 40, 1000);
+    let data = table.bytes();
+    write(&client, "/table.parquet", 3, &data, data.len().div_ceil(4)).await;
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        runs.push(run(&store, dir.path(), "/table.parquet", &table).await);
+    }
+    assert!(runs[0].turn_around_count > 1 && !runs[0].has_profile, "{:?}", runs[0]);
+    for later in &runs[1..] {
+        let found = (later.turn_around_count, later.failure_count, later.wasted_len);
+        assert!(found == (1, 0, 0) && later.has_profile && later.has_layout, "{later:?}");
+    }
+    // Another file of the data set, of which nobody has asked before.
+    let other = Table::new(5, 60, 500);
+    write(&client, "/other.parquet", 3, &other.bytes(), usize::MAX).await;
+    let found = run(&store, dir.path(), "/other.parquet", &other).await;
+    assert_eq!(found.failure_count, 0, "{found:?}");
 }

@@ -173,9 +173,7 @@ impl Connection {
 
     /// True if an idle connection can take another op: nothing has come on it, not even its end.
     pub(crate) fn is_quiet(&self) -> bool {
-        let mut byte = [0];
-        let nothing = |error: std_io::Error| error.kind() == ErrorKind::WouldBlock;
-        self.front.is_empty() && self.socket.try_read(&mut byte).is_err_and(nothing)
+        self.front.is_empty() && self.socket.is_quiet()
     }
 }
 

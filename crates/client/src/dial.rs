@@ -10,7 +10,7 @@ impl Client {
     pub(crate) async fn dial(&self, node: &Node, secret: Secret<'_>) -> std::io::Result<Socket> {
         // Where tokens have no passwords nothing can be proven.
         if secret.password.is_empty() {
-            return Socket::connect(node, self.store().dialer()).await;
+            return Box::pin(self.store().socket(node)).await;
         }
         self.defaults().await.map_err(std::io::Error::other)?;
         match self.dial_as(node, secret).await {
@@ -23,7 +23,8 @@ impl Client {
     }
 
     async fn dial_as(&self, node: &Node, secret: Secret<'_>) -> std::io::Result<Socket> {
-        let socket = Socket::connect(node, self.store().dialer()).await?;
+        // Boxed, as callers hold this within futures that are long enough.
+        let socket = Box::pin(self.store().socket(node)).await?;
         let protection = self.store().protection().clone();
         let key = match protection.needs_key() {
             true => self.encryption_key().await.map_err(std::io::Error::other)?,

@@ -74,10 +74,11 @@ mod stock;
 mod store;
 mod ticket;
 mod url;
+mod warm;
 mod write;
 
 pub use acting::Acting;
-pub use ahead::{Ahead, AheadOptions, AheadStatistics, DataSet};
+pub use ahead::{Ahead, AheadOptions, AheadStatistics, DataSet, Rehearsal};
 pub use checksum::FileChecksum;
 pub use client::Client;
 pub use create::Create;

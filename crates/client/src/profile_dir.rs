@@ -3,6 +3,7 @@
 //! Promise: whatever lies there, reading takes a bounded time and memory, and the directory has a bounded number of
 //! files and bytes. A failure is a line in the log of those who look for it.
 
+use crate::warm::Reached;
 use prefetch::Profile;
 use prefetch::profile::{PROFILE_LEN_MAX, ProfileName};
 use std::fs;
@@ -38,7 +39,7 @@ impl ProfileDir {
 
     pub(crate) fn read(&self, name: ProfileName) -> Option<Profile> {
         let path = self.path.join(name.to_string());
-        let bytes = match read_bounded(&path) {
+        let bytes = match read_bounded(&path, PROFILE_LEN_MAX) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
@@ -50,17 +51,31 @@ impl ProfileDir {
     }
 
     pub(crate) fn write(&self, name: ProfileName, profile: &Profile) {
-        if let Err(error) = self.try_write(name, profile) {
+        self.keep(&name.to_string(), &profile.encode());
+    }
+
+    /// Where a data set was read.
+    pub(crate) fn read_reached(&self, name: ProfileName) -> Option<Reached> {
+        let bytes = read_bounded(&self.path.join(reached_name(name)), Reached::LEN_MAX).ok()?;
+        Reached::decode(&bytes)
+    }
+
+    pub(crate) fn write_reached(&self, name: ProfileName, reached: &Reached) {
+        self.keep(&reached_name(name), &reached.encode());
+    }
+
+    fn keep(&self, name: &str, bytes: &[u8]) {
+        if let Err(error) = self.try_write(name, bytes) {
             tracing::debug!(path = %self.path.display(), %error, "a profile cannot be kept");
         }
     }
 
-    fn try_write(&self, name: ProfileName, profile: &Profile) -> io::Result<()> {
+    fn try_write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         // What is read says what a user works on: nobody else's business.
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
         let temporary = self.path.join(format!(".{name}.{:016x}", ::io::OsRandom::new().next_u64()));
-        let written = write_new(&temporary, &profile.encode());
-        let renamed = written.and_then(|()| fs::rename(&temporary, self.path.join(name.to_string())));
+        let written = write_new(&temporary, bytes);
+        let renamed = written.and_then(|()| fs::rename(&temporary, self.path.join(name)));
         if let Err(error) = renamed {
             // It may not be there at all.
             let _gone = fs::remove_file(&temporary);
@@ -93,17 +108,21 @@ impl ProfileDir {
     }
 }
 
+fn reached_name(name: ProfileName) -> String {
+    format!("{name}.node")
+}
+
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // Not synced: after a crash of the machine it may be empty, which is no profile.
     fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+fn read_bounded(path: &Path, len_max: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // A pipe of that name would be waited for.
     if !fs::metadata(path)?.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    fs::File::open(path)?.take(PROFILE_LEN_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    fs::File::open(path)?.take(len_max as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

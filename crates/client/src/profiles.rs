@@ -3,6 +3,7 @@
 //! A profile is a guess that costs bytes if it is wrong, so nothing that goes wrong with one is an error.
 
 use crate::profile_dir::ProfileDir;
+use crate::warm::Reached;
 use prefetch::Profile;
 use prefetch::profile::ProfileName;
 use std::collections::BTreeMap;
@@ -44,6 +45,18 @@ impl Profiles {
             known.pop_first();
         }
         known.insert(name, changed);
+    }
+
+    /// Where a data set was read last. May wait for a disk.
+    pub(crate) fn reached(&self, name: ProfileName) -> Option<Reached> {
+        self.dir.as_ref()?.read_reached(name)
+    }
+
+    /// May wait for a disk.
+    pub(crate) fn keep_reached(&self, name: ProfileName, reached: &Reached) {
+        if let Some(dir) = self.dir.as_ref().filter(|dir| dir.read_reached(name).as_ref() != Some(reached)) {
+            dir.write_reached(name, reached);
+        }
     }
 
     /// Nothing is left half done while it is held.

@@ -12,6 +12,7 @@ use tokio::net::{TcpStream, UnixStream};
 ///
 /// A process that was forked has the descriptors of its parent, the one through which the runtime waits among them. To
 /// take a socket out of that one would deafen the parent, so the child leaves all sockets as they are.
+#[derive(Debug)]
 pub(crate) struct Socket {
     /// There until this is dropped.
     stream: Option<TcpStream>,
@@ -40,6 +41,11 @@ impl Socket {
         let stream = self.stream.take().expect("it is taken when this is dropped");
         self.stream = Some(protect(stream).await?);
         Ok(self)
+    }
+
+    /// Nothing has come on it, not even its end.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.try_read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
     fn stream(&self) -> &TcpStream {

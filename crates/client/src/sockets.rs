@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// `dfs.client.socketcache.expiryMsec`: a server closes idle connections at 4 s, so we stop using them at 3.
 const IDLE_MAX: Duration = Duration::from_secs(3);
-/// Three times `dfs.client.socketcache.capacity`: what one long read from far away uses, and some of other nodes.
-const COUNT_MAX: usize = 48;
+/// Sixteen times `dfs.client.socketcache.capacity`: what one long read from far away uses, and some of other nodes.
+const COUNT_MAX: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {

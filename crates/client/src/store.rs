@@ -11,9 +11,11 @@ use crate::options::Options;
 use crate::profiles::Profiles;
 use crate::protection::DataProtection;
 use crate::scope::Scope;
+use crate::socket::Socket;
 use crate::sockets::Sockets;
 use crate::status::Heard;
 use crate::url::Url;
+use crate::warm::{self, Reached, Warm};
 use io::dial::Dialer;
 use io::request_connections::{ConnectOptions, RequestConnections, Waiter};
 use std::collections::BTreeMap;
@@ -40,6 +42,9 @@ struct Shared {
     dialer: Dialer,
     scope: Scope,
     sockets: Sockets,
+    warm: Warm,
+    /// The node that brought most from far away, and by how many connections.
+    reached: Mutex<Option<Reached>>,
     small_connections: SmallConnections,
     protection: DataProtection,
     local_nodes: LocalNodes,
@@ -90,6 +95,8 @@ impl Store {
             dialer,
             scope,
             sockets: Sockets::default(),
+            warm: Warm::default(),
+            reached: Mutex::default(),
             small_connections: small_connections.prepared_by(Arc::new(protection.clone())),
             protection,
             local_nodes: LocalNodes::default(),
@@ -124,6 +131,7 @@ impl Store {
         }
         self.shared.scope.close().await;
         self.shared.sockets.clear();
+        self.shared.warm.clear();
         self.shared.local_nodes.clear();
         self.shared.small_connections.disconnect();
         lock(&self.shared.locations).clear();
@@ -200,9 +208,65 @@ impl Store {
         &self.shared.dialer
     }
 
-    /// Idle connections to this node.
+    /// Connections to this node that wait for something to do, or will in a moment.
     pub(crate) fn idle_count(&self, addr: &str) -> usize {
-        self.shared.sockets.count(self.now(), addr)
+        let now = self.now();
+        self.shared.sockets.count(now, addr) + self.shared.warm.count(now, addr)
+    }
+
+    /// Opens connections to a node that will be asked, so that `count` of them are there. Nobody waits for them.
+    pub(crate) fn warm(&self, addr: &Arc<str>, count: usize) {
+        if self.scope().check().is_err() || !self.scope().has_runtime() {
+            return;
+        }
+        let (now, count) = (self.now(), count.min(warm::COUNT_MAX));
+        let begun = self.shared.warm.begin(now, addr, count.saturating_sub(self.shared.sockets.count(now, addr)));
+        if begun.is_empty() {
+            return;
+        }
+        for sender in begun {
+            let (node, dialer) = (Node { addr: Arc::clone(addr), ..Node::default() }, self.dialer().clone());
+            let limit = self.options().connect_timeout;
+            self.scope().spawn_detached("connection", async move {
+                if let Ok(connected) = tokio::time::timeout(limit, Socket::connect(&node, &dialer)).await {
+                    // Nobody may want it any more.
+                    let _ = sender.send(connected);
+                }
+            });
+        }
+        let shared = Arc::downgrade(&self.shared);
+        self.scope().spawn_detached("connections", async move {
+            tokio::time::sleep(warm::KEPT_MAX).await;
+            if let Some(shared) = shared.upgrade() {
+                shared.warm.trim(shared.options.clock.monotonic());
+            }
+        });
+    }
+
+    /// A new socket to a node: one that is there already, if there is.
+    pub(crate) async fn socket(&self, node: &Node) -> std::io::Result<Socket> {
+        while let Some(arrival) = self.shared.warm.take(self.now(), &node.addr) {
+            if let Ok(Ok(socket)) = arrival.await
+                && socket.is_quiet()
+            {
+                return Ok(socket);
+            }
+        }
+        Socket::connect(node, self.dialer()).await
+    }
+
+    /// So many connections brought something of one file from this node.
+    pub(crate) fn note_reached(&self, addr: &str, count: usize) {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let mut reached = lock(&self.shared.reached);
+        if reached.as_ref().is_none_or(|most| most.addr == addr || most.count < count) {
+            let before = reached.take().filter(|most| most.addr == addr).map_or(0, |most| most.count);
+            *reached = Some(Reached { addr: addr.to_owned(), count: count.max(before) });
+        }
+    }
+
+    pub(crate) fn reached(&self) -> Option<Reached> {
+        lock(&self.shared.reached).clone()
     }
 
     /// To the nearest server of the store; zero before any was reached.

@@ -61,7 +61,10 @@ pub(crate) async fn serve(
         let block = BlockId(request.blocks[*place].block);
         (service.replicas.disks.asked_at(block), block)
     });
-    send_within(service, place, connection.send_all(&answer::encode(success()), false)).await?;
+    // With what follows: a new connection brings ten segments in its first round trip, short ones or not. What has to
+    // wait for a disk is not waited for: the kernel holds it back for a moment.
+    let answer = answer::encode(success());
+    send_within(service, place, connection.send_all(&answer, !order.is_empty())).await?;
     let mut composer = Composer::default();
     for number in order {
         let (first, asked) = (firsts[number], &asked[number]);

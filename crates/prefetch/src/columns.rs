@@ -435,6 +435,13 @@ impl Columns {
         window
     }
 
+    /// Bytes of the pieces that begin before an entry.
+    fn len_before(&self, id: ColumnId, reach: u32, entry: u64) -> u64 {
+        let pieces = (0..self.index.piece_count(id)).take(PIECES_LISTED_MAX);
+        let pieces = pieces.take_while(|piece| self.index.entries(id, *piece).start < entry);
+        pieces.map(|piece| self.planned(id, piece, reach).len).fold(0, u64::saturating_add)
+    }
+
     /// What this run has read.
     pub(crate) fn observed(&self, waste_percent: u32) -> Vec<Observed> {
         let tables = self.tables.iter().map(|(number, table)| {
@@ -442,9 +449,16 @@ impl Columns {
             let mut columns: Vec<(u32, u32)> =
                 read.filter_map(|(id, mark)| Some((self.index.place(*id)?.1, mark.reach_so_far()))).collect();
             columns.sort_unstable();
+            let ids = columns.iter().filter_map(|(column, reach)| Some((self.index.id(*number, *column)?, *reach)));
+            let len = ids.map(|(id, reach)| self.len_before(id, reach, table.entry_end)).fold(0, u64::saturating_add);
             let total = u128::from(self.entries_of(*number).max(1));
             let permille = (u128::from(table.entry_end) * 1000).div_ceil(total);
-            Observed { table: *number, columns, extent_permille: u32::try_from(permille).unwrap_or(1000).min(1000) }
+            Observed {
+                table: *number,
+                columns,
+                len,
+                extent_permille: u32::try_from(permille).unwrap_or(1000).min(1000),
+            }
         });
         tables.filter(|table| !table.columns.is_empty()).collect()
     }

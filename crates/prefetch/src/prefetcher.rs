@@ -58,6 +58,8 @@ pub struct Prefetcher {
     next_fetch: u64,
     failures: u32,
     is_spent: bool,
+    /// Bytes that were asked for by names, of which it is not known yet where they lie.
+    expected_len: u64,
 }
 
 impl Prefetcher {
@@ -75,6 +77,7 @@ impl Prefetcher {
             next_fetch: 0,
             failures: 0,
             is_spent: false,
+            expected_len: 0,
         }
     }
 
@@ -168,6 +171,48 @@ impl Prefetcher {
         }
         actions.extend(decided.into_iter().map(Action::Decided));
         self.fetch_ahead(Why::Profile, window, actions);
+    }
+
+    /// So many bytes of columns are wanted by their names, from a store that knows where they lie. Answers how many may
+    /// be asked for: they count as a fetch ahead from now on, until [`Self::came`] says which they are, or that none
+    /// comes.
+    pub fn expect(&mut self, len: u64) -> u64 {
+        self.expected_len = 0;
+        let is_on = self.cache_len > 0 && self.failures < FAILURES_MAX;
+        self.expected_len = if is_on { len.min(self.room()) } else { 0 };
+        self.expected_len
+    }
+
+    /// What was expected is on its way, each of `parts` by itself. Answers a fetch for each, with what of it is wanted:
+    /// the rest is there already, or overlaps. None: there is no room for it any more.
+    pub fn came(&mut self, parts: &[Vec<Span>], actions: &mut Vec<Action>) -> Vec<Option<Fetch>> {
+        self.expected_len = 0;
+        let part = |part: &Vec<Span>| {
+            let mut spans: Vec<Span> = part.iter().map(|span| span.before(self.file_len)).collect();
+            merge(&mut spans, 0, 0);
+            let mut ranges = Vec::new();
+            spans.into_iter().for_each(|span| self.holdings.missing(span, &mut ranges));
+            self.ask_ahead(Why::Profile, ranges, actions)
+        };
+        parts.iter().map(part).collect()
+    }
+
+    fn ask_ahead(&mut self, why: Why, ranges: Vec<Span>, actions: &mut Vec<Action>) -> Option<Fetch> {
+        let len = sum_len(&ranges);
+        let mut dropped = Vec::new();
+        let fits = len > 0
+            && len <= self.room()
+            && ranges.len() <= self.holdings.segments_left()
+            && self.holdings.make_room(len, self.cache_len, Class::Doubtful, &mut dropped);
+        actions.extend(dropped.into_iter().map(Action::Drop));
+        if !fits {
+            return None;
+        }
+        let id = self.next_id();
+        self.holdings.ask(id, &ranges, Class::Wanted);
+        self.counts.fetches += 1;
+        self.counts.ranges += ranges.len() as u64;
+        Some(Fetch { id, ranges, len, why, is_kept: true, runs: Vec::new() })
     }
 
     /// The layout became known while the file was open, and the profile with it.
@@ -295,7 +340,7 @@ impl Prefetcher {
         self.holdings.check(self.cache_len);
         let accounts = self.holdings.accounts();
         let allowed = self.settings.waste_floor_len.saturating_add(self.settings.share_of(accounts.used_len));
-        assert!(accounts.waste_len() <= allowed, "{accounts:?}, {allowed} allowed");
+        assert!(accounts.waste_len() + self.expected_len <= allowed, "{accounts:?}, {allowed} allowed");
     }
 
     /// What may still be fetched ahead: by what may be in vain, and by memory.
@@ -310,12 +355,12 @@ impl Prefetcher {
     fn budget(&self) -> u64 {
         let accounts = self.holdings.accounts();
         let allowed = self.stake_len().saturating_add(self.settings.share_of(accounts.used_len));
-        allowed.saturating_sub(accounts.waste_len())
+        allowed.saturating_sub(accounts.waste_len()).saturating_sub(self.expected_len)
     }
 
     fn memory_left(&self) -> u64 {
         let memory = self.cache_len - self.cache_len / READ_PART;
-        memory.saturating_sub(self.holdings.kept_len())
+        memory.saturating_sub(self.holdings.kept_len()).saturating_sub(self.expected_len)
     }
 
     /// Learns from a read, and answers who may want a window now.

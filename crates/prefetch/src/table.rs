@@ -43,6 +43,8 @@ impl Table {
 pub(crate) struct Observed {
     pub(crate) table: u32,
     pub(crate) columns: Vec<(u32, u32)>,
+    /// Bytes of their pieces as far as the table was read.
+    pub(crate) len: u64,
     /// Of 1,000 entries, how many were read.
     pub(crate) extent_permille: u32,
 }

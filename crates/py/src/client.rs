@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::error::raised;
-use crate::reader::Reader;
+use crate::reader::{Reader, ahead_options};
 use crate::runtime;
 use crate::staged::Staged;
 use crate::status::{entry_path, millis, to_dict};
@@ -160,6 +160,13 @@ impl Client {
         Call::new(&path.clone(), work, move |py, (reader, status)| {
             Ok(Py::new(py, Reader::new(reader, path, status))?.into_any())
         })
+    }
+
+    /// Says that a file will be opened and read ahead with this profile: connections that earlier runs used are opened
+    /// meanwhile. Waits for nothing.
+    #[pyo3(signature = (path, profile))]
+    fn prepare(&self, py: Python<'_>, path: &str, profile: Option<String>) {
+        py.detach(|| self.client.prepare(path, &ahead_options(profile)));
     }
 
     /// Makes a file. Whatever is in the way of a small one is told when it is closed.

@@ -108,12 +108,7 @@ impl Reader {
     /// of its directory; `None`: neither.
     #[pyo3(signature = (profile))]
     fn ahead(&self, profile: Option<String>) -> Call {
-        let data_set = match profile {
-            None => DataSet::Unknown,
-            Some(name) if name == "auto" => DataSet::OfPath,
-            Some(name) => DataSet::Named(name),
-        };
-        let options = AheadOptions { data_set, ..AheadOptions::default() };
+        let options = ahead_options(profile);
         let (source, path, len, status) = (self.source.clone(), self.path.clone(), self.len, self.status.clone());
         let work = async move {
             match source {
@@ -226,4 +221,14 @@ impl Reader {
         };
         Ok(Call::new(&self.path, work, |py, _all| Ok(py.None())))
     }
+}
+
+/// As programs name profiles.
+pub(crate) fn ahead_options(profile: Option<String>) -> AheadOptions {
+    let data_set = match profile {
+        None => DataSet::Unknown,
+        Some(name) if name == "auto" => DataSet::OfPath,
+        Some(name) => DataSet::Named(name),
+    };
+    AheadOptions { data_set, ..AheadOptions::default() }
 }

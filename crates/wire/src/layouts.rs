@@ -13,10 +13,13 @@
 //! request for ranges ([`crate::ranges`]): both ends find the same ranges in the record, so no list of them has to
 //! travel.
 //!
+//! A long window may come in parts, as one connection brings little at first. The same request goes over each of several
+//! connections, and names the part that is to come there; the record comes with the first part alone.
+//!
 //! The connection can carry another operation behind the answer, unless the operation was refused.
 
 pub use crate::proto::{LayoutAnswer, LayoutBlock, LayoutOutcome, LayoutWish, RangesToken, ReadLayout};
-use crate::ranges::{Asked, RANGE_COUNT_MAX};
+use crate::ranges::{Asked, RANGE_COUNT_MAX, RANGE_LEN_MAX};
 use crate::{Op, OpHeader, WireError, delimited};
 use bytes::Bytes;
 use prost::Message;
@@ -38,6 +41,9 @@ pub const ANSWER_LEN_MAX: usize = RECORD_LEN_MAX + TEXT_LEN_MAX + 64;
 /// Most bytes of a window, and most pieces.
 pub const WINDOW_LEN_MAX: u64 = 64 << 20;
 pub const WINDOW_COUNT_MAX: usize = RANGE_COUNT_MAX - BLOCK_COUNT_MAX;
+
+/// Most parts of a window: as many as a reader far away has connections to one node.
+pub const PART_COUNT_MAX: u32 = 256;
 
 /// The number of its record in the message of an answer.
 const RECORD_TAG: u32 = 2;
@@ -131,7 +137,44 @@ impl ReadLayout {
         if self.window_len > WINDOW_LEN_MAX {
             return Err(WireError::TooLong { what: "window", len: self.window_len, max: WINDOW_LEN_MAX });
         }
+        if self.part_count > PART_COUNT_MAX {
+            return Err(too_many("list of parts", self.part_count as usize, PART_COUNT_MAX as usize));
+        }
+        if self.part >= self.part_count.max(1) {
+            return Err(wrong(REQUEST, "it wants a part that is not among them"));
+        }
         self.wished()
+    }
+
+    /// What of the ranges of a window comes by this request: those that touch are one, and of the bytes of all each part
+    /// has as many, in their order.
+    pub fn part_of(&self, ranges: Vec<(usize, Asked)>) -> Vec<(usize, Asked)> {
+        if self.part_count <= 1 {
+            return ranges;
+        }
+        let (part, count) = (u64::from(self.part), u64::from(self.part_count));
+        let all_len: u64 = ranges.iter().map(|(_, asked)| u64::from(asked.len)).sum();
+        // By 128 bits: a window is short, but it is not for this to know.
+        let bound = |part: u64| (u128::from(all_len) * u128::from(part) / u128::from(count)) as u64;
+        let (first, end) = (bound(part), bound(part + 1));
+        let joins = |len: u32, more: u32| len.checked_add(more).is_some_and(|len| len <= RANGE_LEN_MAX);
+        let (mut at, mut cut): (u64, Vec<(usize, Asked)>) = (0, Vec::new());
+        for (place, asked) in ranges {
+            let (begin, len) = (at, u64::from(asked.len));
+            at += len;
+            let (from, to) = (begin.max(first), at.min(end));
+            if from >= to {
+                continue;
+            }
+            let own = Asked { from: asked.from + (from - begin), len: (to - from) as u32 };
+            match cut.last_mut() {
+                Some((before, last)) if *before == place && last.end() == own.from && joins(last.len, own.len) => {
+                    last.len += own.len;
+                }
+                _ => cut.push((place, own)),
+            }
+        }
+        cut
     }
 
     /// Bytes of the file, as they lie in it, as ranges of its blocks, by their places: cut where blocks end, and
@@ -271,6 +314,8 @@ mod tests {
         );
         let with_window = ReadLayout { window_len: 300, window_first: 7, ..request.clone() };
         assert!(with_window.encode_op().ends_with(&[0, 5, 0x48, 0xac, 2, 0x50, 7]));
+        let part = ReadLayout { part_count: 128, part: 5, ..request.clone() };
+        assert!(part.encode_op().ends_with(&[0, 5, 0x58, 0x80, 1, 0x60, 5]));
         let sent = |answer: Answer| prost::Message::encode_to_vec(&answer.into_message());
         let found = sent(Answer::Found(Bytes::from_static(b"123456789")));
         let sum = 0xe306_9283_u32.to_le_bytes();
@@ -298,6 +343,9 @@ mod tests {
         assert!(refused(&|request| request.file_len += 1).contains("end with the file"));
         assert!(refused(&|request| request.blocks.clear()).contains("end with the file"));
         assert!(refused(&|request| request.wish = 3).contains("not known"));
+        assert!(refused(&|request| request.part_count = PART_COUNT_MAX + 1).contains("list of parts"));
+        assert!(refused(&|request| (request.part_count, request.part) = (4, 4)).contains("a part"));
+        assert!(refused(&|request| request.part = 1).contains("a part"));
         let many = |kind: LayoutWish, count| {
             refused(&|request| {
                 (request.wish, request.columns, request.offsets) = (kind.into(), vec![0; count], vec![0; count]);
@@ -342,6 +390,22 @@ mod tests {
         assert_eq!(ranges, expected);
         request.window_len = WINDOW_LEN_MAX + 1;
         assert!(request.checked().unwrap_err().to_string().contains("window"));
+    }
+
+    #[test]
+    fn the_parts_of_a_window_are_all_of_it() {
+        let asked = |from, len| Asked { from, len };
+        let ranges = vec![(0, asked(0, 10)), (0, asked(10, 30)), (0, asked(50, 25)), (1, asked(0, 35))];
+        let part = |part_count, part| ReadLayout { part_count, part, ..request(&[100, 50]) }.part_of(ranges.clone());
+        assert_eq!(part(0, 0), ranges);
+        assert_eq!(part(2, 0), [(0, asked(0, 40)), (0, asked(50, 10))]);
+        assert_eq!(part(2, 1), [(0, asked(60, 15)), (1, asked(0, 35))]);
+        for count in 2..=PART_COUNT_MAX {
+            let parts: Vec<_> = (0..count).map(|number| part(count, number)).collect();
+            let lens = parts.iter().map(|part| part.iter().map(|(_, asked)| asked.len).sum::<u32>());
+            assert!(lens.clone().all(|len| len.abs_diff(100 / count) <= 1) && lens.sum::<u32>() == 100);
+        }
+        assert_eq!(ReadLayout { part_count: 3, ..request(&[1]) }.part_of(Vec::new()), []);
     }
 
     /// Not each block has to be known to who asks.

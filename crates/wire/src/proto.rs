@@ -1682,6 +1682,12 @@ pub struct ReadLayout {
     pub window_len: u64,
     #[prost(uint64, tag = "10")]
     pub window_first: u64,
+    /// The window is to come in so many parts, each by a request of its own, over a connection of its own. 0: in one.
+    #[prost(uint32, tag = "11")]
+    pub part_count: u32,
+    /// Which of them this request is for. Only the first is answered with the record.
+    #[prost(uint32, tag = "12")]
+    pub part: u32,
 }
 /// A block of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

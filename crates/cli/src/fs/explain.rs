@@ -3,8 +3,9 @@
 use super::explain_blocks;
 use crate::shell::{Common, Failure, Session, Stop, size};
 use client::layout::{Format, Layout, Table};
-use client::{LayoutReport, LayoutWanted, LayoutWindow};
+use client::{LayoutReport, LayoutWanted, LayoutWindow, Rehearsal};
 use serde::Serialize;
+use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -12,6 +13,12 @@ pub(crate) struct Args {
     /// known of files that helps those who read columns of them
     #[arg(required = true, value_name = "[read] PATH")]
     paths: Vec<String>,
+    /// Say as well how a program is read ahead of that reads these columns, piece by piece in the order of entries
+    #[arg(long, value_delimiter = ',', value_name = "COLUMN,…")]
+    columns: Vec<String>,
+    /// How far away it is then: milliseconds of a round trip
+    #[arg(long, default_value_t = 100, value_name = "MS", requires = "columns")]
+    round_trip: u32,
     #[command(flatten)]
     pub(super) common: Common,
 }
@@ -28,6 +35,29 @@ struct Explained {
     /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// Of the columns that were named: a first run, and one with its profile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    runs: Vec<ShownRun>,
+}
+
+#[derive(Debug, Serialize)]
+struct ShownRun {
+    round_trip_ms: u32,
+    round_trips: u64,
+    requests: u64,
+    stalls: u64,
+    asked_len: u64,
+    wasted_len: u64,
+    decisions: Vec<ShownDecision>,
+    #[serde(skip)]
+    text: String,
+}
+
+#[derive(Debug, Serialize)]
+struct ShownDecision {
+    /// Of the read at which it was taken; 0: at the opening.
+    read: u64,
+    decision: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -81,13 +111,23 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
             };
             let asked = asked.await.map_err(|error| Stop::Failed(found.target.failure(&error)));
             let Some((len, head, report)) = session.settle(asked)? else { continue };
+            let mut runs = Vec::new();
             let (layout, reason) = match report {
                 LayoutReport::Found { layout, node, record_len, .. } => {
-                    (Some(Shown::of(&layout, &head, len, node.to_string(), record_len)), None)
+                    let shown = Shown::of(&layout, &head, len, node.to_string(), record_len);
+                    if !args.columns.is_empty() {
+                        match ShownRun::both(layout, len, &args.columns, args.round_trip) {
+                            Ok(both) => runs = both,
+                            Err(name) => {
+                                session.report(&Failure::new(&found.target, format!("has no column '{name}'")))
+                            }
+                        }
+                    }
+                    (Some(shown), None)
                 }
                 LayoutReport::None { reason } => (None, Some(reason)),
             };
-            let explained = Explained { path: found.target.shown(), len, layout, reason };
+            let explained = Explained { path: found.target.shown(), len, layout, reason, runs };
             if session.output.is_json() {
                 session.output.json(&explained)?;
             } else {
@@ -131,6 +171,29 @@ impl ShownTable {
     }
 }
 
+impl ShownRun {
+    /// An error is the name of a column that is not there.
+    fn both(layout: Layout, len: u64, columns: &[String], round_trip_ms: u32) -> Result<Vec<Self>, String> {
+        let round_trip = Duration::from_millis(round_trip_ms.into());
+        let Rehearsal { first, second } = Rehearsal::of(layout, len, columns, round_trip)?;
+        let shown = [("first run", first), ("next run", second)].map(|(name, score)| {
+            let decisions = score.decisions.iter();
+            let decisions = decisions.map(|(read, one)| ShownDecision { read: *read, decision: one.to_string() });
+            Self {
+                round_trip_ms,
+                round_trips: score.round_trips,
+                requests: score.requests,
+                stalls: score.stalls,
+                asked_len: score.asked_len,
+                wasted_len: score.wasted_len,
+                decisions: decisions.collect(),
+                text: format!("{name}, {round_trip_ms} ms away:\n{score}"),
+            }
+        });
+        Ok(shown.into())
+    }
+}
+
 impl Explained {
     fn described(&self) -> String {
         let line = |name: &str, text: &str| format!("{name:>12}  {text}");
@@ -150,6 +213,7 @@ impl Explained {
                 }
             }
         }
+        lines.extend(self.runs.iter().map(|run| format!("\n{}", run.text)));
         lines.join("\n")
     }
 }
@@ -165,7 +229,8 @@ mod tests {
         let column = Column { name: "x".into(), pieces: pieces.into() };
         let layout = Layout { tables: vec![Table { name: String::new(), entries: 100, columns: vec![column] }] };
         let shown = Shown::of(&layout, b"PAR1", 1536, "10.0.0.1:9866".into(), 30);
-        let mut explained = Explained { path: "/f".into(), len: 1536, layout: Some(shown), reason: None };
+        let runs = ShownRun::both(layout, 1536, &["x".to_owned()], 240).unwrap();
+        let mut explained = Explained { path: "/f".into(), len: 1536, layout: Some(shown), reason: None, runs };
         let text = explained.described();
         for part in [
             "format  Parquet",
@@ -174,9 +239,13 @@ mod tests {
             "headers  1516 (1.5 K)",
             "table  -: 100 entries, 1 columns",
             "column  x: 2 pieces, 20 (20)",
+            "first run, 240 ms away:",
+            "1 columns known from the profile",
+            "20 bytes asked for, 0 of them in vain",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
+        explained.runs.clear();
         (explained.layout, explained.reason) = (None, Some("its first bytes …".into()));
         assert!(explained.described().ends_with("layout  none: its first bytes …"));
     }

@@ -5,8 +5,11 @@ use super::learned::{Learned, Run};
 use super::options::AheadOptions;
 use super::shell::Shell;
 use super::statistics::AheadStatistics;
+use crate::client::Client;
 use crate::error::{Error, Result};
+use crate::profiles::Profiles;
 use crate::read::{RangeRead, Reader};
+use crate::warm::{self, Reached};
 use prefetch::Link;
 use prefetch::profile::ProfileName;
 use std::sync::Arc;
@@ -25,8 +28,27 @@ struct Owner {
     shell: Arc<Shell<Reader>>,
 }
 
-/// As long as nothing says another: what the links have that people call fast.
-const BYTES_PER_S: u64 = 125_000_000;
+/// Who opens a file far away reads an end of it, of which up to a megabyte is fetched, and then some columns.
+const OPENING_LEN: u64 = 1 << 20;
+/// Of which nothing is known: a guess, two or three columns of a table of a hundred.
+const COLUMNS_SHARE: u64 = 32;
+
+impl Client {
+    /// Says that a file will be opened and read ahead: connections to the datanode that served its data set last are
+    /// opened meanwhile, as many as earlier runs used. Nobody waits for them.
+    pub fn prepare(&self, path: &str, options: &AheadOptions) {
+        let data_set = options.data_set.name_of(&self.url().authority, path);
+        let scope = self.store().scope();
+        let Some(data_set) = data_set.filter(|_| scope.check().is_ok() && scope.has_runtime()) else { return };
+        let (client, profiles) = (self.clone(), self.store().profiles());
+        scope.spawn_detached("connections", async move {
+            let name = ProfileName::of(&data_set, None);
+            if let Some(reached) = io::task::blocking(move || profiles.reached(name)).await {
+                client.store().warm(&reached.addr.as_str().into(), reached.count as usize);
+            }
+        });
+    }
+}
 
 impl Reader {
     /// The same file, read ahead. What a profile knows of its opening is asked for at once.
@@ -34,7 +56,7 @@ impl Reader {
         let client = self.client().clone();
         let has_ranges = client.defaults().await?.abilities.has(Abilities::RANGES);
         let link = Link {
-            bytes_per_s: BYTES_PER_S,
+            bytes_per_s: warm::BYTES_PER_S,
             ranges_per_request: if has_ranges { prefetch::FETCH_RANGES_MAX as u32 } else { 1 },
             ..Link::default()
         };
@@ -48,7 +70,11 @@ impl Reader {
                 Some(name) => io::task::blocking(move || profiles.get(name)).await,
                 None => None,
             };
-            ahead.owner.shell.open(profile.as_ref());
+            // Before anything is asked: the first who do take what is there.
+            let columns_len = profile.as_ref().map(|profile| profile.columns_len).filter(|len| *len > 0);
+            let len = columns_len.unwrap_or(self.len() / COLUMNS_SHARE).max(OPENING_LEN);
+            self.warm(len.min(self.len())).await;
+            layout::open(&ahead.owner.shell, profile.as_ref());
             Ok(())
         };
         client.run(asking).await?;
@@ -98,13 +124,10 @@ impl Ahead {
     /// Keeps what was learned so far, for files that are opened from now on. Done anyway when the last clone is dropped.
     pub async fn save(&self) {
         let shell = &self.owner.shell;
-        let runs = self.owner.runs();
-        if runs.is_empty() {
-            return;
-        }
+        let Some(found) = self.owner.found() else { return };
         let profiles = shell.client.store().profiles();
         let keeping = async {
-            io::task::blocking(move || runs.into_iter().for_each(|run| run.keep(&profiles))).await;
+            io::task::blocking(move || found.keep(&profiles)).await;
             Ok(())
         };
         if let Err(error) = shell.client.run(keeping).await {
@@ -113,15 +136,34 @@ impl Ahead {
     }
 }
 
+/// What is to be kept of a run.
+struct Found {
+    runs: Vec<Run>,
+    reached: Option<(ProfileName, Reached)>,
+}
+
+impl Found {
+    /// May wait for a disk.
+    fn keep(self, profiles: &Profiles) {
+        self.runs.into_iter().for_each(|run| run.keep(profiles));
+        if let Some((name, reached)) = self.reached {
+            profiles.keep_reached(name, &reached);
+        }
+    }
+}
+
 impl Owner {
-    /// What is to be kept. In a process that was forked the lock may be held by nobody who runs.
-    fn runs(&self) -> Vec<Run> {
-        if self.shell.client.store().scope().is_forked() {
-            return Vec::new();
+    /// In a process that was forked the lock may be held by nobody who runs.
+    fn found(&self) -> Option<Found> {
+        let store = self.shell.client.store();
+        if store.scope().is_forked() {
+            return None;
         }
         let mut state = self.shell.lock();
         let observed = state.machine.observed();
-        state.learned.take(&observed)
+        let runs = state.learned.take(&observed);
+        let name = state.learned.data_set().map(|data_set| ProfileName::of(&data_set, None));
+        (!runs.is_empty()).then(|| Found { runs, reached: name.zip(store.reached()) })
     }
 }
 
@@ -131,14 +173,12 @@ impl Drop for Owner {
         if store.scope().is_forked() {
             return;
         }
-        let runs = self.runs();
+        let found = self.found();
         self.shell.close();
-        if runs.is_empty() {
-            return;
-        }
+        let Some(found) = found else { return };
         let profiles = store.profiles();
         // Some hundred bytes are written, but the disk may be another machine's.
-        let keep = move || runs.into_iter().for_each(|run| run.keep(&profiles));
+        let keep = move || found.keep(&profiles);
         match store.scope().check().is_ok() && store.scope().has_runtime() {
             true => store.scope().spawn_detached("profiles", async { io::task::blocking(keep).await }),
             false => keep(),

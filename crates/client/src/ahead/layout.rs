@@ -6,17 +6,21 @@
 //!                                                        └── bytes ◀────── long: with the program's own read of it
 //! ```
 //!
+//! What earlier runs have read of the data set is known before any layout is. So a store that knows where columns lie is
+//! asked with the opening ([`ask`]), and sends them in the same flight: neither header nor list of ranges comes before.
+//! Where it does not say, and for columns that no run has read, the file says it itself ([`find`]).
+//!
 //! The reads go through the cache, so what the parser takes is there when the program asks for it, and no byte travels
-//! twice. A header that the program never asks for is not fetched. Where a store knows the layout, it is to be asked in
-//! place of the file ([`find`] is the one place).
+//! twice. A header that the program never asks for is not fetched.
 
 use super::origin::Origin;
-use super::shell::Shell;
+use super::shell::{Shell, WantedColumns};
 use crate::error::Result;
-use crate::read::RangeRead;
+use crate::read::{ComingPart, FirstWindow, RangeRead};
 use layout::{Answer, Inquiry, Layout};
-use prefetch::{Index, Span};
+use prefetch::{Index, Profile, Span};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The parser's wants up to this length are fetched for it; longer ones come when the program reads them. A guess.
@@ -64,7 +68,46 @@ async fn find<O: Origin>(parsing: Parsing<O>, mut inquiry: Inquiry) {
             }
         }
     };
-    found(shell, layout).await;
+    // What the store was asked for is on its way when it is known which bytes that are.
+    shell.asked().await;
+    found(shell, layout, Vec::new()).await;
+}
+
+/// How long the store may take to say where columns lie, beside some round trips: readers wait for it. A guess: what it
+/// takes to read the footer of a wide table.
+const ASKING_MAX: Duration = Duration::from_millis(500);
+/// A connection, the question, and another one because the first was closed.
+const ASKING_ROUND_TRIPS: u32 = 4;
+
+/// Opens a file, with what its profile knows.
+pub(super) fn open<O: Origin>(shell: &Arc<Shell<O>>, profile: Option<&Profile>) {
+    if let Some(wanted) = shell.open(profile) {
+        shell.is_asking.send_replace(true);
+        shell.keep_task("layout", ask(Asking(Arc::clone(shell)), wanted));
+    }
+}
+
+/// While it is there, readers wait for what the store says.
+struct Asking<O: Origin>(Arc<Shell<O>>);
+
+impl<O: Origin> Drop for Asking<O> {
+    fn drop(&mut self) {
+        self.0.learned_nothing();
+        self.0.is_asking.send_replace(false);
+    }
+}
+
+/// Asks the store for columns that earlier runs have read, and where they lie.
+async fn ask<O: Origin>(asking: Asking<O>, wanted: WantedColumns) {
+    let WantedColumns { columns, len, beside_len } = wanted;
+    let shell = &asking.0;
+    let limit = ASKING_MAX + shell.client.store().round_trip() * ASKING_ROUND_TRIPS;
+    match tokio::time::timeout(limit, shell.origin.first_window(columns, len, beside_len)).await {
+        Ok(Ok(Some(FirstWindow { layout, parts }))) => found(shell, layout, parts).await,
+        Ok(Ok(None)) => tracing::debug!("the store does not say where the columns lie"),
+        Ok(Err(error)) => tracing::debug!(%error, "the store does not say where the columns lie"),
+        Err(_) => tracing::debug!("the store takes too long to say where the columns lie"),
+    }
 }
 
 /// What the parser wants, when it is there. `None`: it cannot be read, which the program will be told if it tries.
@@ -84,7 +127,7 @@ async fn bytes_of<O: Origin>(shell: &Arc<Shell<O>>, span: Span) -> Option<Vec<u8
     bytes
 }
 
-async fn found<O: Origin>(shell: &Arc<Shell<O>>, layout: Layout) {
+async fn found<O: Origin>(shell: &Arc<Shell<O>>, layout: Layout, parts: Vec<ComingPart>) {
     let (file_len, data_set) = (shell.origin.len(), shell.lock().learned.data_set());
     let profiles = shell.client.store().profiles();
     let (index, name, profile) = io::task::blocking(move || {
@@ -94,5 +137,5 @@ async fn found<O: Origin>(shell: &Arc<Shell<O>>, layout: Layout) {
     })
     .await;
     shell.lock().learned.with_columns(name);
-    shell.learned_layout(index, profile.as_ref());
+    shell.learned_layout(index, profile.as_ref(), parts);
 }

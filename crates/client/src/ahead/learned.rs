@@ -1,7 +1,8 @@
 //! What a run has read of a file, and under which names it is kept for later ones.
 //!
 //! Of two names the first is of the data set alone: headers, footers and patterns of offsets, which are asked for with
-//! the opening. The second, of the data set and its columns, is known once the layout is.
+//! the opening. So are columns, by the numbers that they had in the file of the last run: a store that knows where they
+//! lie sends them. The second, of the data set and its columns, is known once the layout is.
 
 use crate::profiles::Profiles;
 use prefetch::Profile;
@@ -46,7 +47,7 @@ impl Learned {
     /// What there is to keep of a run that has read this; it is taken for kept from now on.
     pub(super) fn take(&mut self, observed: &Profile) -> Vec<Run> {
         let Some(data_set) = &self.data_set else { return Vec::new() };
-        let opening = Profile { tables: Vec::new(), ..observed.clone() };
+        let opening = observed.clone();
         let columns = Profile { opening: Vec::new(), patterns: Vec::new(), ..observed.clone() };
         let of_data_set = Some(ProfileName::of(data_set, None));
         let all = [(of_data_set, opening, &mut self.kept.opening), (self.columns, columns, &mut self.kept.columns)];

@@ -23,6 +23,7 @@ mod layout;
 mod learned;
 mod options;
 mod origin;
+mod rehearsal;
 mod search;
 mod shell;
 mod statistics;
@@ -31,4 +32,5 @@ mod tests;
 
 pub use handle::Ahead;
 pub use options::{AheadOptions, DataSet};
+pub use rehearsal::Rehearsal;
 pub use statistics::AheadStatistics;

@@ -1,7 +1,7 @@
 //! Where the bytes come from: a reader of the store. In tests, what answers when it is told to.
 
 use crate::error::Result;
-use crate::read::{RangeRead, Reader};
+use crate::read::{FirstWindow, RangeRead, Reader};
 
 pub(super) trait Origin: Send + Sync + 'static {
     /// Bytes of the file.
@@ -9,6 +9,15 @@ pub(super) trait Origin: Send + Sync + 'static {
 
     /// Fills all of `reads`, which lie within the file.
     fn fill<'a>(&'a self, reads: &'a mut [RangeRead<'_>]) -> impl Future<Output = Result<()>> + Send + 'a;
+
+    /// Where the columns lie, with so many bytes of some of them on their way, if the store says so. `beside_len`: what
+    /// else is asked for at this moment.
+    fn first_window(
+        &self,
+        columns: Vec<(u32, u32)>,
+        len: u64,
+        beside_len: u64,
+    ) -> impl Future<Output = Result<Option<FirstWindow>>> + Send;
 }
 
 impl Origin for Reader {
@@ -22,5 +31,9 @@ impl Origin for Reader {
             [read] => self.read_at(read.offset, read.dest).await.map(drop),
             reads => self.read_ranges(reads).await,
         }
+    }
+
+    async fn first_window(&self, columns: Vec<(u32, u32)>, len: u64, beside_len: u64) -> Result<Option<FirstWindow>> {
+        Reader::first_window(self, columns, len, beside_len).await
     }
 }

@@ -3,7 +3,7 @@
 //! Promise, as the machine wants it: what is held is copied before what it decided is done, and what arrives is in the
 //! hands of all who wait for it before the machine hears of it. The lock is held over no await.
 
-use super::chunk::{Chunk, Room};
+use super::chunk::{Chunk, Room, copy_from};
 use super::flight::{Flight, Pilot, grouped};
 use super::kept::Kept;
 use super::learned::Learned;
@@ -12,7 +12,7 @@ use super::search::Search;
 use super::statistics::AheadStatistics;
 use crate::client::Client;
 use crate::error::Result;
-use crate::read::RangeRead;
+use crate::read::{ComingPart, LayoutWindow, Pieces, RangeRead};
 use crate::scope::Task;
 use futures_util::future::join;
 use prefetch::{Action, Fetch, FetchId, Index, Link, Part, Prefetcher, Profile, Settings, Source, Span};
@@ -30,6 +30,8 @@ pub(super) struct Shell<O> {
     tasks: Mutex<Tasks>,
     /// Its parser is at work on bytes that are here.
     pub(super) is_parsing: tokio::sync::watch::Sender<bool>,
+    /// The store was asked where columns lie, and what of them comes is not known yet.
+    pub(super) is_asking: tokio::sync::watch::Sender<bool>,
 }
 
 #[derive(Debug)]
@@ -43,6 +45,16 @@ pub(super) struct State {
     failure_count: u64,
     has_layout: bool,
     has_profile: bool,
+}
+
+/// Columns that are asked of the store by their numbers.
+#[derive(Debug)]
+pub(super) struct WantedColumns {
+    /// Table and column.
+    pub(super) columns: Vec<(u32, u32)>,
+    pub(super) len: u64,
+    /// Bytes of what is asked for at the same moment.
+    pub(super) beside_len: u64,
 }
 
 #[derive(Debug, Default)]
@@ -132,6 +144,7 @@ impl<O: Origin> Shell<O> {
             state: Mutex::new(state),
             tasks: Mutex::default(),
             is_parsing: tokio::sync::watch::Sender::new(false),
+            is_asking: tokio::sync::watch::Sender::new(false),
         })
     }
 
@@ -140,30 +153,62 @@ impl<O: Origin> Shell<O> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a profile knows of the opening is asked for.
-    pub(super) fn open(self: &Arc<Self>, profile: Option<&Profile>) {
+    /// What a profile knows of the opening is asked for. Answers the columns that are to be asked for by their names.
+    pub(super) fn open(self: &Arc<Self>, profile: Option<&Profile>) -> Option<WantedColumns> {
         let mut state = self.lock();
         state.has_profile = profile.is_some_and(|profile| !profile.is_empty());
         // What may be asked for unread follows from it.
         state.machine.link(self.measured());
         let mut actions = Vec::new();
         state.machine.open(None, profile, &mut actions);
+        let beside_len =
+            actions.iter().map(|action| if let Action::Fetch(fetch) = action { fetch.len } else { 0 }).sum();
+        let has_runtime = self.client.store().scope().has_runtime();
+        let wanted = profile.and_then(Profile::first_window).filter(|_| has_runtime);
+        let wanted = wanted.map(|wanted| {
+            let len = state.machine.expect(wanted.len.min(LayoutWindow::LEN_MAX));
+            WantedColumns { columns: wanted.columns, len, beside_len }
+        });
+        let wanted = wanted.filter(|wanted| wanted.len > 0);
         let leaving = self.obey(&mut state, actions);
+        state.turn_around_count += u64::from(leaving.is_empty() && wanted.is_some());
         drop(state);
         self.launch(leaving);
+        wanted
     }
 
-    /// The layout was found, and what earlier runs read of such tables.
-    pub(super) fn learned_layout(self: &Arc<Self>, index: Arc<Index>, profile: Option<&Profile>) {
+    /// The layout was found, and what earlier runs read of such tables. `parts`: what of them is on its way.
+    pub(super) fn learned_layout(
+        self: &Arc<Self>,
+        index: Arc<Index>,
+        profile: Option<&Profile>,
+        parts: Vec<ComingPart>,
+    ) {
         let mut state = self.lock();
         state.has_layout = true;
         state.has_profile |= profile.is_some_and(|profile| !profile.is_empty());
         state.machine.link(self.measured());
         let mut actions = Vec::new();
+        let spans = |part: &ComingPart| part.spans.iter().map(|(offset, len)| Span::new(*offset, *len)).collect();
+        let spans: Vec<Vec<Span>> = parts.iter().map(spans).collect();
+        let wanted = if parts.is_empty() { Vec::new() } else { state.machine.came(&spans, &mut actions) };
+        let landing: Vec<_> = wanted
+            .into_iter()
+            .zip(parts)
+            .filter_map(|(fetch, part)| Some((self.flying(&mut state, vec![fetch?]), part.bytes)))
+            .collect();
         state.machine.layout(index, profile, &mut actions);
         let leaving = self.obey(&mut state, actions);
         drop(state);
+        for (flying, bytes) in landing {
+            self.keep_task("window", flying.land_with(async { bytes.await? }));
+        }
         self.launch(leaving);
+    }
+
+    /// Nothing comes of what the store was asked for.
+    pub(super) fn learned_nothing(&self) {
+        self.lock().machine.expect(0);
     }
 
     /// Fills all of `reads`, which lie within the file.
@@ -171,6 +216,10 @@ impl<O: Origin> Shell<O> {
         // What is parsed now says what to fetch with this read; it takes milliseconds, a further round trip many.
         self.parsed().await;
         let spans: Vec<Span> = reads.iter().map(|read| Span::new(read.offset, read.dest.len() as u64)).collect();
+        // It may be among what comes in a moment, and would travel twice.
+        if !spans.iter().all(|span| self.has_all(*span)) {
+            self.asked().await;
+        }
         let awaited = self.begin(reads, &spans);
         self.settle(awaited).await
     }
@@ -179,6 +228,12 @@ impl<O: Origin> Shell<O> {
         let mut is_parsing = self.is_parsing.subscribe();
         // An error says that the sender is gone, which lies beside this.
         let _done = is_parsing.wait_for(|is_parsing| !is_parsing).await;
+    }
+
+    /// Until it is known what the store sends of columns, or that it sends none: that has a limit of some round trips.
+    pub(super) async fn asked(&self) {
+        let mut is_asking = self.is_asking.subscribe();
+        let _done = is_asking.wait_for(|is_asking| !is_asking).await;
     }
 
     /// The bytes of a span for the search of the layout.
@@ -281,16 +336,17 @@ impl<O: Origin> Shell<O> {
             }
         }
         state.turn_around_count += u64::from(leaves);
-        let leaving = grouped(fetches).into_iter().map(|fetches| {
-            let mut pilots = Vec::with_capacity(fetches.len());
-            for fetch in fetches {
-                let (pilot, flight) = Pilot::new(fetch);
-                state.flights.insert(pilot.id(), flight);
-                pilots.push(pilot);
-            }
-            Flying { shell: Arc::clone(self), pilots }
-        });
-        leaving.collect()
+        grouped(fetches).into_iter().map(|fetches| self.flying(state, fetches)).collect()
+    }
+
+    fn flying(self: &Arc<Self>, state: &mut State, fetches: Vec<Fetch>) -> Flying<O> {
+        let mut pilots = Vec::with_capacity(fetches.len());
+        for fetch in fetches {
+            let (pilot, flight) = Pilot::new(fetch);
+            state.flights.insert(pilot.id(), flight);
+            pilots.push(pilot);
+        }
+        Flying { shell: Arc::clone(self), pilots }
     }
 
     /// Where nothing can be begun any more, they have failed.
@@ -403,18 +459,42 @@ impl<O: Origin> Shell<O> {
 }
 
 impl<O: Origin> Flying<O> {
-    async fn land(mut self) {
-        let mut rooms: Vec<Vec<Room>> = self.pilots.iter().map(|pilot| Room::of(&pilot.fetch.ranges)).collect();
+    async fn land(self) {
+        let mut rooms = self.rooms();
         let filled = {
             let all = rooms.iter_mut().flatten();
             let mut reads: Vec<RangeRead<'_>> =
                 all.map(|room| RangeRead { offset: room.offset, dest: &mut room.bytes }).collect();
             self.shell.origin.fill(&mut reads).await
         };
-        if let Err(error) = filled {
-            tracing::debug!(%error, "what was fetched ahead did not come");
-            return;
+        match filled {
+            Ok(()) => self.landed(rooms),
+            Err(error) => tracing::debug!(%error, "what was fetched ahead did not come"),
         }
+    }
+
+    /// What comes by itself is copied to where it is kept; there may be more of it than is wanted.
+    async fn land_with(self, coming: impl Future<Output = Result<Pieces>>) {
+        let pieces = match coming.await {
+            Ok(pieces) => pieces,
+            Err(error) => {
+                tracing::debug!(%error, "a part of a window did not come");
+                return;
+            }
+        };
+        let chunks = pieces.into_iter().map(|(offset, bytes)| Chunk { offset, bytes: bytes.into() });
+        let chunks: Vec<Chunk> = chunks.collect();
+        let mut rooms = self.rooms();
+        if rooms.iter_mut().flatten().all(|room| copy_from(&chunks, room.offset, &mut room.bytes)) {
+            self.landed(rooms);
+        }
+    }
+
+    fn rooms(&self) -> Vec<Vec<Room>> {
+        self.pilots.iter().map(|pilot| Room::of(&pilot.fetch.ranges)).collect()
+    }
+
+    fn landed(mut self, rooms: Vec<Vec<Room>>) {
         let shell = Arc::clone(&self.shell);
         let mut state = shell.lock();
         for (pilot, rooms) in self.pilots.drain(..).zip(rooms) {

@@ -26,11 +26,11 @@ use xfer::fault::Fault;
 use xfer::ranges::{Dests, Event};
 
 /// Blocks that are named at first: those at both ends of the file hold what its layout is made of.
-const NAMED_COUNT_MAX: usize = 16;
+pub(super) const NAMED_COUNT_MAX: usize = 16;
 /// Requests for one layout, of all nodes: each may bring to light another block that is wanted.
 const ASK_COUNT_MAX: u32 = 16;
 /// How long a node may take: it waits for its turn, and then asks the file. It gives up before.
-const STALL: Duration = Duration::from_secs(40);
+pub(super) const STALL: Duration = Duration::from_secs(40);
 
 /// What a store says of the layout of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -189,9 +189,7 @@ impl Source {
         let said = match Answer::of(answer)? {
             Answer::Found(record) => {
                 let layout = ::layout::decode(&record).map_err(|error| Fault::Protocol(error.to_string()))?;
-                let mut pieces =
-                    layout.tables.iter().flat_map(|table| &table.columns).flat_map(|column| &column.pieces);
-                if pieces.any(|piece| piece.offset + u64::from(piece.len) > self.file.len) {
+                if !is_within(&layout, self.file.len) {
                     return Err(Fault::Protocol("a piece of its layout lies behind the file".to_owned()));
                 }
                 let (record_len, mut window) = (record.len() as u64, Vec::new());
@@ -212,7 +210,7 @@ impl Source {
         Ok(said)
     }
 
-    fn layout_request(&self, blocks: &Blocks, wanted: &Wanted, window: LayoutWindow) -> ReadLayout {
+    pub(super) fn layout_request(&self, blocks: &Blocks, wanted: &Wanted, window: LayoutWindow) -> ReadLayout {
         let (client, file_len) = (self.file.client.session.holder.clone(), self.file.len);
         let (window_first, window_len) = (window.first, window.len_max.min(WINDOW_LEN_MAX));
         let mut request = ReadLayout { client, file_len, window_first, window_len, ..ReadLayout::default() };
@@ -242,8 +240,14 @@ impl Source {
     }
 }
 
+/// Whether all of it lies in a file of this length.
+pub(super) fn is_within(layout: &Layout, file_len: u64) -> bool {
+    let mut pieces = layout.tables.iter().flat_map(|table| &table.columns).flat_map(|column| &column.pieces);
+    pieces.all(|piece| piece.offset.checked_add(piece.len.into()).is_some_and(|end| end <= file_len))
+}
+
 /// Takes the answer for these ranges off a connection; those that are whole go into `window`, also before a fault.
-async fn receive_window(
+pub(super) async fn receive_window(
     connection: &mut Connection,
     request: &ReadLayout,
     ranges: &[(usize, Asked)],

@@ -13,6 +13,7 @@
 
 mod block;
 mod file;
+mod first_window;
 mod layout;
 mod local;
 mod local_replicas;
@@ -25,6 +26,7 @@ use crate::status::Status;
 use ::layout::{Layout, Wanted};
 use block::BlockReader;
 use file::File;
+pub(crate) use first_window::{ComingPart, FirstWindow, Pieces};
 use futures_util::{Stream, StreamExt, stream};
 pub use layout::{LayoutReport, LayoutWindow};
 pub use ranges::RangeRead;
@@ -157,9 +159,27 @@ impl Reader {
         self.client().run(self.source.layout(wanted, window)).await
     }
 
+    /// Where the columns of the file lie, with the first bytes of those that are wanted on their way, over as many
+    /// connections as bring them soon. `beside_len`: what else is asked for at this moment. `None`: the store, or the
+    /// node that was asked, does not say.
+    pub(crate) async fn first_window(
+        &self,
+        columns: Vec<(u32, u32)>,
+        len: u64,
+        beside_len: u64,
+    ) -> Result<Option<FirstWindow>> {
+        let source = std::sync::Arc::new(self.again().source);
+        self.client().run(source.first_window(columns, len, beside_len)).await
+    }
+
     /// Another one of the same file, which shares what is known of its blocks. Nobody is asked.
     pub(crate) fn again(&self) -> Self {
         Self::new(self.source.file.clone())
+    }
+
+    /// Opens connections for what will be read of it: as many as bring this much at once. Nobody waits for them.
+    pub(crate) async fn warm(&self, len: u64) {
+        self.source.warm(len).await;
     }
 
     pub(crate) fn path(&self) -> &str {

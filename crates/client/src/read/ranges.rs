@@ -10,7 +10,7 @@
 //! A store that cannot do this is read the old way, several ranges at a time.
 //!
 //! From far away a request is cut in several, each on a connection of its own: what a new connection brings in a round
-//! trip is ten segments, and doubles with each, so thirty-two of them save five round trips. What they have grown to
+//! trip is ten segments, and doubles with each, so a hundred of them save six round trips. What they have grown to
 //! is of use to the next call: so a node is asked again that was asked before, if it has the block.
 
 use super::block::connect;
@@ -20,9 +20,10 @@ use crate::datanode::Connection;
 use crate::error::{Error, Result};
 use crate::located::{Located, Node};
 use crate::retry::Attempt;
+use crate::warm;
 use futures_util::future::{FutureExt, join_all};
 use futures_util::stream::{self, Stream, StreamExt};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -50,12 +51,10 @@ const BLOCK_COUNT_MAX: usize = wire::ranges::BLOCK_COUNT_MAX / 4;
 const FAR: Duration = Duration::from_millis(5);
 /// Bytes that are worth a connection: what a new one brings in its first round trip, nine segments behind the answer.
 const SHARE_LEN_MIN: u64 = 12 << 10;
-/// Connections of one call. Measured: with 24, two columns of a Parquet file took two round trips more, with 16 four.
-/// Fewer than are kept for the next call.
-const SHARE_COUNT_MAX: u64 = 32;
-/// Ranges are cut in quarters of a share, as the longest share is waited for, but not shorter than this: each part
-/// has a head and a checksum.
-const CUT_LEN_MIN: u64 = 16 << 10;
+/// Connections of one call. Fewer than are kept for the next call.
+const SHARE_COUNT_MAX: u64 = warm::COUNT_MAX as u64;
+/// Connections of one call at the nearest of what is far: together they send no more at once than the link takes.
+const SHARE_COUNT_LEAST: u64 = 8;
 /// Ranges that are read at a time, each by a request of its own, where there is nothing better. A guess.
 const SINGLE_COUNT_MAX: usize = 16;
 
@@ -75,6 +74,14 @@ struct Chosen {
 }
 
 impl<'a> Piece<'a> {
+    /// Its first bytes, and the others.
+    fn split(self, len: usize) -> (Self, Self) {
+        let Self { block, from, dest } = self;
+        let (own, rest) = dest.split_at_mut(len);
+        let behind = Self { block: Arc::clone(&block), from: from + len as u64, dest: rest };
+        (Self { block, from, dest: own }, behind)
+    }
+
     /// It is whole.
     fn arrived(self, arrivals: &Arrivals<'a>) {
         arrivals.put(RangeRead { offset: self.block.offset + self.from, dest: self.dest });
@@ -112,19 +119,26 @@ impl<'a> Asking<'a> {
         self.pieces.iter().map(|piece| piece.dest.len() as u64).sum()
     }
 
-    /// The same in `count_max` parts at most, each of about as many bytes, and worth a connection.
+    /// The same in `count_max` parts at most, each of as many bytes, and worth a connection: the longest is waited for.
     fn shared(self, count_max: u64) -> Vec<Self> {
         let all_len = self.len();
         let Self { node, has_other, pieces, .. } = self;
         let count = all_len.div_ceil(SHARE_LEN_MIN).clamp(1, count_max);
-        let (mut shares, mut share, mut done) = (Vec::new(), Vec::new(), 0);
-        for piece in pieces {
-            let (len, ended) = (piece.dest.len() as u64, shares.len() as u64 + 1);
-            done += len;
-            share.push(piece);
-            // As near to where an even share ends as pieces do.
-            if ended < count && (done + len / 2) * count >= all_len * ended {
+        let share_len = all_len.div_ceil(count).max(1);
+        let (mut shares, mut share, mut room) = (Vec::new(), Vec::new(), share_len);
+        for mut piece in pieces {
+            while piece.dest.len() as u64 > room {
+                let (own, rest) = piece.split(room as usize);
+                share.push(own);
+                piece = rest;
                 shares.push(Self::of(node.clone(), has_other, std::mem::take(&mut share)));
+                room = share_len;
+            }
+            room -= piece.dest.len() as u64;
+            share.push(piece);
+            if room == 0 {
+                shares.push(Self::of(node.clone(), has_other, std::mem::take(&mut share)));
+                room = share_len;
             }
         }
         if !share.is_empty() {
@@ -180,14 +194,9 @@ impl Source {
         if !self.file.client.defaults().await?.abilities.has(Abilities::RANGES) {
             return self.read_each(reads, arrivals).await;
         }
-        let mut piece_len_max = PIECE_LEN_MAX;
-        if self.is_far() {
-            let len = reads.iter().map(|read| read.dest.len() as u64).sum::<u64>();
-            piece_len_max = len.div_ceil(4 * SHARE_COUNT_MAX).clamp(CUT_LEN_MIN, PIECE_LEN_MAX);
-        }
         let mut pieces = Vec::with_capacity(reads.len());
         for read in reads {
-            self.cut(read, piece_len_max, &mut pieces).await?;
+            self.cut(read, &mut pieces).await?;
         }
         pieces = self.without_local(pieces, arrivals).await;
         let mut attempts = HashMap::new();
@@ -242,13 +251,13 @@ impl Source {
         Ok(read)
     }
 
-    /// Cuts a range where blocks end, and into pieces of this length.
-    async fn cut<'a>(&self, read: RangeRead<'a>, piece_len_max: u64, pieces: &mut Vec<Piece<'a>>) -> Result<()> {
+    /// Cuts a range where blocks end, and into pieces that are not too long.
+    async fn cut<'a>(&self, read: RangeRead<'a>, pieces: &mut Vec<Piece<'a>>) -> Result<()> {
         let (mut at, mut dest) = (read.offset, read.dest);
         while !dest.is_empty() {
             let block = self.file.block_at(at).await?;
             let from = at - block.offset;
-            let len = (dest.len() as u64).min(block.len - from).min(piece_len_max);
+            let len = (dest.len() as u64).min(block.len - from).min(PIECE_LEN_MAX);
             let (own, rest) = std::mem::take(&mut dest).split_at_mut(len as usize);
             pieces.push(Piece { block, from, dest: own });
             (at, dest) = (at + len, rest);
@@ -295,19 +304,22 @@ impl Source {
         if !self.is_far() {
             return Ok(askings);
         }
-        let count_max = (SHARE_COUNT_MAX / askings.len().max(1) as u64).max(1);
+        let count_max = (self.share_count_max() / askings.len().max(1) as u64).max(1);
         let shares = askings.into_iter().flat_map(|asking| {
-            let idle_count = self.file.client.store().idle_count(&asking.node.addr) as u64;
+            let (store, addr) = (self.file.client.store(), Arc::clone(&asking.node.addr));
+            let idle_count = store.idle_count(&addr) as u64;
             // New ones beside them would be waited for.
             let is_enough = 2 * idle_count >= count_max.min(asking.len().div_ceil(SHARE_LEN_MIN));
-            asking.shared(if is_enough { idle_count.clamp(1, count_max) } else { count_max })
+            let shares = asking.shared(if is_enough { idle_count.clamp(1, count_max) } else { count_max });
+            store.note_reached(&addr, shares.len());
+            shares
         });
         Ok(shares.collect())
     }
 
     /// The nodes of a block, the best first: as the server names them, but from far away those before the others to
     /// which connections have grown, or will in this call.
-    fn in_order(&self, block: &Located, before: Option<&str>) -> Vec<Node> {
+    pub(super) fn in_order(&self, block: &Located, before: Option<&str>) -> Vec<Node> {
         let mut nodes = block.nodes.to_vec();
         if self.is_far() {
             let store = self.file.client.store();
@@ -317,8 +329,31 @@ impl Source {
         nodes
     }
 
-    fn is_far(&self) -> bool {
+    pub(super) fn is_far(&self) -> bool {
         self.file.client.store().round_trip() >= FAR
+    }
+
+    /// New connections send [`SHARE_LEN_MIN`] each at once.
+    pub(super) fn share_count_max(&self) -> u64 {
+        let at_once = self.file.client.store().round_trip().as_micros() * u128::from(warm::BYTES_PER_S) / 1_000_000;
+        let count = u64::try_from(at_once).unwrap_or(u64::MAX) / SHARE_LEN_MIN;
+        count.clamp(SHARE_COUNT_LEAST, SHARE_COUNT_MAX)
+    }
+
+    /// Connections that so many bytes are worth.
+    pub(super) fn shares_of(&self, len: u64) -> u64 {
+        len.div_ceil(SHARE_LEN_MIN).min(self.share_count_max())
+    }
+
+    /// Opens connections to the node that will be asked for the end of the file, as many as bring this much in few round
+    /// trips. Nobody waits for them.
+    pub(super) async fn warm(&self, len: u64) {
+        let Some(last) = self.file.len.checked_sub(1).filter(|_| self.is_far()) else { return };
+        let Ok(block) = self.file.block_at(last).await else { return };
+        let count = self.shares_of(len);
+        if let Some(Choice { node, .. }) = self.choose_of(&self.in_order(&block, None), &HashSet::new()) {
+            self.file.client.store().warm(&node.addr, count as usize);
+        }
     }
 
     /// Whether a range of this length would be cut, to come by several connections.

@@ -15,6 +15,7 @@ mod apart;
 mod asking;
 mod elsewhere;
 mod entry;
+mod made;
 mod part;
 mod recent;
 mod room;
@@ -33,6 +34,7 @@ use asking::{Asking, Ended, Said};
 use disks::Disks;
 use elsewhere::{Elsewhere, NOT_SAID};
 use entry::{Entry, Key};
+use made::Made;
 use metrics::{Counter, Registry};
 use part::{MADE_FACTOR, Part};
 use recent::Recent;
@@ -44,7 +46,7 @@ use std::time::Duration;
 use timed_out::TimedOut;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use wire::Status;
-use wire::layouts::{Answer, LayoutBlock, ReadLayout, Wish};
+use wire::layouts::{Answer, LayoutBlock, PART_COUNT_MAX, ReadLayout, Wish};
 use xfer::answer::{self, Refusal, success};
 use xfer::memory::Held;
 
@@ -52,8 +54,9 @@ use xfer::memory::Held;
 const ASKING_COUNT_MAX: usize = 2;
 /// Records read from the disk, and answers made of records, at a time.
 const ANSWERING_COUNT_MAX: usize = 4;
-/// Requests that wait for their turn to ask; more are answered as busy.
-const WAITING_COUNT_MAX: usize = 64;
+/// Requests that wait for their turn to ask; more are answered as busy. Two readers far away with all parts of their
+/// windows.
+const WAITING_COUNT_MAX: usize = 2 * PART_COUNT_MAX as usize;
 /// How long one waits. A guess: less than it takes to do without.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a file is asked at most. The slowest by purpose takes some seconds of a core.
@@ -67,6 +70,7 @@ const FILE_COUNT: usize = 16;
 pub(crate) struct Layouts {
     disks: Disks,
     recent: Recent,
+    made: Arc<Made>,
     shelf: Arc<Shelf>,
     waiting: Semaphore,
     asking: Arc<Semaphore>,
@@ -121,6 +125,7 @@ impl Layouts {
             shelf: Arc::new(Shelf::new(disks.layouts(), len_max)),
             disks: disks.clone(),
             recent: Recent::default(),
+            made: Arc::default(),
             waiting: Semaphore::new(WAITING_COUNT_MAX),
             asking: Arc::new(Semaphore::new(ASKING_COUNT_MAX)),
             answering: Arc::new(Semaphore::new(ANSWERING_COUNT_MAX)),
@@ -302,13 +307,25 @@ impl Layouts {
         if let Some(part) = part::as_it_is(&entry.bytes, &request, &wish) {
             return Ok((part, memory));
         }
+        if let Some(selection) = self.made.get(&entry, &request, &wish) {
+            let part = part::of_selection(Ok(selection), request);
+            memory.shrink_to(part.len());
+            return Ok((part, memory));
+        }
         let place = self.turn_to_answer().await?;
         if !memory.grow_to(entry.memory_len.saturating_mul(MADE_FACTOR).saturating_add(memory.held_len())) {
             return Err(Ended::Answer(no_memory()));
         }
+        let kept = Arc::clone(&self.made);
         let made = io::task::blocking(move || {
             let _place = place;
-            let part = part::of_record(&entry.bytes, request, wish);
+            // Who waited for a turn may want another part of the same.
+            let selected = match kept.get(&entry, &request, &wish) {
+                Some(selection) => Ok(selection),
+                None => part::select(&entry.bytes, &request, &wish)
+                    .inspect(|selection| kept.put(&entry, &request, wish, selection)),
+            };
+            let part = part::of_selection(selected, request);
             // The record that it was made of goes now.
             drop(entry);
             memory.shrink_to(part.len());
@@ -354,9 +371,11 @@ pub(crate) async fn serve(
     layouts.counts.bytes.inc_by(answer.record.len() as u64);
     let mut head = answer::encode(success());
     head.extend_from_slice(&answer.head());
+    // The window is behind it.
+    let goes_on = ranges.is_some();
     let sending = async {
-        connection.send_all(&head, !answer.record.is_empty()).await?;
-        connection.send_all(&answer.record, false).await
+        connection.send_all(&head, goes_on || !answer.record.is_empty()).await?;
+        connection.send_all(&answer.record, goes_on).await
     };
     let limit = SENDING_MAX.min(Duration::from_millis(service.limits.reader_stalled_ms));
     tokio::time::timeout(limit, place.wait_for_peer(sending)).await.map_err(|_| Error::from(ErrorKind::TimedOut))??;

@@ -3,6 +3,7 @@
 //! Promise: a record is decoded once for both, and nothing is given that is longer than an answer may be. All of this
 //! takes processor time, and [`MADE_FACTOR`] times the memory of the layout.
 
+use super::made::Selection;
 use super::window;
 use bytes::Bytes;
 use layout::{Column, Layout, Piece, Table, Wanted};
@@ -49,12 +50,12 @@ pub(super) fn as_it_is(record: &Bytes, request: &ReadLayout, wish: &Wish) -> Opt
     is_whole.then(|| Part { answer: within(record.clone()), ranges: None })
 }
 
-/// Takes processor time.
-pub(super) fn of_record(record: &Bytes, request: ReadLayout, wish: Wish) -> Part {
+/// Takes processor time. An error is the answer.
+pub(super) fn select(record: &Bytes, request: &ReadLayout, wish: &Wish) -> Result<Selection, Answer> {
     let wanted = match wish {
         Wish::All => Wanted::All,
-        Wish::Columns(columns) => Wanted::Columns(columns),
-        Wish::At(offsets) => Wanted::At(offsets),
+        Wish::Columns(columns) => Wanted::Columns(columns.clone()),
+        Wish::At(offsets) => Wanted::At(offsets.clone()),
     };
     let made = layout::decode(record).map_err(|error| error.to_string()).and_then(|layout| {
         if let Wanted::All = wanted {
@@ -64,13 +65,20 @@ pub(super) fn of_record(record: &Bytes, request: ReadLayout, wish: Wish) -> Part
         let encoded = layout::encode(&layout).map_err(|error| error.to_string())?;
         Ok((Bytes::from(encoded), layout))
     });
-    let (record, layout) = match made {
-        Ok(made) => made,
-        Err(text) => return Part { answer: Answer::TooLarge(text), ranges: None },
+    let (record, layout) = made.map_err(Answer::TooLarge)?;
+    let pieces = window::pieces(request, &layout).into();
+    Ok(Selection { record, pieces })
+}
+
+/// The record comes with the first part of a window alone.
+pub(super) fn of_selection(selected: Result<Selection, Answer>, request: ReadLayout) -> Part {
+    let Selection { record, pieces } = match selected {
+        Ok(selected) => selected,
+        Err(answer) => return Part { answer, ranges: None },
     };
-    let answer = within(record);
+    let answer = within(if request.part == 0 { record } else { Bytes::new() });
     let has_window = request.window_len > 0 && matches!(answer, Answer::Found(_));
-    Part { answer, ranges: has_window.then(|| window::ranges(request, &layout)) }
+    Part { answer, ranges: has_window.then(|| window::ranges(request, &pieces)) }
 }
 
 /// A part may be longer than the whole: the file chose the numbers, and a record says the difference of two.
@@ -92,6 +100,10 @@ mod tests {
         Layout { tables: vec![Table { entries: 90, columns: columns.into(), ..Table::default() }] }
     }
 
+    fn of_record(record: &Bytes, request: ReadLayout, wish: Wish) -> Part {
+        of_selection(select(record, &request, &wish), request)
+    }
+
     #[test]
     fn what_is_longer_than_an_answer_may_be_is_too_large() {
         let longest = within(vec![0; RECORD_LEN_MAX].into());
@@ -109,11 +121,15 @@ mod tests {
         let part = of_record(&record, request.clone(), Wish::Columns(vec![(0, 1)]));
         let Answer::Found(sent) = &part.answer else { panic!("{part:?}") };
         // As the reader finds it, in what it got.
-        let expected = window::ranges(request.clone(), &layout::decode(sent).unwrap());
+        let expected = window::ranges(request.clone(), &window::pieces(&request, &layout::decode(sent).unwrap()));
         assert_eq!((part.ranges.as_ref(), expected.blocks[0].range_count), (Some(&expected), 2));
         assert_eq!(part.len(), sent.len() as u64 + expected.ranges.len() as u64);
         let all = of_record(&record, request.clone(), Wish::All);
         assert_eq!(all.ranges.map(|ranges| ranges.blocks[0].range_count), Some(2));
+        let second = ReadLayout { part_count: 2, part: 1, ..request.clone() };
+        let second = of_record(&record, second, Wish::Columns(vec![(0, 1)]));
+        assert_eq!(second.answer, Answer::Found(Bytes::new()), "the record comes with the first part");
+        assert_eq!(second.ranges.map(|ranges| ranges.blocks[0].range_count), Some(1));
         assert!(as_it_is(&record, &request, &Wish::All).is_none(), "its window has to be found");
         let request = ReadLayout { window_len: 0, ..request };
         assert!(as_it_is(&record, &request, &Wish::Columns(Vec::new())).is_none());

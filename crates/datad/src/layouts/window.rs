@@ -1,13 +1,20 @@
 //! The first bytes of the columns that a reader wants, which follow their layout.
 
-use layout::Layout;
+use layout::{Layout, Piece};
 use wire::layouts::{ReadLayout, WINDOW_COUNT_MAX};
 use wire::ranges::{Asked, RangesBlock, ReadRanges, put_ranges};
 
-/// What a request for them would be, had the reader listed them.
-pub(super) fn ranges(request: ReadLayout, layout: &Layout) -> ReadRanges {
-    let pieces = layout.window(request.window_first, request.window_len, WINDOW_COUNT_MAX);
-    let cut = request.in_blocks(pieces.iter().map(|piece| (piece.offset, piece.len)));
+/// Where they lie. None if there is no window.
+pub(super) fn pieces(request: &ReadLayout, layout: &Layout) -> Vec<Piece> {
+    match request.window_len {
+        0 => Vec::new(),
+        len => layout.window(request.window_first, len, WINDOW_COUNT_MAX),
+    }
+}
+
+/// What a request for them, or for the part of them that is wanted, would be, had the reader listed them.
+pub(super) fn ranges(request: ReadLayout, pieces: &[Piece]) -> ReadRanges {
+    let cut = request.part_of(request.in_blocks(pieces.iter().map(|piece| (piece.offset, piece.len))));
     let (mut blocks, mut ranges) = (Vec::new(), Vec::new());
     for of_block in cut.chunk_by(|(one, _), (next, _)| one == next) {
         let Some(block) = of_block.first().and_then(|(place, _)| request.blocks.get(*place)) else { continue };

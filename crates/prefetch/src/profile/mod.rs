@@ -41,8 +41,19 @@ pub struct Profile {
     pub patterns: Vec<PatternProfile>,
     /// How many runs went into it.
     pub runs: u32,
+    /// Bytes of the columns that the last run read of one file, as far as it read it.
+    pub columns_len: u64,
 }
-record!(Profile { 0: runs, 1: tables, 2: opening, 3: patterns });
+record!(Profile { 0: runs, 1: tables, 2: opening, 3: patterns, 4: columns_len });
+
+/// What can be asked for with the opening of a file, by a store that knows where its columns lie.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FirstWindow {
+    /// Table and column, by their numbers.
+    pub columns: Vec<(u32, u32)>,
+    /// Bytes of them that will be read.
+    pub len: u64,
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableProfile {
@@ -123,6 +134,7 @@ impl Profile {
             opening: opening.to_vec(),
             patterns: patterns.iter().map(pattern).collect(),
             runs: 1,
+            columns_len: tables.iter().map(|table| table.len).fold(0, u64::saturating_add),
         };
         profile.bound();
         profile
@@ -137,9 +149,25 @@ impl Profile {
                 table: table.table,
                 columns: recent.map(|column| (column.column, reach(column))).collect(),
                 extent_permille: table.extent_permille,
+                len: 0,
             }
         };
         self.tables.iter().map(known).collect()
+    }
+
+    /// The columns that the last runs read, from their first entries on. `None`: there are none, or only beginnings of
+    /// their pieces were read.
+    pub fn first_window(&self) -> Option<FirstWindow> {
+        let known = self.known();
+        let columns =
+            || known.iter().flat_map(|of| of.columns.iter().map(|(column, reach)| (of.table, *column, *reach)));
+        let is_whole =
+            self.columns_len > 0 && columns().next().is_some() && columns().all(|(.., reach)| reach == u32::MAX);
+        let window = || FirstWindow {
+            columns: columns().map(|(table, column, _)| (table, column)).collect(),
+            len: self.columns_len,
+        };
+        is_whole.then(window)
     }
 
     pub(crate) fn patterns(&self) -> impl Iterator<Item = Pattern> {
@@ -200,6 +228,9 @@ impl Profile {
     #[must_use]
     pub fn after(&self, run: &Self) -> Self {
         let mut older = self.clone();
+        if !run.tables.is_empty() {
+            older.columns_len = 0;
+        }
         let read_tables: Vec<u32> = run.tables.iter().map(|table| table.table).collect();
         for table in &mut older.tables {
             table.columns.iter_mut().for_each(|column| column.age += 1);
@@ -257,6 +288,7 @@ impl Profile {
             opening: opening.into_values().collect(),
             patterns: patterns.collect(),
             runs: self.runs.saturating_add(other.runs),
+            columns_len: self.columns_len.max(other.columns_len),
         };
         merged.bound();
         merged

@@ -15,14 +15,16 @@ fn example() -> Profile {
         opening: vec![OpeningRead { from_end: true, offset: 8, len: 8, age: 0, seen: 5 }],
         patterns: vec![PatternProfile { offset: 4096, step: 1400, len: 34, steps: 9, age: 2 }],
         runs: 5,
+        columns_len: 300,
     }
 }
 
 const GOLDEN: &[u8] = &[
-    32, 5, // length of the fields, runs
+    34, 5, // length of the fields, runs
     1, 13, 0, 0xe8, 7, 2, 3, 3, 0, 0, 4, 0x8c, 1, 34, 1, // a table: number, extent, two columns
     1, 5, 1, 8, 8, 0, 5, // an opening read
     1, 7, 0x80, 32, 0xf8, 10, 34, 9, 2, // a pattern
+    0xac, 2, // bytes of the columns
 ];
 
 #[test]
@@ -103,7 +105,7 @@ fn profiles() -> impl Strategy<Value = Profile> {
         .prop_map(|(offset, step, len, steps, age)| PatternProfile { offset, step, len, steps, age });
     let lists = (prop::collection::vec(table, 0..5), prop::collection::vec(opening, 0..20));
     (lists, prop::collection::vec(pattern, 0..12), any::<u32>()).prop_map(|((tables, opening), patterns, runs)| {
-        Profile { tables, opening, patterns, runs }.merge(&Profile::default())
+        Profile { tables, opening, patterns, runs, columns_len: runs.into() }.merge(&Profile::default())
     })
 }
 

@@ -38,11 +38,20 @@ class AheadFiles:
 
     def of(self, path: str, reader: _levada.Reader, profile: str | None) -> _levada.Reader:
         """The same file by its cache; as it is, if nothing tells its versions apart."""
-        status = reader.status
-        if not status or not status["size"]:
+        key = _key(path, reader, profile)
+        return self._kept(key, self._files.get(key) or reader.ahead(profile).wait()) if key else reader
+
+    async def of_path(self, path: str, reader: _levada.Reader, profile: str | None) -> _levada.Reader:
+        """As `of`, for event loops."""
+        key = _key(path, reader, profile)
+        if not key:
             return reader
-        key = path, status["id"], status["mtime"], status["size"], profile
-        known = self._files.pop(key, None) or reader.ahead(profile).wait()
+        made = None if key in self._files else await reader.ahead(profile)
+        # Another task may have been faster.
+        return self._kept(key, self._files.get(key) or made or await reader.ahead(profile))
+
+    def _kept(self, key: _Key, known: _levada.Reader) -> _levada.Reader:
+        self._files.pop(key, None)
         self._files[key] = known
         while len(self._files) > COUNT_MAX:
             _, oldest = self._files.popitem(last=False)
@@ -57,6 +66,13 @@ class AheadFiles:
     def save(self) -> None:
         for file in [*self._files.values()]:
             file.save().wait()
+
+
+def _key(path: str, reader: _levada.Reader, profile: str | None) -> _Key | None:
+    status = reader.status
+    if not status or not status["size"]:
+        return None
+    return path, status["id"], status["mtime"], status["size"], profile
 
 
 _ALL: WeakSet[AheadFiles] = WeakSet()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from levada import _levada
@@ -25,10 +25,10 @@ _Key = tuple[asyncio.AbstractEventLoop, str | _levada.Reader]
 
 
 class Batches:
-    """The reads of one file system."""
+    """The reads of one file system. `opened`: the file of a path, by which it is to be read."""
 
-    def __init__(self, client: _levada.Client):
-        self._client = client
+    def __init__(self, opened: Callable[[str], Awaitable[_levada.Reader]]):
+        self._opened = opened
         # What is asked for in this tick.
         self._gathering: dict[_Key, _Batch] = {}
 
@@ -41,7 +41,7 @@ class Batches:
         key = loop, file
         batch = self._gathering.get(key)
         if batch is None:
-            batch = self._gathering[key] = _Batch(self._client, file)
+            batch = self._gathering[key] = _Batch(self._opened, file)
             # Behind all that is ready to run now.
             loop.call_soon(self._begin, key)
         return batch.add(ranges)
@@ -70,8 +70,8 @@ class _Read:
 class _Batch:
     """The reads of one file in one tick."""
 
-    def __init__(self, client: _levada.Client, file: str | _levada.Reader):
-        self._client, self._file = client, file
+    def __init__(self, opened: Callable[[str], Awaitable[_levada.Reader]], file: str | _levada.Reader):
+        self._opened, self._file = opened, file
         self._reads: list[_Read] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -103,7 +103,7 @@ class _Batch:
 
     async def _read_all(self, reads: list[_Read]) -> None:
         try:
-            reader = await self._client.open(self._file) if isinstance(self._file, str) else self._file
+            reader = await self._opened(self._file) if isinstance(self._file, str) else self._file
         except Exception as error:
             for read in reads:
                 read.fail(error)

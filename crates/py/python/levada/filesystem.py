@@ -11,7 +11,7 @@ import getpass
 import os
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from datetime import datetime, timezone
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from fsspec.spec import AbstractBufferedFile
 
 from levada import _levada
 from levada.ahead import FAR_S, AheadFiles
-from levada.batches import Batches
+from levada.batches import Batches, Range
 from levada.statistics import Statistics
 from levada.streams import LevadaStream
 
@@ -31,6 +31,8 @@ PIECE_LEN = 4 << 20
 # What a store far away said counts for so many round trips: as many as a reader takes to look at a file, open it twice
 # and read its footer. On a local network that is a millisecond.
 VALID_ROUND_TRIPS = 8
+# Files that are read by ranges at a time, whose names are remembered. A guess.
+PARTS_COUNT_MAX = 64
 
 
 _T = TypeVar("_T")
@@ -79,12 +81,14 @@ class LevadaFileSystem(AsyncFileSystem):
             _url(host, port), user or _user(), gateway=gateway, round_trip=round_trip, local_reads=local_reads
         )
         self._ahead, self._profile = ahead, profile
-        self._batches = Batches(self.client)
+        self._batches = Batches(self._reader_of_parts)
         # Files far away that were opened a moment ago, and when, by path.
         self._opened: dict[str, tuple[float, _levada.Reader]] = {}
         # Changes by this file system that have ended.
         self._changes = 0
         self._ahead_files = AheadFiles()
+        # Files far away of which parts were read by their names, those read last at the end.
+        self._in_parts: dict[str, None] = {}
 
     @classmethod
     def _strip_protocol(cls, path):
@@ -155,9 +159,15 @@ class LevadaFileSystem(AsyncFileSystem):
         reader = self._opened_lately(path)
         if reader is None:
             asked = self._asking()
+            self._prepare(path)
             reader = self.client.open(path, status=True).wait()
             self._note_opened(path, asked, reader)
         return reader
+
+    def _prepare(self, path: str) -> None:
+        """What earlier runs have told is of use before anything is known of the file."""
+        if self._ahead and (self._is_far or not self.client.round_trip):
+            self.client.prepare(path, self._profile)
 
     def _ahead_of(self, path: str, reader: _levada.Reader, profile: str | None) -> _levada.Reader:
         """The file as it is to be read: from far away, by its cache."""
@@ -178,6 +188,7 @@ class LevadaFileSystem(AsyncFileSystem):
             return {**await self.client.status(path)}
         # Who looks at a file far away will open it: that is asked in the same flight.
         asked = self._asking()
+        self._prepare(path)
         status, reader = await asyncio.gather(
             self.client.status(path), self.client.open(path, status=True), return_exceptions=True
         )
@@ -269,8 +280,33 @@ class LevadaFileSystem(AsyncFileSystem):
     # ── bytes ──
 
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-        [piece] = await self._batches.read(self._strip_protocol(path), [(start, end)])
+        [piece] = await self._read_parts(self._strip_protocol(path), [(start, end)])
         return piece
+
+    def _read_parts(self, path: str, ranges: list[Range]) -> Coroutine[Any, Any, list[bytes]]:
+        # In the batch of this tick, whenever it is awaited.
+        return self._noted(path, ranges, self._batches.read(path, ranges))
+
+    async def _noted(self, path: str, ranges: list[Range], read: Coroutine[Any, Any, list[bytes]]) -> list[bytes]:
+        pieces = await read
+        # Who reads part after part by names, as uproot does, is followed from the second one on.
+        if self._is_far and any(one != (None, None) for one in ranges):
+            self._in_parts.pop(path, None)
+            self._in_parts[path] = None
+            if len(self._in_parts) > PARTS_COUNT_MAX:
+                del self._in_parts[next(iter(self._in_parts))]
+        return pieces
+
+    async def _reader_of_parts(self, path: str) -> _levada.Reader:
+        """The file of this name, as it is to be read by ranges."""
+        if not (self._ahead and self._is_far and path in self._in_parts):
+            return await self.client.open(path)
+        reader = self._opened_lately(path)
+        if reader is None:
+            asked = self._asking()
+            reader = await self.client.open(path, status=True)
+            self._note_opened(path, asked, reader)
+        return await self._ahead_files.of_path(path, reader, self._profile)
 
     async def _cat_ranges(
         self, paths, starts, ends, max_gap=None, batch_size=None, on_error="return", **_: Any
@@ -284,7 +320,7 @@ class LevadaFileSystem(AsyncFileSystem):
         for place, path in enumerate(paths):
             of_path.setdefault(path, []).append(place)
         reads = [
-            self._batches.read(path, [(starts[place], ends[place]) for place in places])
+            self._read_parts(path, [(starts[place], ends[place]) for place in places])
             for path, places in of_path.items()
         ]
         found: list = [None] * len(paths)

@@ -34,7 +34,7 @@ fn opened(client: &Client, bytes: Vec<u8>) -> Arc<Shell<Place>> {
     let link = Link { bytes_per_s: 125_000_000, ..Link::default() };
     let learned = Learned::new(Some("set".to_owned()));
     let shell = Shell::new(Place::new(bytes), client.clone(), Settings::default(), link, learned);
-    shell.open(client.store().profiles().get(ProfileName::of("set", None)).as_ref());
+    layout::open(&shell, client.store().profiles().get(ProfileName::of("set", None)).as_ref());
     shell
 }
 
@@ -105,6 +105,71 @@ async fn the_next_run_has_its_columns_with_the_footer() {
         waits.push((found.has_profile, found.turn_around_count, found.wasted_len));
     }
     assert_eq!(waits, [(false, 3, 0), (true, 2, 0), (true, 2, 0)]);
+}
+
+/// Opens a file of a store that knows where its columns lie, and reads two columns as far as `groups`.
+async fn opened_by_store(dir: &Path, table: &Table, fault_count: usize, groups: usize) -> Arc<Shell<Place>> {
+    let client = client(Some(dir));
+    let link = Link { bytes_per_s: 125_000_000, ..Link::default() };
+    let place = Place::new(table.bytes());
+    place.store.set(client.clone()).unwrap();
+    place.fail_next(fault_count);
+    let shell = Shell::new(place, client.clone(), Settings::default(), link, Learned::new(Some("set".to_owned())));
+    layout::open(&shell, client.store().profiles().get(ProfileName::of("set", None)).as_ref());
+    open_table(&shell, table).await;
+    for group in 0..groups {
+        for column in [3, 17] {
+            see(&shell, table.chunk(group, column)).await;
+        }
+    }
+    shell.origin.settle().await;
+    shell.check();
+    shell
+}
+
+/// Footer and columns leave with the opening: the store finds the columns by their numbers.
+#[tokio::test]
+async fn a_store_that_knows_the_columns_sends_them_with_the_opening() {
+    let (dir, table) = (tempfile::tempdir().unwrap(), Table::new(30, 20, 500));
+    let mut turns = Vec::new();
+    for _ in 0..3 {
+        let shell = opened_by_store(dir.path(), &table, 0, 20).await;
+        save(&shell);
+        let found = shell.statistics();
+        turns.push((found.turn_around_count, found.wasted_len, shell.origin.windows()));
+    }
+    assert_eq!(turns, [(3, 0, 0), (1, 0, 1), (1, 0, 1)]);
+    // A run that stops early: the rest is in vain, and the next one asks for no more than this.
+    let shell = opened_by_store(dir.path(), &table, 0, 5).await;
+    save(&shell);
+    assert!(shell.statistics().wasted_len > 0);
+    let shell = opened_by_store(dir.path(), &table, 0, 5).await;
+    assert_eq!((shell.statistics().wasted_len, shell.statistics().turn_around_count), (0, 1));
+}
+
+/// Parts that do not come are read as they are asked for.
+#[tokio::test]
+async fn parts_of_a_window_that_fail_cost_a_flight() {
+    let (dir, table) = (tempfile::tempdir().unwrap(), Table::new(30, 20, 500));
+    save(&opened_by_store(dir.path(), &table, 0, 20).await);
+    for fault_count in 1..=3 {
+        let found = opened_by_store(dir.path(), &table, fault_count, 20).await.statistics();
+        assert_eq!(found.failure_count as usize, fault_count, "{found:?}");
+    }
+}
+
+/// The file was replaced by one of other columns: what comes is in vain, and bounded; what is read is right.
+#[tokio::test]
+async fn a_window_of_other_columns_is_bounded() {
+    let (dir, table) = (tempfile::tempdir().unwrap(), Table::new(30, 20, 500));
+    save(&opened_by_store(dir.path(), &table, 0, 20).await);
+    let other = Table::new(25, 40, 700);
+    let shell = opened_by_store(dir.path(), &other, 0, 3).await;
+    for group in 0..40 {
+        see(&shell, other.chunk(group, 9)).await;
+    }
+    let found = shell.statistics();
+    assert!(found.wasted_len <= Settings::default().waste_floor_len + found.used_len / 10, "{found:?}");
 }
 
 /// Longer than what a guess may cost on a link that was not measured.

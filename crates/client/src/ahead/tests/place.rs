@@ -1,8 +1,11 @@
 //! A file whose bytes come when they are let go.
 
+use crate::Client;
 use crate::ahead::origin::Origin;
 use crate::error::{Error, Result};
-use crate::read::RangeRead;
+use crate::read::{ComingPart, FirstWindow, RangeRead};
+use layout::{Limits, Wanted};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::watch;
 
@@ -16,7 +19,13 @@ pub(super) struct Place {
     faults_left: AtomicUsize,
     fault_every: AtomicUsize,
     is_held: watch::Sender<bool>,
+    /// Who asks a store that knows where columns lie; none: it does not.
+    pub(super) store: OnceLock<Client>,
+    windows: AtomicUsize,
 }
+
+/// Parts of a window.
+const PART_COUNT: usize = 3;
 
 impl Place {
     pub(super) fn new(bytes: Vec<u8>) -> Self {
@@ -27,11 +36,18 @@ impl Place {
             faults_left: AtomicUsize::new(0),
             fault_every: AtomicUsize::new(usize::MAX),
             is_held: watch::Sender::new(false),
+            store: OnceLock::new(),
+            windows: AtomicUsize::new(0),
         }
     }
 
     pub(super) fn fills(&self) -> usize {
         self.fills.load(Ordering::SeqCst)
+    }
+
+    /// Times at which columns were asked for by their names.
+    pub(super) fn windows(&self) -> usize {
+        self.windows.load(Ordering::SeqCst)
     }
 
     pub(super) fn under_way(&self) -> usize {
@@ -95,5 +111,27 @@ impl Origin for Place {
             read.dest.copy_from_slice(&self.bytes[read.offset as usize..][..read.dest.len()]);
         }
         Ok(())
+    }
+
+    async fn first_window(&self, columns: Vec<(u32, u32)>, len: u64, _beside_len: u64) -> Result<Option<FirstWindow>> {
+        self.windows.fetch_add(1, Ordering::SeqCst);
+        let Some(client) = self.store.get() else { return Ok(None) };
+        tokio::task::yield_now().await;
+        let mut is_held = self.is_held.subscribe();
+        is_held.wait_for(|is_held| !is_held).await.unwrap();
+        let Ok(layout) = layout::of_bytes_within(&self.bytes, Limits::default()) else { return Ok(None) };
+        let layout = layout.with_pieces_of(&Wanted::Columns(columns));
+        let pieces = layout.window(0, len, usize::MAX);
+        let take = |left: usize| left.checked_sub(1);
+        let parts = pieces.chunks(pieces.len().div_ceil(PART_COUNT).max(1)).map(|pieces| {
+            let is_fault = self.faults_left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok();
+            let spans: Vec<(u64, u64)> = pieces.iter().map(|piece| (piece.offset, piece.len.into())).collect();
+            let found =
+                spans.iter().map(|(offset, len)| (*offset, self.bytes[*offset as usize..][..*len as usize].to_vec()));
+            let found = if is_fault { Err(Error::NotDone(FAULT)) } else { Ok(found.collect()) };
+            ComingPart { spans, bytes: client.spawn("part", async { found }) }
+        });
+        let parts = parts.collect();
+        Ok(Some(FirstWindow { layout, parts }))
     }
 }

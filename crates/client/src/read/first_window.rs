@@ -1,0 +1,188 @@
+//! A layout, and the first bytes of columns that earlier runs have read, in one flight (op 202, in parts).
+//!
+//! ```text
+//!            ┌─ part 0 ─▶ record ──▶ which bytes come by which part ──┐
+//!   request ─┼─ part 1 ─▶ (waits in the socket) ◀─────────────────────┼─▶ bytes, verified
+//!            └─ part n ─▶ (waits in the socket) ◀─────────────────────┘
+//! ```
+//!
+//! A new connection brings ten segments in its first round trip, so a window of megabytes comes over many. All of them
+//! carry the same request, each for its part. One node is asked, once: what does not come is read as it is asked for.
+
+use super::block::connect;
+use super::layout::{LayoutWindow, NAMED_COUNT_MAX, STALL, is_within, receive_window};
+use super::source::Source;
+use crate::choice::Choice;
+use crate::datanode::Connection;
+use crate::error::{Error, Result};
+use crate::located::{Located, Node};
+use crate::scope::Task;
+use ::layout::{Layout, Wanted};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use wire::Abilities;
+use wire::layouts::{ANSWER_LEN_MAX, Answer, LayoutAnswer, PART_COUNT_MAX, ReadLayout, WINDOW_COUNT_MAX};
+use wire::ranges::Asked;
+use xfer::fault::Fault;
+
+/// What a store said, and what is on its way.
+#[derive(Debug)]
+pub(crate) struct FirstWindow {
+    /// All columns by their names, with the pieces of those that were wanted.
+    pub(crate) layout: Layout,
+    pub(crate) parts: Vec<ComingPart>,
+}
+
+/// Bytes of the file that come over one connection.
+#[derive(Debug)]
+pub(crate) struct ComingPart {
+    /// Offset and length, in the order of the file.
+    pub(crate) spans: Vec<(u64, u64)>,
+    pub(crate) bytes: Task<Result<Pieces>>,
+}
+
+/// Bytes, each with their offset in the file, in the order of the file.
+pub(crate) type Pieces = Vec<(u64, Vec<u8>)>;
+
+/// The ranges of a part, as places of blocks and bytes of them.
+type Ranges = Vec<(usize, Asked)>;
+
+impl Source {
+    /// `len` bytes of these columns, from their beginning on. `beside_len`: what else is asked for at this moment.
+    pub(super) async fn first_window(
+        self: Arc<Self>,
+        columns: Vec<(u32, u32)>,
+        len: u64,
+        beside_len: u64,
+    ) -> Result<Option<FirstWindow>> {
+        let Some(last_byte) = self.file.len.checked_sub(1) else { return Ok(None) };
+        if !self.file.client.defaults().await?.abilities.has(Abilities::LAYOUTS) {
+            return Ok(None);
+        }
+        let last = self.file.block_at(last_byte).await?;
+        let first = self.file.block_at(0).await?;
+        let blocks = self.file.ends(NAMED_COUNT_MAX).await;
+        // Best is who has both ends, and of those to whom there are connections.
+        let mut nodes = self.in_order(&last, None);
+        nodes.sort_by_key(|node| !first.nodes.iter().any(|other| other.addr == node.addr));
+        let Some(Choice { node, .. }) = self.choose_of(&nodes, &Default::default()) else { return Ok(None) };
+        let window = LayoutWindow { first: 0, len_max: len };
+        let mut request = self.layout_request(&blocks, &Wanted::Columns(columns), window);
+        request.part_count = self.part_count(&node.addr, request.window_len, beside_len);
+        let parts = (1..request.part_count).map(|part| {
+            let (sender, ranges) = oneshot::channel();
+            let request = ReadLayout { part, ..request.clone() };
+            let (source, node, last) = (Arc::clone(&self), node.clone(), Arc::clone(&last));
+            let task = self.file.client.spawn("part of a window", async move {
+                let (connection, _) = source.open_part(&node, &last, &request).await.map_err(|fault| lost(&fault))?;
+                let ranges: Ranges = ranges.await.map_err(|_| Error::NotDone("there is no layout"))?;
+                source.take_part(connection, &request, &ranges).await
+            });
+            (sender, task)
+        });
+        let parts: Vec<_> = parts.collect();
+        let (connection, answer) = match self.open_part(node, &last, &request).await {
+            Ok(opened) => opened,
+            Err(fault) => {
+                tracing::debug!(path = %self.file.path, node = %node.addr, %fault, "no first window from this node");
+                return Ok(None);
+            }
+        };
+        let Answer::Found(record) = answer else {
+            tracing::debug!(path = %self.file.path, node = %node.addr, ?answer, "no first window from this node");
+            self.file.client.store().put_idle(connection);
+            return Ok(None);
+        };
+        let Some(layout) = ::layout::decode(&record).ok().filter(|layout| is_within(layout, self.file.len)) else {
+            return Ok(None);
+        };
+        let pieces = layout.window(request.window_first, request.window_len, WINDOW_COUNT_MAX);
+        let all = request.in_blocks(pieces.iter().map(|piece| (piece.offset, piece.len)));
+        let ranges_of = |part| ReadLayout { part, ..request.clone() }.part_of(all.clone());
+        let spans_of = |ranges: &Ranges| spans(&request, ranges);
+        let ranges = ranges_of(0);
+        let first = {
+            let (source, request, ranges) = (Arc::clone(&self), request.clone(), ranges.clone());
+            self.file
+                .client
+                .spawn("part of a window", async move { source.take_part(connection, &request, &ranges).await })
+        };
+        let mut coming = vec![ComingPart { spans: spans_of(&ranges), bytes: first }];
+        for ((sender, bytes), part) in parts.into_iter().zip(1..) {
+            let ranges = ranges_of(part);
+            let spans = spans_of(&ranges);
+            // A task that is gone has failed, as its part will.
+            let _ = sender.send(ranges);
+            coming.push(ComingPart { spans, bytes });
+        }
+        Ok(Some(FirstWindow { layout, parts: coming }))
+    }
+
+    /// Connections for a window, beside those for what else is asked for.
+    fn part_count(&self, addr: &str, len: u64, beside_len: u64) -> u32 {
+        if !self.is_far() {
+            return 1;
+        }
+        let beside = self.shares_of(beside_len);
+        let count = self.shares_of(len).min(self.share_count_max().saturating_sub(beside)).max(1);
+        let idle = (self.file.client.store().idle_count(addr) as u64).saturating_sub(beside);
+        // New ones beside them would be waited for.
+        let count = if 2 * idle >= count { count.min(idle) } else { count };
+        u32::try_from(count).unwrap_or(u32::MAX).clamp(1, PART_COUNT_MAX)
+    }
+
+    /// Asks a node for one part, and takes what comes before its bytes.
+    async fn open_part(
+        &self,
+        node: &Node,
+        last: &Located,
+        request: &ReadLayout,
+    ) -> std::result::Result<(Connection, Answer), Fault> {
+        let client = &self.file.client;
+        // An idle connection may have been closed by the other side just now; that is no fault of the node.
+        if let Some(connection) = client.store().take_idle(node) {
+            match begin(connection, request).await {
+                Err(Fault::Broken(_)) => {}
+                done => return done,
+            }
+        }
+        begin(connect(client, last, node, client.options().timeout).await?, request).await
+    }
+
+    async fn take_part(&self, mut connection: Connection, request: &ReadLayout, ranges: &Ranges) -> Result<Pieces> {
+        let (client, mut pieces) = (&self.file.client, Vec::new());
+        connection.allow(client.options().timeout);
+        receive_window(&mut connection, request, ranges, &mut pieces).await.map_err(|fault| lost(&fault))?;
+        client.store().put_idle(connection);
+        pieces.sort_unstable_by_key(|(offset, _)| *offset);
+        Ok(pieces)
+    }
+}
+
+async fn begin(mut connection: Connection, request: &ReadLayout) -> std::result::Result<(Connection, Answer), Fault> {
+    connection.allow(STALL);
+    connection.send(&request.encode_op()).await?;
+    connection.receive_answer().await?;
+    let answer: LayoutAnswer = connection.receive_message("layout", ANSWER_LEN_MAX).await?;
+    let answer = Answer::of(answer)?;
+    match answer {
+        // Of another part than the first nothing else is used.
+        answer if request.part == 0 => Ok((connection, answer)),
+        Answer::Found(_) => Ok((connection, answer)),
+        _ => Err(Fault::Protocol("a part of a window was refused".to_owned())),
+    }
+}
+
+fn spans(request: &ReadLayout, ranges: &Ranges) -> Vec<(u64, u64)> {
+    let span = |(place, asked): &(usize, Asked)| {
+        let block = request.blocks.get(*place)?;
+        Some((block.offset.saturating_add(asked.from), asked.len.into()))
+    };
+    ranges.iter().filter_map(span).collect()
+}
+
+/// A part is a guess: it is read again when somebody wants it.
+fn lost(fault: &Fault) -> Error {
+    tracing::debug!(%fault, "a part of a window did not come");
+    Error::NotDone("a part of a window did not come")
+}
