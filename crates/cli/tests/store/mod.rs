@@ -94,20 +94,20 @@ impl Store {
 
     /// Where the metadata server has its directory, and listens.
     pub(crate) fn metad(&self) -> (std::path::PathBuf, SocketAddr) {
-        (self._dir.path().join("meta"), self.metad.rpc_addr())
+        (self._dir.path().join("meta"), self.meta.rpc_addr)
     }
 
     /// A metadata server in the place of the one there was, whose directory is lost.
     pub(crate) async fn replace_metad(&mut self, restore: impl AsyncFnOnce(), config: metad::Config) {
-        self.metad.shutdown().await;
+        self.stop_meta().await;
         std::fs::remove_dir_all(self._dir.path().join("meta")).unwrap();
         restore().await;
-        self.metad = metad::start(config).await.unwrap();
+        self.metad = Some(metad::start(config).await.unwrap());
     }
 
     /// As commands take it.
     pub(crate) fn url(&self) -> String {
-        format!("hdfs://{}", self.metad.rpc_addr())
+        format!("hdfs://{}", self.meta.rpc_addr)
     }
 
     pub(crate) fn client(&self, options: Options) -> Client {
