@@ -19,8 +19,8 @@ const UNREADABLE_EACH: Duration = Duration::from_secs(60);
 /// Before the name of a group of servers, in a token's service.
 const GROUP: &str = "ha-hdfs:";
 
-/// As whom metadata servers run, as a rule, in HDFS's documentation and elsewhere: tried where Hadoop's configuration has
-/// no `dfs.namenode.kerberos.principal`.
+/// As whom metadata servers run, as a rule, in HDFS's documentation and elsewhere: tried where Hadoop's configuration
+/// has no `dfs.namenode.kerberos.principal`.
 const SERVICES: [&str; 2] = ["nn", "hdfs"];
 
 /// Finds out what there is. `None`: nothing, and nobody demands it; calls are made in a name that nobody proves. Waits

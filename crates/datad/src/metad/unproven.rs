@@ -24,7 +24,8 @@ pub(super) fn is_unbelieved(error: &Error) -> bool {
 
 fn invitation(node: NodeId) -> String {
     format!(
-        "make a token with `levada admin datanode invite --datanode {node}`, and start this datanode with `--join TOKEN`"
+        "make a token with `levada admin datanode invite --datanode {node}`, and start this datanode with `--join \
+         TOKEN`"
     )
 }
 
