@@ -33,10 +33,11 @@ pub(crate) enum Command {
         #[command(flatten)]
         make: Make,
     },
-    /// Say whose certificate is in a directory, for which hosts, and until when it counts
+    /// Say whose certificate is in a directory, for which hosts, and until when it counts; or which authority
     Show {
         dir: PathBuf,
-        /// One line of JSON: name, hosts, issued_ms and ends_ms (milliseconds since 1970; null: not known, ended), is_due
+        /// One line of JSON: name, hosts, issued_ms and ends_ms (milliseconds since 1970; null: not known, ended), is_due;
+        /// of an authority: its fingerprint
         #[arg(long)]
         json: bool,
     },
@@ -92,6 +93,14 @@ fn done(command: Command) -> Result<String, StartError> {
                 None => id.or_else(|| datanode_in(&make.out)),
             };
             make.of(NodeName::Datanode(there.unwrap_or_else(|| NodeId(io::random::uuid()))))
+        }
+        Command::Show { dir, json } if !Credentials::is_at(&dir) && dir.join("ca.key").exists() => {
+            let fingerprint = Authority::open(&dir).map_err(failed)?.fingerprint();
+            let fingerprint: String = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+            Ok(match json {
+                true => serde_json::json!({ "authority": fingerprint }).to_string(),
+                false => format!("{}: an authority; SHA-256 of its certificate: {fingerprint}", dir.display()),
+            })
         }
         Command::Show { dir, json } => {
             let credentials = Credentials::open(&dir).map_err(failed)?;
@@ -216,6 +225,8 @@ mod tests {
         assert!(member("meta", 1).unwrap_err().0.contains("ca.key"), "there is no authority yet");
         done(Command::Authority { dir: world.path("ca") }).unwrap();
         assert!(done(Command::Authority { dir: world.path("ca") }).is_err());
+        let authority = Authority::open(&world.path("ca")).unwrap();
+        assert!(world.shown("ca").ends_with(&authority.fingerprint().map(|byte| format!("{byte:02x}")).concat()));
         member("meta", 1).unwrap();
         assert!(world.shown("meta").contains("levada://member/1; made 2"));
         let json = done(Command::Show { dir: world.path("meta"), json: true }).unwrap();

@@ -21,6 +21,8 @@ pub(crate) struct Protected {
     pub(crate) is_encrypted: bool,
     /// Else what connections for blocks have to agree on.
     pub(crate) data_transfer: Vec<String>,
+    /// Where each metadata server speaks HTTPS, by the name that its certificate and tickets have.
+    pub(crate) web: Vec<String>,
 }
 
 /// What of calls stays secret. Servers take less as well, for clients that have no such file.
@@ -60,9 +62,14 @@ fn core_site(metas: &[String], protected: Option<&Protected>) -> Properties {
             ("ipc.client.connect.max.retries.on.timeouts".into(), "1".into()),
         ]);
     }
-    if protected.is_some_and(|protected| protected.principal.is_some()) {
-        properties.push(("hadoop.security.authentication".into(), "kerberos".into()));
-        properties.push(("hadoop.rpc.protection".into(), RPC_PROTECTION.into()));
+    match protected {
+        Some(Protected { principal: Some(_), .. }) => {
+            properties.push(("hadoop.security.authentication".into(), "kerberos".into()));
+            properties.push(("hadoop.rpc.protection".into(), RPC_PROTECTION.into()));
+        }
+        // Hadoop's default, and our own client is not to call in the name of a ticket that is for something else.
+        Some(_) => properties.push(("hadoop.security.authentication".into(), "simple".into())),
+        None => {}
     }
     properties
 }
@@ -70,7 +77,15 @@ fn core_site(metas: &[String], protected: Option<&Protected>) -> Properties {
 fn hdfs_site(metas: &[String], domain_socket: Option<&Path>, protected: Option<&Protected>) -> Properties {
     let mut properties = if metas.len() > 1 { nameservice(metas) } else { Properties::new() };
     properties.extend(domain_socket.map(|path| ("dfs.domain.socket.path".into(), path.display().to_string())));
-    let Some(Protected { principal, is_encrypted, data_transfer }) = protected else { return properties };
+    let Some(Protected { principal, is_encrypted, data_transfer, web }) = protected else { return properties };
+    if !web.is_empty() {
+        properties.push(("dfs.http.policy".into(), "HTTPS_ONLY".into()));
+        let addrs = web.iter().enumerate().map(|(number, addr)| match metas.len() {
+            1 => ("dfs.namenode.https-address".into(), addr.clone()),
+            _ => (format!("dfs.namenode.https-address.{NAME}.{}", server(number)), addr.clone()),
+        });
+        properties.extend(addrs);
+    }
     properties.extend(principal.clone().map(|name| ("dfs.namenode.kerberos.principal".into(), name)));
     if *is_encrypted || data_transfer.iter().any(|word| word == RPC_PROTECTION) {
         // Without it Java agrees on 3DES, which takes many times as long.
@@ -82,9 +97,14 @@ fn hdfs_site(metas: &[String], domain_socket: Option<&Path>, protected: Option<&
     properties
 }
 
+/// How a server is called there, by its place among all.
+fn server(number: usize) -> String {
+    format!("meta{}", number + 1)
+}
+
 /// All servers behind one name.
 fn nameservice(metas: &[String]) -> Properties {
-    let servers: Vec<String> = (1..=metas.len()).map(|number| format!("meta{number}")).collect();
+    let servers: Vec<String> = (0..metas.len()).map(server).collect();
     let mut properties = vec![
         ("dfs.nameservices".into(), NAME.into()),
         (format!("dfs.ha.namenodes.{NAME}"), servers.join(",")),
@@ -132,7 +152,7 @@ mod tests {
     fn a_client_of_a_secure_store_knows_whom_to_prove_itself_to() {
         let metas = ["localhost:8020".to_owned()];
         let principal = Some("nn/localhost@EXAMPLE.COM".to_owned());
-        let protected = Protected { principal, is_encrypted: true, data_transfer: Vec::new() };
+        let protected = Protected { principal, is_encrypted: true, ..Protected::default() };
         let has = |properties: &Properties, name: &str, value: &str| {
             properties.contains(&(name.to_owned(), value.to_owned()))
         };
@@ -147,8 +167,23 @@ mod tests {
         let less = Protected { is_encrypted: false, data_transfer: vec!["integrity".into()], ..protected };
         let hdfs = hdfs_site(&metas, None, Some(&less));
         assert!(has(&hdfs, "dfs.data.transfer.protection", "integrity") && hdfs.len() == 2, "{hdfs:?}");
-        // Without Kerberos clients need no more than their cipher.
-        let open = Protected { principal: None, is_encrypted: true, data_transfer: Vec::new() };
-        assert_eq!(core_site(&metas, Some(&open)).len(), 1);
+        // Without Kerberos clients need no more than their cipher, and go by no ticket.
+        let open = Protected { principal: None, is_encrypted: true, ..Protected::default() };
+        let core = core_site(&metas, Some(&open));
+        assert!(has(&core, "hadoop.security.authentication", "simple") && core.len() == 2, "{core:?}");
+    }
+
+    /// `hdfs fsck` asks over HTTP, where these servers speak HTTPS alone.
+    #[test]
+    fn a_client_of_a_secure_store_asks_for_a_check_over_https() {
+        let all = ["127.0.0.1:8020", "127.0.0.1:8021"].map(str::to_owned);
+        let web = vec!["localhost:9870".to_owned(), "localhost:9871".to_owned()];
+        let one = Protected { web: web[..1].to_vec(), ..Protected::default() };
+        let text = file(&hdfs_site(&all[..1], None, Some(&one)));
+        assert!(text.contains("<name>dfs.http.policy</name>\n    <value>HTTPS_ONLY</value>"), "{text}");
+        assert!(text.contains("<name>dfs.namenode.https-address</name>\n    <value>localhost:9870</value>"), "{text}");
+        let text = file(&hdfs_site(&all, None, Some(&Protected { web, ..Protected::default() })));
+        let second = "<name>dfs.namenode.https-address.levada.meta2</name>\n    <value>localhost:9871</value>";
+        assert!(text.contains(second), "{text}");
     }
 }

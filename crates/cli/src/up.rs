@@ -333,12 +333,13 @@ impl Plan {
     }
 
     /// What stock clients are to know of it.
-    fn protected(&self) -> Option<Protected> {
+    fn protected(&self, meta: &[MetaReady]) -> Option<Protected> {
         self.certificates.as_ref()?;
         Some(Protected {
             principal: self.kerberos.as_ref().map(|kerberos| kerberos.principal.clone()),
             is_encrypted: self.encrypt_data_transfer,
             data_transfer: self.data_transfer_protection.clone(),
+            web: meta.iter().map(|meta| format!("{}:{}", secure::HOST, meta.http.port())).collect(),
         })
     }
 
@@ -358,7 +359,7 @@ impl Plan {
             eprintln!("levada: the next start takes other ports: {error}");
         }
         let (conf, domain_socket) = (self.dir.join("conf").join("hadoop"), config::domain_socket(&self.dir));
-        let protected = self.protected();
+        let protected = self.protected(meta);
         let hadoop_conf = match rpc.len() > 1 || protected.is_some() {
             true => Some(hadoop::write(&conf, &rpc, domain_socket.as_deref(), protected.as_ref())?),
             false => None,

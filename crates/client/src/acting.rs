@@ -35,8 +35,8 @@ impl Acting {
             proxy: said(PROXY),
             name: said(NAME),
             is_kerberos: nameservice::is_kerberos(),
-            // As for a login: a job may run where somebody else has a ticket.
-            proven: login::token_owner().or_else(Ticket::user),
+            token: login::token_owner(),
+            ticket: Ticket::user(),
         };
         said.acting(this_process)
     }
@@ -50,13 +50,18 @@ struct Said {
     name: Option<String>,
     /// By Hadoop's configuration, if that says anything.
     is_kerberos: Option<bool>,
-    /// Whose ticket or token there is.
-    proven: Option<String>,
+    /// Whose delegation token there is.
+    token: Option<String>,
+    /// Whose ticket.
+    ticket: Option<String>,
 }
 
 impl Said {
     fn acting(self, this_process: impl FnOnce() -> Option<String>) -> Option<Acting> {
-        let Self { given, proxy, name, is_kerberos, proven } = self;
+        let Self { given, proxy, name, is_kerberos, token, ticket } = self;
+        // As for a login: a job may run where somebody else has a ticket. Where Hadoop's configuration has no Kerberos,
+        // tickets are for something else.
+        let proven = token.or(ticket.filter(|_| is_kerberos != Some(false)));
         let is_kerberos = is_kerberos.unwrap_or(proven.is_some());
         let caller = || name.filter(|_| !is_kerberos).or(proven).or_else(this_process);
         if let Some(user) = given {
@@ -93,11 +98,15 @@ mod tests {
 
     #[test]
     fn a_variable_does_not_name_who_has_a_ticket() {
-        let ticket = || Said { name: some("bob"), proven: some("ada"), ..Said::default() };
+        let ticket = || Said { name: some("bob"), ticket: some("ada"), ..Said::default() };
         assert_eq!(acting(ticket()), ("ada".into(), None));
         // As with Hadoop, whose configuration may say that tickets are for something else, or that there has to be one.
         assert_eq!(acting(Said { is_kerberos: Some(false), ..ticket() }), ("bob".into(), None));
-        let none = Said { is_kerberos: Some(true), proven: None, ..ticket() };
+        let nobody_named = Said { is_kerberos: Some(false), name: None, ..ticket() };
+        assert_eq!(acting(nobody_named), ("process".into(), None));
+        let job = Said { token: some("eve"), is_kerberos: Some(false), name: None, ..ticket() };
+        assert_eq!(acting(job), ("eve".into(), None), "somebody gave it to this process for this store");
+        let none = Said { is_kerberos: Some(true), ticket: None, ..ticket() };
         assert_eq!(acting(none), ("process".into(), None));
     }
 
@@ -106,7 +115,7 @@ mod tests {
         let proxy = || Said { proxy: some("carol"), ..Said::default() };
         assert_eq!(acting(proxy()), ("carol".into(), some("process")));
         assert_eq!(acting(Said { name: some("bob"), ..proxy() }), ("carol".into(), some("bob")));
-        let ticket = Said { name: some("bob"), proven: some("ada"), ..proxy() };
+        let ticket = Said { name: some("bob"), ticket: some("ada"), ..proxy() };
         assert_eq!(acting(ticket), ("carol".into(), some("ada")));
         assert_eq!(acting(Said { given: some("eve"), ..proxy() }), ("eve".into(), None));
         assert_eq!(acting(Said { name: some("carol"), ..proxy() }), ("carol".into(), None));

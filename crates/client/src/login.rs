@@ -1,34 +1,66 @@
 //! What this process can prove to a metadata server: delegation tokens in the file that `HADOOP_TOKEN_FILE_LOCATION`
 //! names, as YARN and Spark give it to jobs, and `hdfs fetchdt` makes it; and the ticket that `kinit` got.
 
-use crate::nameservice::refuses_simple;
+use crate::nameservice::{refuses_simple, server_principal};
 use crate::ticket::Ticket;
+use io::LogLimit;
 use rpc::{Kerberos, Login, LoginToken};
 use security::delegation::Identifier;
 use security::delegation::token_file::{self, StoredToken};
-use security::kerberos_name::KerberosName;
+use security::kerberos_name::{HOST_PATTERN, KerberosName};
 use security::sasl::digest::Qop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 const VARIABLE: &str = "HADOOP_TOKEN_FILE_LOCATION";
+/// Between two warnings of a file that cannot be read. A guess: longer than a command takes.
+const UNREADABLE_EACH: Duration = Duration::from_secs(60);
 /// Before the name of a group of servers, in a token's service.
 const GROUP: &str = "ha-hdfs:";
 
-/// As whom metadata servers run, as a rule, in HDFS's documentation and elsewhere.
+/// As whom metadata servers run, as a rule, in HDFS's documentation and elsewhere: tried where Hadoop's configuration
+/// has no `dfs.namenode.kerberos.principal`.
 const SERVICES: [&str; 2] = ["nn", "hdfs"];
 
 /// Finds out what there is. `None`: nothing, and nobody demands it; calls are made in a name that nobody proves. Waits
 /// for the disk.
 pub(crate) fn of_environment() -> Option<Arc<Login>> {
     let kerberos = Ticket::of_environment().map(|ticket| {
-        let services = SERVICES.map(str::to_owned).into();
-        Kerberos { initiator: ticket.initiator, services, host: None }
+        let Servers { services, host, realm } = Servers::of(server_principal().as_deref());
+        Kerberos { initiator: Arc::new(ticket.initiator.for_realm(realm)), services, host }
     });
     let (simple, lacking) = (!refuses_simple(), Ticket::why_none());
     match (tokens(), kerberos) {
         (None, None) if simple && lacking.is_none() => None,
         (tokens, kerberos) => Some(Arc::new(login(tokens.unwrap_or_default(), kerberos, simple, lacking))),
+    }
+}
+
+/// By which names of Kerberos metadata servers are taken.
+#[derive(Debug, PartialEq, Eq)]
+struct Servers {
+    services: Vec<String>,
+    /// `None`: that of the address.
+    host: Option<String>,
+    /// `None`: Kerberos' library finds it.
+    realm: Option<String>,
+}
+
+impl Servers {
+    /// Hadoop's clients take a server by the configured name alone, and so does this one.
+    fn of(principal: Option<&str>) -> Self {
+        let usual = || Self { services: SERVICES.map(str::to_owned).into(), host: None, realm: None };
+        let Some(principal) = principal else { return usual() };
+        match KerberosName::parse(principal) {
+            Ok(KerberosName { service, host, realm }) => {
+                Self { services: vec![service], host: host.filter(|host| host != HOST_PATTERN), realm }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "dfs.namenode.kerberos.principal of hdfs-site.xml is passed over");
+                usual()
+            }
+        }
     }
 }
 
@@ -80,6 +112,11 @@ fn tokens() -> Option<Vec<LoginToken>> {
     match of_file(&file) {
         Ok(tokens) => Some(tokens).filter(|tokens| !tokens.is_empty()),
         Err(error) => {
+            // It is read to learn who acts, and again to log in.
+            static UNREADABLE: LogLimit = LogLimit::new(UNREADABLE_EACH);
+            if UNREADABLE.due().is_none() {
+                return None;
+            }
             tracing::warn!(file = %file.display(), error, "no delegation tokens can be read from this file");
             None
         }
@@ -122,6 +159,19 @@ mod tests {
         assert!(of_file(&file).unwrap().is_empty());
         std::fs::write(&file, b"nonsense").unwrap();
         assert!(of_file(&file).is_err() && of_file(&dir.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn servers_are_taken_by_the_configured_name_or_by_the_usual_ones() {
+        let of = |principal| {
+            let Servers { services, host, realm } = Servers::of(principal);
+            (services.join(","), host.unwrap_or_default(), realm.unwrap_or_default())
+        };
+        let own = |service: &str, host: &str, realm: &str| (service.to_owned(), host.to_owned(), realm.to_owned());
+        assert_eq!(of(Some("namenode/_HOST@EXAMPLE.COM")), own("namenode", "", "EXAMPLE.COM"));
+        assert_eq!(of(Some("namenode/meta1.example.com")), own("namenode", "meta1.example.com", ""));
+        assert_eq!(of(None), own("nn,hdfs", "", ""));
+        assert_eq!(of(Some("a/b/c/d")), own("nn,hdfs", "", ""), "it is no name");
     }
 
     /// In place of a library of Kerberos, which nobody calls here.

@@ -1,7 +1,8 @@
 //! What Hadoop's configuration says of stores: the servers behind a name, `dfs.ha.namenodes.NAME` and
 //! `dfs.namenode.rpc-address.NAME.SERVER` of `$HADOOP_CONF_DIR/hdfs-site.xml`; the usual store, and whether servers
 //! must ask for a proof of who calls, `fs.defaultFS`, `hadoop.security.authentication` and
-//! `ipc.client.fallback-to-simple-auth-allowed` of `core-site.xml`.
+//! `ipc.client.fallback-to-simple-auth-allowed` of `core-site.xml`; and the name that these have in Kerberos,
+//! `dfs.namenode.kerberos.principal` of `hdfs-site.xml`.
 
 use std::path::PathBuf;
 
@@ -32,6 +33,15 @@ pub(crate) fn refuses_simple() -> bool {
 fn refuses_simple_in(text: &str) -> bool {
     let fallback = property(text, "ipc.client.fallback-to-simple-auth-allowed");
     is_kerberos_in(text) == Some(true) && !fallback.is_some_and(|said| said.eq_ignore_ascii_case("true"))
+}
+
+/// The Kerberos name of metadata servers, as `nn/_HOST@EXAMPLE.COM`.
+pub(crate) fn server_principal() -> Option<String> {
+    server_principal_in(&file("hdfs-site.xml")?).map(str::to_owned)
+}
+
+fn server_principal_in(text: &str) -> Option<&str> {
+    property(text, "dfs.namenode.kerberos.principal").filter(|name| !name.is_empty())
 }
 
 fn file(name: &str) -> Option<String> {
@@ -97,6 +107,15 @@ mod tests {
         let simple = property("hadoop.security.authentication", "simple");
         assert!(!refuses_simple_in(&simple) && !refuses_simple_in(""));
         assert_eq!((is_kerberos_in(&simple), is_kerberos_in("")), (Some(false), None));
+    }
+
+    #[test]
+    fn the_servers_have_a_name_in_kerberos() {
+        let of = |name: &str| {
+            format!("<property><name>dfs.namenode.kerberos.principal</name><value>{name}</value></property>")
+        };
+        assert_eq!(server_principal_in(&of("namenode/_HOST@EXAMPLE.COM")), Some("namenode/_HOST@EXAMPLE.COM"));
+        assert_eq!((server_principal_in(&of("")), server_principal_in("")), (None, None));
     }
 
     #[test]

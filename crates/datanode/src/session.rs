@@ -29,6 +29,9 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LAST: Duration = Duration::from_secs(5);
 /// One that comes back may lead within two seconds, and should know by then who lives.
 const RETRY_LAST_OF_SEVERAL: Duration = Duration::from_millis(800);
+/// After the refusal of a certificate that was revoked. Each attempt is a handshake for the server, and perhaps a line
+/// of its audit log; a new certificate that somebody puts there is used as late as that.
+const RETRY_REVOKED: Duration = Duration::from_secs(60);
 
 /// What the server of a session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +147,12 @@ impl Default for Attempts {
 }
 
 impl Attempts {
+    /// This node's certificate was revoked: how long to wait before the next attempt. Only an administrator changes that.
+    pub fn revoked_wait(&mut self) -> Duration {
+        *self = Self::default();
+        RETRY_REVOKED
+    }
+
     pub fn succeeded(&mut self) {
         *self = Self::default();
     }
@@ -243,5 +252,12 @@ mod tests {
         };
         assert_eq!(waits(1), [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
         assert_eq!(waits(3), [100, 200, 400, 800, 800, 800, 800, 800]);
+    }
+
+    #[test]
+    fn who_was_revoked_waits_a_minute_each_time() {
+        let mut attempts = Attempts::default();
+        assert_eq!([attempts.revoked_wait(), attempts.revoked_wait()], [Duration::from_secs(60); 2]);
+        assert_eq!(attempts.wait(3), RETRY_FIRST, "another failure is no such refusal");
     }
 }

@@ -4,7 +4,7 @@ use crate::boundary::{bounded, file, setting, text_of};
 use crate::c::{Context, Credential, Library, Name, NameKind, Usage};
 use crate::error::{Error, Reason, failed};
 use crate::sealer::{Agreed, Sealer};
-use crate::trouble::During;
+use crate::trouble::{During, Trouble};
 use security::kerberos_name::KerberosName;
 use security::sasl::digest::Qop;
 use security::sasl::rpc::{self, ClientGss, GssLayerOffer, Protector};
@@ -39,10 +39,15 @@ pub struct Login {
 }
 
 impl Initiator {
-    /// For servers of `realm`: their names are then taken as they are. Without one the library looks up a server's
-    /// realm, and its host's name where krb5.conf says so. No ticket is looked for yet.
+    /// For servers of `realm`. Without one the KDC of the tickets says of which realm a server is; where it does not know
+    /// the server, the library looks up realm and name of its host, as krb5.conf says. No ticket is looked for yet.
     pub fn new(tickets: Tickets, realm: Option<String>) -> Result<Self, Error> {
         Ok(Self { library: Library::get()?, tickets, realm })
+    }
+
+    /// The same tickets, for servers of `realm`.
+    pub fn for_realm(&self, realm: Option<String>) -> Self {
+        Self { realm, ..self.clone() }
     }
 
     /// Who the tickets are for. Logs in by the keytab where there is one.
@@ -86,23 +91,30 @@ impl Initiator {
         Credential::acquire(self.library, name.as_ref(), Usage::Initiate, &store).map_err(failed(self.during(), doing))
     }
 
-    /// One connection's exchange with `service/host`, which may agree on one of `qops`, the best first.
+    /// One connection's exchange with `service/host`, which may agree on one of `qops`, the best first. The server is
+    /// taken by this name, as Java's clients do: were its host looked up first (`dns_canonicalize_hostname` and `rdns` of
+    /// krb5.conf, which are on by default), the ticket would be for whatever name DNS has for that address.
     pub fn begin(&self, service: &str, host: &str, qops: &[Qop]) -> Result<Initiating, Error> {
-        let (target, kind) = match &self.realm {
-            Some(realm) => (format!("{service}/{host}@{realm}"), NameKind::Principal),
-            None => (format!("{service}@{host}"), NameKind::HostBased),
+        let doing = format!("Kerberos login to {service}/{host}");
+        let import =
+            |name: &str, kind| Name::import(self.library, name, kind).map_err(failed(During::Exchange, &doing));
+        // Of an empty realm the KDC is asked.
+        let realm = self.realm.as_deref().unwrap_or_default();
+        let target = import(&format!("{service}/{host}@{realm}"), NameKind::Principal)?;
+        let looked_up = match self.realm {
+            Some(_) => None,
+            None => Some(import(&format!("{service}@{host}"), NameKind::HostBased)?),
         };
-        let doing = format!("Kerberos login to {target}");
         let credential = self.credential(&self.doing())?;
-        let target = Name::import(self.library, &target, kind).map_err(failed(During::Exchange, &doing))?;
-        let context = Context::new(self.library);
-        Ok(Initiating { credential, target, qops: qops.to_vec(), doing, state: State::Proving { context } })
+        let state = State::Proving { context: Context::new(self.library), looked_up };
+        Ok(Initiating { library: self.library, credential, target, qops: qops.to_vec(), doing, state })
     }
 }
 
 /// A server's exchange: the other side of [`crate::Accepting`].
 #[derive(Debug)]
 pub struct Initiating {
+    library: &'static Library,
     credential: Credential,
     target: Name,
     qops: Vec<Qop>,
@@ -114,6 +126,9 @@ pub struct Initiating {
 enum State {
     Proving {
         context: Context,
+        /// By which name to try again if the KDC does not know the server by its own, as it is of a realm that [domain_realm]
+        /// of krb5.conf has, or is called by an alias of DNS.
+        looked_up: Option<Name>,
     },
     /// Both have proven themselves; the server's offer comes.
     Proven {
@@ -129,11 +144,19 @@ impl Initiating {
         let doing = &self.doing;
         let token = token.map(|token| bounded(doing, token)).transpose()?;
         match std::mem::replace(&mut self.state, State::Over) {
-            State::Proving { mut context } => {
-                let step =
-                    context.init(&self.credential, &self.target, token).map_err(failed(During::Exchange, doing))?;
+            State::Proving { mut context, looked_up } => {
+                let begun = context.init(&self.credential, &self.target, token);
+                let step = match (begun.map_err(failed(During::Exchange, doing)), looked_up) {
+                    (Err(error), Some(looked_up)) if is_unknown(&error) => {
+                        context = Context::new(self.library);
+                        self.target = looked_up;
+                        // The first error names the server as the user did.
+                        context.init(&self.credential, &self.target, token).map_err(|_| error)?
+                    }
+                    (step, _) => step?,
+                };
                 if !step.is_complete {
-                    self.state = State::Proving { context };
+                    self.state = State::Proving { context, looked_up: None };
                     return Ok(ClientGss::Continue(Some(step.token)));
                 }
                 if !step.flags.is_mutual() {
@@ -180,6 +203,11 @@ impl Initiating {
     pub fn unwrap(&mut self, sealed: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         self.sealer()?.unwrap(sealed, out)
     }
+}
+
+/// Whether another name of the server may be known.
+fn is_unknown(error: &Error) -> bool {
+    matches!(error.trouble(), Some(Trouble::UnknownServer | Trouble::CrossRealm))
 }
 
 impl Protector for Initiating {

@@ -210,7 +210,11 @@ impl Trouble {
                  previous key in it for as long as tickets live"
             }
             Self::Keytab => "look with `klist -kte KEYTAB` for the principal, and whether this user may read the file",
-            Self::WrongService => "compare the principal that clients are configured with and the server's own",
+            Self::WrongService => {
+                "compare the principal that clients are configured with and the server's own. If only the hosts differ, this \
+                 client's library asks DNS for the host's name: set dns_canonicalize_hostname = false and rdns = false in \
+                 [libdefaults] of its krb5.conf"
+            }
             Self::UnknownServer => {
                 "add the principal to the KDC (kadmin: addprinc -randkey), or correct the name the client asks for; if it \
                  is krbtgt, the realms do not trust each other"
@@ -219,7 +223,9 @@ impl Trouble {
             Self::Account => {
                 "look at the account on the KDC (kadmin: getprinc): it is locked, or its password has expired"
             }
-            Self::NoTicket => "get a ticket with kinit, or name a keytab",
+            Self::NoTicket => {
+                "get a ticket with kinit; a service that runs for long names a keytab in KRB5_CLIENT_KTNAME"
+            }
             Self::KdcUnreachable => "check the realm's `kdc` in krb5.conf, DNS, and the way to port 88",
             Self::CrossRealm => {
                 "check that the realms share a krbtgt key, and [capaths] and [domain_realm] in krb5.conf"

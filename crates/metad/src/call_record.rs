@@ -1,6 +1,6 @@
 //! Record of a call for the audit log.
 
-use crate::audit::{Record, listed, shortened};
+use crate::audit::{Rationed, Record, listed, shortened};
 use crate::date;
 use crate::leadership::Leadership;
 use hdfs::Exception;
@@ -8,7 +8,7 @@ use hdfs::exception::{ACCESS_CONTROL, AUTHORIZATION, INVALID_TOKEN, Kind};
 use security::method::Method;
 use std::time::Duration;
 use types::Millis;
-use wire::node::{NODE_IN_USE, NODE_SUPERSEDED};
+use wire::node::{NODE_IN_USE, NODE_REVOKED, NODE_SUPERSEDED};
 
 /// The caller.
 pub(crate) struct Caller<'a> {
@@ -74,17 +74,18 @@ impl CallTimer {
         log.record(&self.line(time, caller, named, answer.as_ref().err()));
     }
 
-    /// As [`Self::record`] for what somebody was refused who has proven nothing; not each of these gets a line.
-    pub(crate) fn record_stranger(
+    /// As [`Self::record`] for a refusal that its caller can cause as often as he likes; not each of these gets a line.
+    pub(crate) fn record_rationed(
         &self,
         leadership: &Leadership,
+        kind: Rationed,
         caller: &Caller<'_>,
         named: Named<'_>,
         refused: &Exception,
     ) {
         let Some(log) = &leadership.audit else { return };
         let line = || self.line(self.passed(leadership), caller, named, Some(refused));
-        log.record_stranger(self.since, line);
+        log.record_rationed(kind, self.since, line);
     }
 
     fn line<'a>(
@@ -128,6 +129,6 @@ fn reason(message: &str) -> &str {
 /// for. Some refusals have a class of HDFS's that says less, and a kind.
 pub(crate) fn is_denied(error: &Exception) -> bool {
     let kind = error.detail.as_ref().and_then(|detail| detail.known_kind());
-    let classes = [ACCESS_CONTROL, AUTHORIZATION, INVALID_TOKEN, NODE_IN_USE, NODE_SUPERSEDED];
+    let classes = [ACCESS_CONTROL, AUTHORIZATION, INVALID_TOKEN, NODE_IN_USE, NODE_SUPERSEDED, NODE_REVOKED];
     classes.contains(&error.class) || kind == Some(Kind::PermissionDenied)
 }

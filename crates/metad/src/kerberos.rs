@@ -93,6 +93,16 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
+    #[tokio::test]
+    async fn a_server_without_a_keytab_is_told_what_it_lacks() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = Config::new(dir.path().into(), ([127, 0, 0, 1], 0).into());
+        config.security.authentication = crate::AuthenticationSetting::Kerberos;
+        config.security.principal = Some("nn/meta1@EXAMPLE.COM".into());
+        let refused = crate::start(config).await.unwrap_err().to_string();
+        assert_eq!(refused, "security.keytab is missing: name the file with the keys of nn/meta1");
+    }
+
     #[test]
     fn a_keytab_is_for_its_owner_and_perhaps_a_group() {
         let dir = tempfile::tempdir().unwrap();

@@ -134,6 +134,7 @@ use gss::Negotiator;
 use io::task::Owned;
 use io::{Clock, SystemClock};
 use metrics::Format;
+use security::sasl::rpc::KerberosOffer;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
@@ -204,6 +205,10 @@ fn authentication(config: &Config, environment: &Environment) -> Result<rpc::Aut
     assert!(offers.simple != offers.kerberos.is_some(), "who may say who he is need not prove it");
     let acceptor = environment.acceptor.clone();
     match &offers.kerberos {
+        Some(KerberosOffer { service, host, .. }) if acceptor.is_none() && config.security.keytab.is_none() => {
+            let message = format!("security.keytab is missing: name the file with the keys of {service}/{host}");
+            return Err(StartError::Config(message));
+        }
         Some(_) if acceptor.is_none() => {
             let message = "security.authentication is kerberos, and this program has no library for it";
             return Err(StartError::Config(message.into()));

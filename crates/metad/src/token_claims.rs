@@ -5,6 +5,7 @@
 //! SASL ─▶ identifier ─▶ row, ring ─▶ the password that the caller has to prove
 //! ```
 
+use crate::audit::Rationed;
 use crate::call_record::{CallTimer, Caller, Named};
 use crate::delegation_tokens::{found, token_name};
 use crate::leadership::Leadership;
@@ -51,5 +52,5 @@ pub(crate) fn record_refusal(leadership: &Leadership, peer: SocketAddr, refused:
     let named = Named { protocol: "SASL", method: "login", paths: Vec::new(), subject };
     // What the client hears would not say why.
     let error = Exception { message: refused.reason.clone(), ..refused.told.clone() };
-    CallTimer::now(leadership).record_stranger(leadership, &caller, named, &error);
+    CallTimer::now(leadership).record_rationed(leadership, Rationed::Strangers, &caller, named, &error);
 }

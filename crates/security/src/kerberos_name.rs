@@ -6,7 +6,7 @@ use std::fmt;
 pub const NAME_LEN_MAX: usize = 1024;
 
 /// What stands for the name of the machine in settings.
-const HOST_PATTERN: &str = "_HOST";
+pub const HOST_PATTERN: &str = "_HOST";
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KerberosName {

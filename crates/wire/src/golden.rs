@@ -286,7 +286,7 @@ fn messages_between_nodes() {
         examples.golden.add(protocol, &version.to_be_bytes());
     }
     let methods = [REGISTER, HEARTBEAT, CATALOGUE, SOURCES, BEGIN_RECOVERY, FINISH_RECOVERY, COMPARE, VERIFY, TREE];
-    for method in methods.into_iter().chain([TELL, CANNOT_SAY, NODE_IN_USE, NODE_SUPERSEDED]) {
+    for method in methods.into_iter().chain([TELL, CANNOT_SAY, NODE_IN_USE, NODE_SUPERSEDED, NODE_REVOKED]) {
         examples.golden.add(method, &[]);
     }
     for group in [registration, heartbeat, orders, recovery, sources, comparison, tree] {

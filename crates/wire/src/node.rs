@@ -41,6 +41,9 @@ pub const CANNOT_SAY: &str = "org.levada.CannotSayException";
 pub const NODE_IN_USE: &str = "org.levada.DatanodeInUseException";
 /// The class of the error by which a process learns that another one has taken its place: it ends.
 pub const NODE_SUPERSEDED: &str = "org.levada.DatanodeSupersededException";
+/// The class of the error that refuses a datanode whose certificate was revoked, and ends its connection. Only an
+/// administrator can change that.
+pub const NODE_REVOKED: &str = "org.levada.DatanodeRevokedException";
 
 pub const REGISTER: &str = "register";
 pub const HEARTBEAT: &str = "heartbeat";

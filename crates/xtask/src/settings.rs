@@ -74,7 +74,7 @@ http_addr = \"127.0.0.1:9870\"
                 name: "[meta.security]",
                 set: &[],
                 examples: &[
-                    ("node_certificates", "\"/etc/levada/node\""),
+                    ("node_certificates", "\"/var/lib/levada/meta-certificates\""),
                     ("authority", "\"/etc/levada/authority\""),
                     ("principal", "\"nn/_HOST@EXAMPLE.COM\""),
                     ("keytab", "\"/etc/levada/levada.keytab\""),
@@ -122,7 +122,7 @@ http_addr = \"127.0.0.1:9864\"
                     ("metad_from", "[\"10.0.0.1\"]"),
                     ("ip", "\"10.0.0.11\""),
                     ("host", "\"node1.example.com\""),
-                    ("node_certificates", "\"/etc/levada/node\""),
+                    ("node_certificates", "\"/var/lib/levada/certificates\""),
                     ("domain_socket", "\"/run/levada/data._PORT\""),
                     ("free_reserve_len", "1000000000"),
                     ("congestion", "\"cubic\""),

@@ -233,7 +233,8 @@ async fn list(session: &Session) -> Result<(), Stop> {
         return lines.iter().try_for_each(|line| session.output.json(line));
     }
     let row = |line: &Line| {
-        let heard = line.silent_ms.map_or("never".to_owned(), |ms| format!("{} ago", table::span(ms)));
+        // The leader forgets that of a node that was revoked, and has not heard it if it leads since.
+        let heard = line.silent_ms.map_or("-".to_owned(), |ms| format!("{} ago", table::span(ms)));
         let whole = line.used.saturating_add(line.free).max(1);
         [
             line.id.clone(),

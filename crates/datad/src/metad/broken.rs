@@ -1,7 +1,7 @@
 //! Why a session with a metadata server broke.
 
 use rpc::CallError;
-use wire::node::{NODE_IN_USE, NODE_SUPERSEDED};
+use wire::node::{NODE_IN_USE, NODE_REVOKED, NODE_SUPERSEDED};
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
@@ -17,6 +17,9 @@ pub(super) enum Broken {
     /// Another process has taken this one's place.
     #[error("{0}")]
     Superseded(String),
+    /// This node's certificate does not count any more.
+    #[error("{0}")]
+    Revoked(String),
     #[error(transparent)]
     Volume(#[from] container::VolumeError),
     #[error(transparent)]
@@ -28,6 +31,7 @@ impl From<CallError> for Broken {
         match error {
             CallError::Remote { class, message, .. } if class == NODE_IN_USE => Self::InUse(message),
             CallError::Remote { class, message, .. } if class == NODE_SUPERSEDED => Self::Superseded(message),
+            CallError::Remote { class, message, .. } if class == NODE_REVOKED => Self::Revoked(message),
             error => Self::Call(error),
         }
     }

@@ -9,6 +9,7 @@ mod leader;
 mod registration;
 mod servers;
 mod session;
+mod unproven;
 
 pub(crate) use leader::Leader;
 pub(crate) use registration::Registration;

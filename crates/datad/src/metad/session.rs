@@ -8,11 +8,13 @@ use super::asker::Asker;
 use super::broken::Broken;
 use super::leader::Leader;
 use super::registration::Registration;
+use super::unproven::{SAID_EACH, is_unbelieved, log_revoked, log_unbelieved};
 use crate::admission::Admission;
 use crate::maintenance::Maintenance;
 use crate::replicas::Replicas;
 use datanode::session::{BATCH_WAIT, CALL_WAIT_OF_SEVERAL, CATALOGUE_EACH, HEARTBEAT_EACH};
 use datanode::{Attempts, Standing, Step};
+use io::LogLimit;
 use rpc::CallError;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,6 +68,7 @@ impl Session {
     pub(crate) async fn run(self) {
         let mut attempts = Attempts::default();
         let mut complained = Duration::ZERO;
+        let unbelieved = LogLimit::new(SAID_EACH);
         loop {
             let Err(broken) = self.serve(&mut attempts).await else { continue };
             let known = self.leader.lost(self.number);
@@ -77,6 +80,17 @@ impl Session {
                     tracing::info!("registering again, so that the replicas of a failed disk are replaced")
                 }
                 Broken::Unknown => tracing::info!("the metadata server does not know this node; registering again"),
+                Broken::Call(CallError::Connect(error)) if is_unbelieved(&error) => {
+                    let certificates = self.registration.config.node_certificates.as_deref();
+                    if let (Some(dir), Some(passed_over)) = (certificates, unbelieved.due()) {
+                        log_unbelieved(self.replicas.disks.node_id(), dir, self.metad.addr(), &error, passed_over);
+                    }
+                }
+                Broken::Revoked(reason) => {
+                    log_revoked(self.replicas.disks.node_id(), self.metad.addr(), &reason);
+                    tokio::time::sleep(attempts.revoked_wait()).await;
+                    continue;
+                }
                 Broken::Call(CallError::Connect(error)) if !known => {
                     tracing::debug!(%error, "the metadata server cannot be reached");
                 }

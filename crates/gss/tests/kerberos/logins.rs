@@ -68,6 +68,30 @@ fn a_ticket_for_another_service_is_none() {
     });
 }
 
+/// As krb5.conf comes, DNS may have another name for the server's host. Java does not ask it; what only DNS knows is
+/// found all the same.
+#[test]
+fn a_server_is_taken_by_the_name_that_the_client_has_for_it() {
+    story(|kdc| {
+        let conf = kdc.path("krb5.conf");
+        let text = std::fs::read_to_string(&conf).expect("a file");
+        let is_default = |line: &&str| !line.contains("dns_canonicalize_hostname") && !line.contains("rdns");
+        std::fs::write(&conf, text.lines().filter(is_default).collect::<Vec<_>>().join("\n")).expect("a file");
+        let keytab = kdc.known("nn.keytab", &["nn/127.0.0.1", "nn/localhost"]);
+        let to = |client: &Initiator, name: &str| {
+            let server = acceptor(name, &keytab).unwrap();
+            exchange(&mut client.begin("nn", "127.0.0.1", &Qop::ALL)?, &mut server.begin(&Qop::ALL))
+        };
+        let agreed = to(&kdc.client(), "nn/127.0.0.1@EXAMPLE.COM");
+        assert!(agreed.is_ok(), "the address is localhost by DNS: {agreed:?}");
+        // Bob has no ticket for it yet.
+        kdc.remove("nn/127.0.0.1");
+        let bob = initiator(by_keytab("bob", &kdc.known("bob.keytab", &["bob"])));
+        let agreed = to(&bob, "nn/localhost@EXAMPLE.COM");
+        assert!(agreed.is_ok(), "{agreed:?}");
+    });
+}
+
 #[test]
 fn a_user_who_cannot_log_in_is_told_why() {
     story(|kdc| {

@@ -108,12 +108,22 @@ pub(crate) fn shortened(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_LEN_MAX)]
 }
 
+/// Whose lines are rationed: each kind has its own, so that neither takes the other's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rationed {
+    Strangers,
+    /// Datanodes by a certificate that was revoked: it may be a thief who calls.
+    Revoked,
+}
+
 #[derive(Debug)]
 pub(crate) struct Log {
     queue: Arc<Queue>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Of those who have proven nothing.
     strangers: Mutex<Ration>,
+    /// Of datanodes whose certificate was revoked.
+    revoked: Mutex<Ration>,
     /// Calls that change nothing are recorded, too.
     pub(crate) has_reads: bool,
 }
@@ -133,6 +143,7 @@ impl Log {
             queue,
             thread: Mutex::new(Some(thread)),
             strangers: Mutex::default(),
+            revoked: Mutex::default(),
             has_reads: config.audit_reads,
         }))
     }
@@ -145,8 +156,12 @@ impl Log {
 
     /// For what anybody can cause as often as he likes: with many at `now`, most get no line, and the next that has one
     /// says how many.
-    pub(crate) fn record_stranger<'a>(&self, now: Duration, line: impl FnOnce() -> Record<'a>) {
-        let passed_over = self.strangers.lock().unwrap_or_else(PoisonError::into_inner).take(now);
+    pub(crate) fn record_rationed<'a>(&self, kind: Rationed, now: Duration, line: impl FnOnce() -> Record<'a>) {
+        let ration = match kind {
+            Rationed::Strangers => &self.strangers,
+            Rationed::Revoked => &self.revoked,
+        };
+        let passed_over = ration.lock().unwrap_or_else(PoisonError::into_inner).take(now);
         if let Some(passed_over) = passed_over {
             self.record(&Record { passed_over, ..line() });
         }

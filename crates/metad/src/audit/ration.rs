@@ -1,4 +1,4 @@
-//! How many lines of the log those may cause who have proven nothing.
+//! How many lines of the log those may cause who have proven nothing, or whose proof was revoked.
 
 use std::time::Duration;
 

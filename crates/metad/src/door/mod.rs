@@ -15,6 +15,7 @@ pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
+use crate::audit::Rationed;
 use crate::call_record::{CallTimer, Caller, Named, is_denied};
 use crate::core::Core;
 use crate::leadership::Leadership;
@@ -30,6 +31,7 @@ use protocol::Protocol;
 use rpc::Call;
 use std::sync::{Arc, OnceLock};
 use types::mutation::{self, Mutation};
+use wire::node::NODE_REVOKED;
 
 /// Passes a call that came over RPC.
 pub(crate) async fn pass(leadership: &Arc<Leadership>, call: Call) -> Result<Bytes, Exception> {
@@ -85,7 +87,12 @@ async fn pass_one(leadership: &Arc<Leadership>, call: Call, report: Option<Repor
             paths: (method.paths)(&visit.call),
             subject: visit.subject.get().cloned().or_else(|| (method.subject)(&visit.call)),
         };
-        came.record(leadership, time, &caller, named, &answer);
+        match &answer {
+            Err(refused) if refused.class == NODE_REVOKED => {
+                came.record_rationed(leadership, Rationed::Revoked, &caller, named, refused);
+            }
+            _ => came.record(leadership, time, &caller, named, &answer),
+        }
     }
     answer
 }

@@ -12,8 +12,11 @@ use hdfs::proto::{
 };
 use metrics::class_name;
 use prost::Message;
+use security::joining;
+use security::node_name::{Certified, NodeName};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use types::{Millis, NodeId};
 use wire::admin::ADMIN_PROTOCOL;
 use wire::admin::joining::{INVITE, InviteRequest};
 
@@ -200,6 +203,33 @@ async fn what_changes_or_is_denied_is_written_down() {
         ]
     );
     assert!(text.len() < 10_000, "a long path is cut");
+}
+
+/// Its holder may be a thief, who would have the log forget what he did before. Each refusal ends the connection, and
+/// strangers' refusals have lines still.
+#[tokio::test]
+async fn who_has_a_revoked_certificate_does_not_fill_the_audit_log() {
+    const CALL_COUNT: usize = 2000;
+    let (dir, metad, core) = with_node().await;
+    let leadership = Arc::clone(&metad.running().as_ref().unwrap().server.leadership);
+    let (owner, node) = (leadership.users.owner().to_owned(), NodeId([1; 16]));
+    core.change_joining(joining::Command::Revoke { node, before: Millis(2) }).await.unwrap().unwrap();
+    let proof = rpc::Proof::Node(Certified { name: NodeName::Datanode(node), issued_at: Millis(1) });
+    let user = rpc::Identity { proof, ..rpc::Identity::simple(node.to_string(), None) };
+    let stolen = Call { user: user.into(), ..mkdirs("/stolen", "") };
+    for _ in 0..CALL_COUNT {
+        let refused = pass(&leadership, stolen.clone()).await.unwrap_err();
+        assert!(refused.is_fatal() && refused.class == NODE_REVOKED, "{refused}");
+    }
+    pass(&leadership, mkdirs("/a", &owner)).await.unwrap();
+    drop((core, leadership));
+    metad.shutdown().await;
+    let text = std::fs::read_to_string(dir.path().join("audit/audit.log")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let refused = lines.iter().filter(|line| line["paths"][0] == "/stolen").count();
+    // Beyond the first ones there is one in three seconds, so a slow machine has some more.
+    assert!((20..CALL_COUNT / 2).contains(&refused), "{refused} lines");
+    assert!(lines.iter().any(|line| line["paths"][0] == "/a"), "{text}");
 }
 
 /// A join token is a secret that the answer has in it.

@@ -23,6 +23,7 @@ use types::limits::PATH_LEN_MAX;
 use types::path::PathError;
 use types::rows::RowsError;
 use types::{BlockId, FsPath, NodeId};
+use wire::node::NODE_REVOKED;
 
 pub(crate) fn namespace(error: NsError) -> Exception {
     let sentence = sentence::of(&error);
@@ -216,11 +217,12 @@ pub(crate) fn denied(message: impl Into<String>) -> Exception {
     Exception::new(class::ACCESS_CONTROL, message)
 }
 
-/// Of a datanode whose certificate does not count any more.
+/// Of a datanode whose certificate does not count any more. It ends the connection: no later call over it counts.
 pub(crate) fn revoked(node: NodeId) -> Exception {
-    denied(format!(
+    let message = format!(
         "the certificate of datanode {node} was revoked: it needs another one, by an invitation for this datanode"
-    ))
+    );
+    Exception::unauthorized(NODE_REVOKED, message)
 }
 
 pub(crate) fn path_is_not_directory(path: &str) -> Exception {

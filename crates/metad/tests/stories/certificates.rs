@@ -21,8 +21,8 @@ use wire::admin::joining::{
 use wire::admin::meta::{LIST_MEMBERS, ListMembersRequest, ListMembersResponse};
 use wire::joining::{JOIN, JOIN_PROTOCOL, JoinRequest, RENEW_CERTIFICATE, RenewRequest, SignedResponse};
 use wire::node::{
-    HEARTBEAT, HeartbeatRequest, Incarnation, NODE_PROTOCOL, Orders, REGISTER, RegisterRequest, RegisterResponse,
-    Sender, Usage,
+    HEARTBEAT, HeartbeatRequest, Incarnation, NODE_PROTOCOL, NODE_REVOKED, Orders, REGISTER, RegisterRequest,
+    RegisterResponse, Sender, Usage,
 };
 use wire::raft::{MemberMessage, RAFT_PROTOCOL, TELL};
 
@@ -131,7 +131,7 @@ impl World {
 
 fn denied<T: std::fmt::Debug>(answer: Result<T, CallError>) -> String {
     match answer.unwrap_err() {
-        CallError::Remote { class, message, .. } if class == ACCESS_CONTROL => message,
+        CallError::Remote { class, message, .. } if [ACCESS_CONTROL, NODE_REVOKED].contains(&&*class) => message,
         other => panic!("{other:?}"),
     }
 }

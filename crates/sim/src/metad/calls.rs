@@ -61,6 +61,7 @@ impl From<Exception> for Refused {
             exception::RECOVERY_IN_PROGRESS => Self::RecoveryInProgress,
             wire::node::NODE_IN_USE => Self::InUse,
             wire::node::NODE_SUPERSEDED => Self::Superseded,
+            wire::node::NODE_REVOKED => Self::Namespace,
             class if DEFINITE.contains(&class) => Self::Namespace,
             _ if refused.message.contains("could only be written to") => Self::NoNodes,
             _ => Self::Odd(refused.to_string()),

@@ -52,10 +52,10 @@ impl fmt::Debug for TokenCredentials {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
     #[error(
-        "the server offers {offered}, of which this client can use nothing: for KERBEROS it needs a ticket \
-             (kinit), and the server's name as its realm knows it; for TOKEN a delegation token"
+        "the server offers {offered}, of which this client can use nothing: for KERBEROS it needs {needs}; for TOKEN \
+             a delegation token"
     )]
-    NothingInCommon { offered: String },
+    NothingInCommon { offered: String, needs: String },
     #[error("the server asks to go on without a proof, and this client's settings do not allow it")]
     Downgrade,
     #[error("the server did not prove that it knows the token")]
@@ -244,8 +244,28 @@ impl Client {
                 _ => {}
             }
         }
-        let names: Vec<&str> = offers.iter().take(OFFER_COUNT_MAX).map(|offer| offer.method.as_str()).collect();
-        Err(ClientError::NothingInCommon { offered: types::excerpt(&names.join(", ")) })
+        let names: Vec<String> = offers.iter().take(OFFER_COUNT_MAX).map(offered).collect();
+        let needs = match &self.credentials.kerberos {
+            None => "a ticket (kinit)".to_owned(),
+            Some(ticket) => {
+                let servers: Vec<String> =
+                    ticket.servers.iter().map(|(service, host)| format!("{service}/{host}")).collect();
+                format!(
+                    "a server that is {}: if this one has another name, set dfs.namenode.kerberos.principal in hdfs-site.xml \
+                     of HADOOP_CONF_DIR; or ask for it by the host that is in its name",
+                    servers.join(" or ")
+                )
+            }
+        };
+        Err(ClientError::NothingInCommon { offered: types::excerpt(&names.join(", ")), needs })
+    }
+}
+
+/// With the name by which the server takes tickets.
+fn offered(offer: &SaslAuth) -> String {
+    match (Method::of(offer), &offer.protocol, &offer.server_id) {
+        (Some(Method::Kerberos), Some(service), Some(host)) => format!("{} as {service}/{host}", offer.method),
+        _ => offer.method.clone(),
     }
 }
 
@@ -355,6 +375,16 @@ mod tests {
         assert_eq!(client.on_gss(complete(b"one")).unwrap_err(), ClientError::Over);
     }
 
+    /// The names that were tried, and the one that the server has.
+    #[test]
+    fn a_server_of_another_name_is_told_from_one_that_wants_no_ticket() {
+        let (mut client, negotiate) = client(Credentials { kerberos: ticket(&["other", "third"]), ..none() });
+        let refused = client.on_message(&offered(&mut server(offers()), &negotiate)).unwrap_err().to_string();
+        for said in ["KERBEROS as nn/host", "nn/other or nn/third", "dfs.namenode.kerberos.principal"] {
+            assert!(refused.contains(said), "{refused}");
+        }
+    }
+
     #[test]
     fn a_client_with_secrets_is_not_talked_down() {
         let success = message(SaslState::Success, None);
@@ -364,7 +394,11 @@ mod tests {
         let auths = vec![Method::Simple.auth("", ""), Method::Kerberos.auth("evil", "host")];
         let only = RpcSaslProto { auths, ..message(SaslState::Negotiate, None) };
         let refused = with_token().0.on_message(&only).unwrap_err();
-        assert_eq!(refused, ClientError::NothingInCommon { offered: "\"SIMPLE, KERBEROS\"".into() });
+        let needs = "a ticket (kinit)".into();
+        assert_eq!(
+            refused,
+            ClientError::NothingInCommon { offered: "\"SIMPLE, KERBEROS as evil/host\"".into(), needs }
+        );
         let (mut open, negotiate) = client(Credentials { simple: true, ..none() });
         let Step::Simple { answer: Some(answer) } = answer(&mut server(simple), &negotiate) else { panic!() };
         assert!(matches!(open.on_message(&answer), Ok(Asking::Simple { send: None })));
