@@ -114,9 +114,7 @@ fn tokens() -> Option<Vec<LoginToken>> {
         Err(error) => {
             // It is read to learn who acts, and again to log in.
             static UNREADABLE: LogLimit = LogLimit::new(UNREADABLE_EACH);
-            if UNREADABLE.due().is_none() {
-                return None;
-            }
+            UNREADABLE.due()?;
             tracing::warn!(file = %file.display(), error, "no delegation tokens can be read from this file");
             None
         }

@@ -66,7 +66,7 @@ impl Volume {
         if self.is_small(len) {
             return self.put_batch(&[*put], synced).pop().expect("one put, one outcome");
         }
-        let mut writer = match self.inner().create(put.identity, Phase::Open, Room::ForFirst) {
+        let mut writer = match self.inner().create(put.identity, Phase::Open, Room::First) {
             Err(ReplicaError::Exists { .. }) if self.inner().is_here(put)? => return Ok(()),
             writer => writer?,
         };
@@ -119,7 +119,7 @@ impl Inner {
         }
         self.check_room(identity.shelf(), Reserve::Whole)?;
         self.check_fence(*identity, false)?;
-        match self.make_room(*identity, Room::ForFirst) {
+        match self.make_room(*identity, Room::First) {
             Err(ReplicaError::Exists { .. }) if self.is_here(put)? => Ok(Some(())),
             outcome => outcome.map(|()| None),
         }

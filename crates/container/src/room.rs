@@ -10,11 +10,11 @@ use types::Generation;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// None. What is put whole has an id of its own, and who may put it may not replace what has one.
-    ForFirst,
+    First,
     /// Those of earlier generations: they are stale.
-    ForNewer,
+    Newer,
     /// Also one of the same generation: it is damaged.
-    ForEqual,
+    Equal,
 }
 
 impl Inner {
@@ -33,15 +33,15 @@ impl Inner {
     pub(crate) fn make_room(&self, identity: Identity, room: Room) -> Result<()> {
         let (block, new) = (identity.block, identity.generation);
         let goes = |have| match room {
-            Room::ForFirst => false,
-            Room::ForNewer => have < new,
-            Room::ForEqual => have <= new,
+            Room::First => false,
+            Room::Newer => have < new,
+            Room::Equal => have <= new,
         };
         let free = |have| if goes(have) { Ok(()) } else { Err(ReplicaError::Exists { block, have }) };
         if let Some(open) = self.find_open(block) {
             let state = open.state();
             free(state.identity.generation)?;
-            if room == Room::ForEqual && open.info().has_writer {
+            if room == Room::Equal && open.info().has_writer {
                 return Err(ReplicaError::Exists { block, have: state.identity.generation });
             }
             open.fence(new);

@@ -197,18 +197,18 @@ impl Volume {
     /// Starts a new replica. One of the same or a newer generation is in the way. One of an older generation is stale:
     /// if it is open it goes now, if it was finalized it goes when the new one is put.
     pub fn create(&self, identity: Identity) -> Result<Writer> {
-        self.inner.create(identity, Phase::Open, Room::ForNewer)
+        self.inner.create(identity, Phase::Open, Room::Newer)
     }
 
     /// As [`Self::create`], for a copy from another node: nobody reads it, and nothing is left of it, until it was put
     /// or kept. A finalized replica of an older generation is found and read until the copy is put, and was read back.
     pub fn create_copy(&self, identity: Identity) -> Result<Writer> {
-        self.inner.create(identity, Phase::Copying, Room::ForNewer)
+        self.inner.create(identity, Phase::Copying, Room::Newer)
     }
 
     /// As [`Self::create_copy`], for a copy that may also take the place of a damaged replica of the same generation.
     pub fn create_replacement(&self, identity: Identity) -> Result<Writer> {
-        self.inner.create(identity, Phase::Copying, Room::ForEqual)
+        self.inner.create(identity, Phase::Copying, Room::Equal)
     }
 
     pub fn find(&self, block: BlockId) -> Result<Option<ReplicaInfo>> {
