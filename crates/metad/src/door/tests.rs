@@ -213,6 +213,7 @@ async fn who_has_a_revoked_certificate_does_not_fill_the_audit_log() {
     let (dir, metad, core) = with_node().await;
     let leadership = Arc::clone(&metad.running().as_ref().unwrap().server.leadership);
     let (owner, node) = (leadership.users.owner().to_owned(), NodeId([1; 16]));
+    assert!(core.raise_level(crate::command::LEVEL).await.unwrap(), "revocations can be written");
     core.change_joining(joining::Command::Revoke { node, before: Millis(2) }).await.unwrap().unwrap();
     let proof = rpc::Proof::Node(Certified { name: NodeName::Datanode(node), issued_at: Millis(1) });
     let user = rpc::Identity { proof, ..rpc::Identity::simple(node.to_string(), None) };
