@@ -180,7 +180,8 @@ def test_a_datanode_says_what_it_waits_for(tmp_path):
     (tmp_path / "data.toml").write_text(f'[data]\ndir = "{tmp_path}/data"\n{addresses}metad = "127.0.0.1:1"\n')
     command = [str(paths.LEVADA), "data", "--config", str(tmp_path / "data.toml")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
-    assert "waits for the metadata server at 127.0.0.1:1" in process.stderr.readline()
+    # Behind a line that says that it starts.
+    assert any("waits for the metadata server at 127.0.0.1:1" in line for line in process.stderr)
     process.send_signal(signal.SIGTERM)
     assert process.wait(15) == 0
 
