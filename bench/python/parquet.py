@@ -3,7 +3,8 @@
 
     python bench/python/parquet.py FILE.parquet [ROUNDS]
 
-With the package installed; it starts a store of its own. Each reading is a process; what its imports take does not count.
+With the package installed; it starts a store of its own. Each reading is a process; what its imports take does not
+count.
 """
 
 import os

@@ -1,7 +1,7 @@
 //! `/jmx`: the status by the names of Hadoop's beans, for the monitors that sites have (Ambari, Datadog, check_hadoop).
 //!
-//! Source of names and units: Hadoop's "Metrics" page (Metrics.md) and `FSNamesystemMBean`, 3.4. Lengths are bytes. What
-//! this store has no word for is left out: a monitor takes a missing attribute for unknown, and 0 for well.
+//! Source of names and units: Hadoop's "Metrics" page (Metrics.md) and `FSNamesystemMBean`, 3.4. Lengths are bytes.
+//! What this store has no word for is left out: a monitor takes a missing attribute for unknown, and 0 for well.
 
 use serde_json::{Value, json};
 
