@@ -29,7 +29,8 @@ impl Inner {
         }
     }
 
-    /// Open replicas that may go do so; another is in the way. Finalized ones stay until the new one is put. The caller holds the stripe, and has asked [`Self::check_fence`].
+    /// Open replicas that may go do so; another is in the way. Finalized ones stay until the new one is put. The caller
+    /// holds the stripe, and has asked [`Self::check_fence`].
     pub(crate) fn make_room(&self, identity: Identity, room: Room) -> Result<()> {
         let (block, new) = (identity.block, identity.generation);
         let goes = |have| match room {

@@ -345,7 +345,8 @@ pub(super) async fn update_pipeline(
     }
     to_hdfs::bounded("newNodes", &request.new_nodes)?;
     // A caller without the right to write must not cause a pipeline either.
-    let (client, holder) = (session.lease_holder(&request.client_name), session.lease_holder(&request.client_name));
+    let client = session.lease_holder(&request.client_name);
+    let holder = client.clone();
     let written = core.read(move |rows| read::written_block(rows, old.block, &holder)).await?;
     let current = written.home;
     let len = if request.client_name.starts_with(COUNTS_UNSENT) { new.len.min(written.len) } else { new.len };
