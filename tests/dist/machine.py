@@ -20,7 +20,9 @@ class Machine:
     def __init__(self, root: pathlib.Path):
         self.root = root
         namespaces = ["--mount", "--pid", "--uts", "--ipc", "--net", "--cgroup", "--fork", "--kill-child"]
-        self.boot = subprocess.Popen(["unshare", *namespaces, str(HERE / "boot.sh"), str(root)], stdin=subprocess.DEVNULL)
+        self.boot = subprocess.Popen(
+            ["unshare", *namespaces, str(HERE / "boot.sh"), str(root)], stdin=subprocess.DEVNULL
+        )
         try:
             self.pid = self._first_process()
             deadline = time.monotonic() + BOOT_S_MAX
@@ -91,4 +93,9 @@ def run(*words, check=True, environment=None, timeout=280, **options):
 
 
 # Nobody answers questions; and paths of this machine are not for the other one.
-PLAIN = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "HOME": "/", "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
+PLAIN = {
+    "DEBIAN_FRONTEND": "noninteractive",
+    "LC_ALL": "C",
+    "HOME": "/",
+    "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin",
+}

@@ -2,9 +2,11 @@
 
 import os
 import pathlib
+import shutil
 import sys
 import threading
 
+import pytest
 from conftest import NEW, OLD, deb
 from machine import run
 
@@ -192,3 +194,18 @@ def test_completions_and_man_pages_are_there(made, tmp_path):
         assert "levada" in (share / shell).read_text()
     assert "levada" in (share / "fish/vendor_completions.d/levada.fish").read_text()
     assert (share / "man/man1/levada-admin-datanode.1.gz").exists()
+
+
+def test_the_board_and_the_alerts_are_where_the_page_says(made, tmp_path):
+    run("dpkg-deb", "--extract", deb(made[NEW]), tmp_path)
+    root = pathlib.Path(__file__).parents[2]
+    place = pathlib.PurePath("/usr/share/levada/monitoring")
+    assert f"`{place}`" in (root / "docs/install.md").read_text()
+    for source in (root / "monitoring").iterdir():
+        assert (tmp_path / place.relative_to("/") / source.name).read_bytes() == source.read_bytes()
+
+
+@pytest.mark.skipif(not shutil.which("lintian"), reason="lintian is not installed")
+def test_debians_own_checks_find_nothing(made):
+    found = run("lintian", "--allow-root", "--fail-on", "none", "--tag-display-limit", "0", deb(made[NEW]))
+    assert found.stdout == ""

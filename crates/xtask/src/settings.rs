@@ -44,7 +44,7 @@ pub(crate) const FILES: &[SettingsFile] = &[
 # docs/configuration.md, of which this file is made.
 #
 # Lines with # and no space after it are settings with their defaults, or with an example where the default is none.
-# Times are in milliseconds, lengths in bytes.
+# Times are in milliseconds, lengths in bytes, or as \"256M\".
 
 # Where /status and /metrics are served, and fsck.
 http_addr = \"127.0.0.1:9870\"
@@ -59,11 +59,13 @@ http_addr = \"127.0.0.1:9870\"
                 examples: &[
                     (
                         "members",
-                        "[{ id = 1, addr = \"meta1:8020\" }, { id = 2, addr = \"meta2:8020\" }, { id = 3, addr = \"meta3:8020\" }]",
+                        "[{ id = 1, addr = \"meta1:8020\" }, { id = 2, addr = \"meta2:8020\" }, { id = 3, addr = \
+                         \"meta3:8020\" }]",
                     ),
                     ("members_from", "[\"10.0.0.1\"]"),
                     ("topology_script", "\"/etc/levada/topology\""),
                     ("hosts_include", "\"/etc/levada/hosts\""),
+                    ("inside", "[\"10.0.0.0/8\"]"),
                     ("hosts_exclude", "\"/etc/levada/hosts.exclude\""),
                     ("free_warn_len", "2147483648"),
                     ("free_reserve_len", "536870912"),
@@ -100,7 +102,7 @@ http_addr = \"127.0.0.1:9870\"
 # docs/configuration.md, of which this file is made.
 #
 # Lines with # and no space after it are settings with their defaults, or with an example where the default is none.
-# Times are in milliseconds, lengths in bytes.
+# Times are in milliseconds, lengths in bytes, or as \"256M\".
 
 # Where /status and /metrics are served; without it there is no page.
 http_addr = \"127.0.0.1:9864\"
@@ -122,6 +124,7 @@ http_addr = \"127.0.0.1:9864\"
                     ("metad_from", "[\"10.0.0.1\"]"),
                     ("ip", "\"10.0.0.11\""),
                     ("host", "\"node1.example.com\""),
+                    ("outside_host", "\"store.example.com\""),
                     ("node_certificates", "\"/var/lib/levada/certificates\""),
                     ("domain_socket", "\"/run/levada/data._PORT\""),
                     ("free_reserve_len", "1000000000"),

@@ -4,7 +4,7 @@
 //! "!<arch>\n"  debian-binary "2.0\n"  control.tar.gz: control, scripts, sums  data.tar.gz: the files
 //! ```
 
-use super::packages::Parts;
+use super::packages::{MAINTAINER, Parts};
 use super::program::{Glibc, Program};
 use super::tree::Tree;
 use super::{Result, gzip, hex};
@@ -21,7 +21,7 @@ const SCRIPTS: [(&str, &str); 3] = [
 const TEMPLATES: &str = include_str!("../../../../packaging/debian/templates");
 
 pub(super) fn package(parts: &Parts, program: &Program, version: &str, seconds: u64) -> Result<Vec<u8>> {
-    let data = parts.debian();
+    let data = parts.debian(version, seconds)?;
     let control = control(&data, program, version)?;
     let mut archive = b"!<arch>\n".to_vec();
     member(&mut archive, "debian-binary", seconds, b"2.0\n");
@@ -35,6 +35,7 @@ fn control(data: &Tree, program: &Program, version: &str) -> Result<Tree> {
         ("@VERSION@", version.to_owned()),
         ("@ARCHITECTURE@", program.arch.of_debian().to_owned()),
         ("@SIZE_KIB@", data.len().div_ceil(1024).to_string()),
+        ("@MAINTAINER@", MAINTAINER.to_owned()),
         ("@DEPENDS@", depends(program.glibc.as_ref())),
     ];
     let about = values.iter().fold(CONTROL.to_owned(), |text, (name, value)| text.replace(name, value));

@@ -18,9 +18,11 @@ use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::process::Command;
 
-/// Above those that systems give to services of their own, so that no file on the host is its by chance.
-const USER: Owner = Owner { uid: 64020, gid: 64020 };
+/// Above those that systems give to services of their own, so that no file on the host is its by chance. The group is
+/// that of users whom a platform draws at random, who have no other.
+const USER: Owner = Owner { uid: 64020, gid: 0 };
 const DATA: &str = "var/lib/levada";
+const SECOND_NS: u64 = 1_000_000_000;
 
 /// `None`: the program needs a C library, and this machine has none for it.
 pub(super) fn image(program: &Program, version: &str, commit: &Commit) -> Result<Option<Vec<u8>>> {
@@ -36,7 +38,17 @@ pub(super) fn image(program: &Program, version: &str, commit: &Commit) -> Result
         "config": {
             "User": format!("{}:{}", USER.uid, USER.gid),
             "Entrypoint": ["/usr/bin/levada"],
-            "Cmd": ["--help"],
+            // For other containers, and whoever its ports are published to.
+            "Cmd": ["up", "--dir", format!("/{DATA}"), "--host", "0.0.0.0"],
+            // Docker's own; there is no shell that could be asked. Times are in nanoseconds.
+            "Healthcheck": {
+                "Test": ["CMD", "/usr/bin/levada", "test", "--patience", "0s", "-d", "/"],
+                "Interval": 10 * SECOND_NS,
+                "StartPeriod": 30 * SECOND_NS,
+                "StartInterval": SECOND_NS,
+                "Timeout": 5 * SECOND_NS,
+                "Retries": 3,
+            },
             "WorkingDir": format!("/{DATA}"),
             "Env": ["PATH=/usr/bin", format!("HOME=/{DATA}")],
             "Volumes": { format!("/{DATA}"): {} },
@@ -87,11 +99,11 @@ fn layer(program: &Program) -> Result<Tree> {
     let mut tree = Tree::default();
     tree.file("usr/bin/levada", 0o755, program.bytes.clone());
     tree.directory("tmp", 0o1777, Owner::default());
-    tree.directory(DATA, 0o750, USER);
+    tree.directory(DATA, 0o770, USER);
     let Owner { uid, gid } = USER;
     let passwd = format!("root:x:0:0:root:/:/sbin/nologin\nlevada:x:{uid}:{gid}:Levada:/{DATA}:/sbin/nologin\n");
     tree.file("etc/passwd", 0o644, passwd);
-    tree.file("etc/group", 0o644, format!("root:x:0:\nlevada:x:{gid}:\n"));
+    tree.file("etc/group", 0o644, "root:x:0:\n");
     tree.file("etc/nsswitch.conf", 0o644, "passwd: files\ngroup: files\nhosts: files dns\n");
     if program.glibc.is_some() {
         for library in libraries(&output(Command::new("ldd").arg(&program.path))?) {

@@ -7,6 +7,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+/// As in the package's control file.
+pub(super) const MAINTAINER: &str = "The Levada developers <levada@localhost>";
+
 /// Everything but the places.
 pub(super) struct Parts {
     binary: Vec<u8>,
@@ -17,7 +20,11 @@ pub(super) struct Parts {
     units: Vec<(String, Vec<u8>)>,
     /// Configuration files with every key.
     settings: Vec<(String, Vec<u8>)>,
+    /// For Prometheus and Grafana.
+    monitoring: Vec<(String, Vec<u8>)>,
     copyright: Vec<u8>,
+    /// What lintian finds and need not.
+    overrides: Vec<u8>,
     changelog: Vec<u8>,
     license: Vec<u8>,
     install: Vec<u8>,
@@ -41,7 +48,9 @@ impl Parts {
             completions,
             units: files_in(&root.join("packaging/systemd"))?,
             settings: files_in(&root.join("packaging/etc"))?,
+            monitoring: files_in(&root.join("monitoring"))?,
             copyright: fs::read(root.join("packaging/debian/copyright"))?,
+            overrides: fs::read(root.join("packaging/debian/lintian-overrides"))?,
             changelog: fs::read(root.join("CHANGELOG.md"))?,
             license: fs::read(root.join("LICENSE"))?,
             install: fs::read(root.join("docs/install.md"))?,
@@ -68,17 +77,23 @@ impl Parts {
         for (file, text) in &self.settings {
             put(&format!("etc/levada/{file}"), 0o644, text);
         }
+        for (file, text) in &self.monitoring {
+            put(&format!("share/levada/monitoring/{file}"), 0o644, text);
+        }
         tree
     }
 
     /// The root of a machine, as Debian's policy wants it.
-    pub(super) fn debian(&self) -> Tree {
+    pub(super) fn debian(&self, version: &str, seconds: u64) -> Result<Tree> {
         let mut tree = Tree::default();
+        let changelog = debian_changelog(version, seconds)?;
         tree.file("usr/bin/levada", 0o755, self.binary.clone());
         tree.file("usr/share/doc/levada/copyright", 0o644, self.copyright.clone());
-        tree.file("usr/share/doc/levada/changelog.gz", 0o644, gzip::compress(&self.changelog));
+        tree.file("usr/share/doc/levada/changelog.gz", 0o644, gzip::smallest(changelog.as_bytes()));
+        tree.file("usr/share/doc/levada/NEWS.md.gz", 0o644, gzip::smallest(&self.changelog));
+        tree.file("usr/share/lintian/overrides/levada", 0o644, self.overrides.clone());
         for (page, text) in &self.manual {
-            tree.file(&format!("usr/share/man/man1/{page}.gz"), 0o644, gzip::compress(text));
+            tree.file(&format!("usr/share/man/man1/{page}.gz"), 0o644, gzip::smallest(text));
         }
         for (path, script) in &self.completions {
             tree.file(&format!("usr/share/{path}"), 0o644, script.clone());
@@ -89,9 +104,23 @@ impl Parts {
         for (file, text) in &self.settings {
             tree.file(&format!("etc/levada/{file}"), 0o644, text.clone());
         }
+        for (file, text) in &self.monitoring {
+            tree.file(&format!("usr/share/levada/monitoring/{file}"), 0o644, text.clone());
+        }
         tree.directory("etc/levada", 0o755, Owner::default());
-        tree
+        Ok(tree)
     }
+}
+
+/// What Debian's tools read of a package's changes: that this version was made, when, and where its changes are told.
+fn debian_changelog(version: &str, seconds: u64) -> Result<String> {
+    // The format's own: `date --rfc-email`.
+    let date = output(Command::new("date").args(["--utc", "--rfc-email", &format!("--date=@{seconds}")]))?;
+    Ok(format!(
+        "levada ({version}) unstable; urgency=medium\n\n  * What is new is in NEWS.md.gz beside this file.\n\n \
+         -- {MAINTAINER}  {}\n",
+        date.trim()
+    ))
 }
 
 /// Sorted by name.
