@@ -80,7 +80,17 @@ class Servers:
                 base = int(next(line for line in maps if line.endswith(str(self.binary))).split("-", 1)[0], 16)
                 events = [f"mem:0x{base + at:x}:x:u" for at in self.symbols.values()]
                 out = self.directory / f"{pid}.allocations"
-                command = ["perf", "stat", "-x", ",", "-o", str(out), *(word for event in events for word in ("-e", event)), "-p", str(pid)]
+                command = [
+                    "perf",
+                    "stat",
+                    "-x",
+                    ",",
+                    "-o",
+                    str(out),
+                    *(word for event in events for word in ("-e", event)),
+                    "-p",
+                    str(pid),
+                ]
                 counters.append((role, out, subprocess.Popen(command, stderr=subprocess.DEVNULL)))
         time.sleep(1)  # until they count
         work()
@@ -131,10 +141,20 @@ def measure(binary: pathlib.Path, counts_allocations: bool):
 
             put()
             packets = LENGTH / PACKET
-            for what, work, units in [("put", put, packets), ("get", get, packets), ("small files", small, SMALL), ("bench small", bench, BENCH)]:
-                for role, (calls, threads) in (servers.allocations if counts_allocations else servers.traced)(work).items():
+            for what, work, units in [
+                ("put", put, packets),
+                ("get", get, packets),
+                ("small files", small, SMALL),
+                ("bench small", bench, BENCH),
+            ]:
+                for role, (calls, threads) in (servers.allocations if counts_allocations else servers.traced)(
+                    work
+                ).items():
                     named = ", ".join(f"{name} {count / units:.2f}" for name, count in calls.most_common(SHOWN))
-                    print(f"| {binary} | {what} | {role} | {threads} | {calls.total() / units:.2f} | {named} |", flush=True)
+                    print(
+                        f"| {binary} | {what} | {role} | {threads} | {calls.total() / units:.2f} | {named} |",
+                        flush=True,
+                    )
         finally:
             servers.stop()
 
@@ -145,7 +165,10 @@ def main():
     if not binaries or any(word.startswith("-") for word in binaries):
         raise SystemExit(__doc__)
     counted = "allocations" if counts_allocations else "calls"
-    print(f"| binary | what | servers | threads | {counted} for a packet or file | of them |\n|---|---|---|---|---|---|", flush=True)
+    print(
+        f"| binary | what | servers | threads | {counted} for a packet or file | of them |\n|---|---|---|---|---|---|",
+        flush=True,
+    )
     for binary in binaries:
         measure(pathlib.Path(binary), counts_allocations)
 

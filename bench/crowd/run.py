@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Calls and reads of one client while ten thousand others wait, two hundred do not read, and two hundred take no answers.
+"""Calls and reads of one client while ten thousand others wait, two hundred do not read, and two hundred take no
+answers.
 
     cargo build --release
     bench/crowd/run.py            # with the Python that has tests/requirements.txt (.test/venv/bin/python)

@@ -4,8 +4,8 @@
     cargo build --release
     bench/idle/run.py             # with the Python that has tests/requirements.txt (.test/venv/bin/python)
 
-Every process: `levada up --processes` with one metadata server and 12 datanodes. A pipeline more is made by writing a file of 4 KB while all but
-three datanodes are excluded; 12 datanodes have 220 sets of three, and 495 of four.
+Every process: `levada up --processes` with one metadata server and 12 datanodes. A pipeline more is made by writing a
+file of 4 KB while all but three datanodes are excluded; 12 datanodes have 220 sets of three, and 495 of four.
 """
 
 import argparse
@@ -67,7 +67,11 @@ def show(store, seconds: float):
         pids = store.pids[role]
         mean = lambda all, n: sum(all[pid][n] for pid in pids) / len(pids)
         cpu = mean(after, 0) - mean(before, 0)
-        print(f"| {count} | {title} | {1000 * cpu / seconds:.1f} | {mean(after, 1) / 1e6:.0f} | {mean(after, 2) / 1e6:.0f} |", flush=True)
+        print(
+            f"| {count} | {title} | {1000 * cpu / seconds:.1f} | "
+            f"{mean(after, 1) / 1e6:.0f} | {mean(after, 2) / 1e6:.0f} |",
+            flush=True,
+        )
 
 
 def main():

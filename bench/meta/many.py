@@ -88,7 +88,9 @@ class Server:
         command = [str(paths.LEVADA), "meta", "--config", str(self.config), "--json"]
         begun = time.monotonic()
         log = open(self.directory / "meta.log", "ab")
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, preexec_fn=die_with_parent)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, preexec_fn=die_with_parent
+        )
         ready = json.loads(self.process.stdout.readline())
         self.addr = address(f"hdfs://{ready['rpc']}")
         with Connection(self.addr) as connection:
@@ -132,7 +134,9 @@ class Server:
         mkdirs = lambda i: ("mkdirs", message((1, f"/made/{run}/{i % 100}/{i}"), permission, (3, 1)))
         return {
             "getFileInfo": (("getFileInfo", message((1, any_file()))) for _ in range(CALLS)),
-            "getBlockLocations": (("getBlockLocations", message((1, any_file()), (2, 0), (3, WHOLE_FILE))) for _ in range(CALLS)),
+            "getBlockLocations": (
+                ("getBlockLocations", message((1, any_file()), (2, 0), (3, WHOLE_FILE))) for _ in range(CALLS)
+            ),
             "getListing, the first time": (listing(directory) for directory in listed[-LISTED:]),
             "getListing, again": (listing(directory) for directory in listed[:LISTED] * 10),
             "mkdirs": (mkdirs(i) for i in range(CALLS // 10)),
@@ -168,7 +172,11 @@ def main():
                     pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
                 starts.append(server.start())
                 server.stop()
-            print(f"{server.files} files: first answer after {statistics.median(starts):.2f} s [{min(starts):.2f}-{max(starts):.2f}]", flush=True)
+            print(
+                f"{server.files} files: first answer after "
+                f"{statistics.median(starts):.2f} s [{min(starts):.2f}-{max(starts):.2f}]",
+                flush=True,
+            )
             server.start()
         found = {}
         chance = random.Random(7)
@@ -180,7 +188,10 @@ def main():
                     if rep:  # the first round warms up
                         found.setdefault((kind, server.files), []).append(figures)
         for server in servers:
-            print(f"{server.files} files: {private(server.process.pid) / 1e6:.0f} MB of private memory after all calls", flush=True)
+            print(
+                f"{server.files} files: {private(server.process.pid) / 1e6:.0f} MB of private memory after all calls",
+                flush=True,
+            )
             server.stop()
         print("| call | files | server CPU µs | wall µs | CPU, least ÷ this |\n|---|---|---|---|---|")
         for kind in servers[0].kinds(chance, 0):
@@ -188,7 +199,10 @@ def main():
             for server in servers:
                 spent, wall = zip(*found[kind, server.files])
                 middle = statistics.median(spent)
-                print(f"| {kind} | {server.files} | {middle:.1f} [{min(spent):.1f}-{max(spent):.1f}] | {statistics.median(wall):.1f} | {least / middle:.2f} |")
+                print(
+                    f"| {kind} | {server.files} | {middle:.1f} [{min(spent):.1f}-{max(spent):.1f}] | "
+                    f"{statistics.median(wall):.1f} | {least / middle:.2f} |"
+                )
 
 
 if __name__ == "__main__":

@@ -34,7 +34,9 @@ class Store:
     def __init__(self, name: str, binary: pathlib.Path, directory: pathlib.Path):
         self.name, self.rows = name, {}
         command = [binary, "up", "--processes", "--json", "--port-base", "0", "--dir", directory]
-        self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        )
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit(f"{binary} up ended with {self.process.wait()}")
@@ -54,7 +56,9 @@ class Store:
 def show(before: Store, after: Store, rounds: int):
     """One row for each call and number of connections."""
     figures = " | ".join(f"{name}, before → after" for name, _ in FIGURES)
-    print(f"| call | connections | server CPU µs, before | after | ratio | {figures} |\n|" + "---|" * (5 + len(FIGURES)))
+    print(
+        f"| call | connections | server CPU µs, before | after | ratio | {figures} |\n|" + "---|" * (5 + len(FIGURES))
+    )
     for (call, connections), rows in before.rows.items():
         both = (rows, after.rows[call, connections])
         cpu = [[row["server_cpu_us"] for row in rows] for rows in both]

@@ -3,8 +3,8 @@
 
     python bench/python/readinto.py [ROUNDS]
 
-With the package installed; it starts a store of its own. Of `levada get` the whole process counts, of Python the reading
-alone: fsspec takes longer to import than the command to run.
+With the package installed; it starts a store of its own. Of `levada get` the whole process counts, of Python the
+reading alone: fsspec takes longer to import than the command to run.
 """
 
 import os

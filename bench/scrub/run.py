@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What it costs a datanode to read its replicas against their checksums: processor time for each GB, and GB a second for each core.
+"""What it costs a datanode to read its replicas against their checksums: processor time for each GB, and GB a second
+for each core.
 
     cargo build --release -p levada
     bench/scrub/run.py [ROUNDS]
 
-Three datanodes, each with one large file (replicas that are files of their own) and with many small ones (in packs). A pass as fast as it
-goes over each, page cache warm, so that the disk does not count. GB is 10^9 bytes.
+Three datanodes, each with one large file (replicas that are files of their own) and with many small ones (in packs). A
+pass as fast as it goes over each, page cache warm, so that the disk does not count. GB is 10^9 bytes.
 """
 
 import json
@@ -34,12 +35,25 @@ def cpu(pids) -> float:
 
 
 def levada(fs, *words, **how):
-    return subprocess.run([str(LEVADA), *map(str, words)], env={**os.environ, "LEVADA_URL": fs}, check=True, capture_output=True, **how)
+    return subprocess.run(
+        [str(LEVADA), *map(str, words)], env={**os.environ, "LEVADA_URL": fs}, check=True, capture_output=True, **how
+    )
 
 
 def measure(name, fill, rounds):
     with tempfile.TemporaryDirectory() as directory:
-        command = [LEVADA, "up", "--processes", "--durability", "replicated", "--json", "--port-base", "0", "--dir", f"{directory}/store"]
+        command = [
+            LEVADA,
+            "up",
+            "--processes",
+            "--durability",
+            "replicated",
+            "--json",
+            "--port-base",
+            "0",
+            "--dir",
+            f"{directory}/store",
+        ]
         store = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE)
         try:
             ready = json.loads(store.stdout.readline())
@@ -57,7 +71,8 @@ def measure(name, fill, rounds):
             cost, rate = statistics.median(costs[1:]), statistics.median(rates[1:])
             print(
                 f"{name}: {job['done_bytes'] / 1e9:.2f} GB, {job['done_count']} replicas: {cost:.3f} CPU s/GB "
-                f"[{min(costs[1:]):.3f}-{max(costs[1:]):.3f}], so {1 / cost:.1f} GB/s for each core; all nodes together {rate:.2f} GB/s",
+                f"[{min(costs[1:]):.3f}-{max(costs[1:]):.3f}], so {1 / cost:.1f} GB/s for each core; "
+                f"all nodes together {rate:.2f} GB/s",
                 flush=True,
             )
         finally:

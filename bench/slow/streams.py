@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Streams while one of six datanodes is 100 times slower: it is stopped 99 ms of each 100. Those that do not pass it should not notice.
+"""Streams while one of six datanodes is 100 times slower: it is stopped 99 ms of each 100. Those that do not pass it
+should not notice.
 
     cargo build --release
-    bench/slow/streams.py [--files 40] [--rounds 3]      # with the Python that has tests/requirements.txt (.test/venv/bin/python)
+    bench/slow/streams.py [--files 40] [--rounds 3]
 
-Healthy and slow take turns. Files are written one after the other by `levada put`; a file is "through it" if its block was placed there, whether or
-not the node is still in the chain at the end.
+with the Python that has tests/requirements.txt (.test/venv/bin/python).
+
+Healthy and slow take turns. Files are written one after the other by `levada put`; a file is "through it" if its block
+was placed there, whether or not the node is still in the chain at the end.
 """
 
 import argparse
@@ -37,7 +40,9 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         source = pathlib.Path(directory, "source")
         source.write_bytes(os.urandom(LENGTH))
-        store = Store(pathlib.Path(directory, "levada"), "--processes", "--datanodes", "6", "--durability", "replicated")
+        store = Store(
+            pathlib.Path(directory, "levada"), "--processes", "--datanodes", "6", "--durability", "replicated"
+        )
         try:
             names = Names(store.fs, "root")
             victim, port = store.pids["data"][0], store.transfer[0][1]
@@ -60,12 +65,19 @@ def main():
                     stop.set()
                     if state == "one slow":
                         slowing.join()
-                    levada(store.fs, "rm", *(f"/{turn}-{state.replace(' ', '-')}-{number}" for number in range(asked.files)))
+                    levada(
+                        store.fs,
+                        "rm",
+                        *(f"/{turn}-{state.replace(' ', '-')}-{number}" for number in range(asked.files)),
+                    )
                     time.sleep(3)
             print("| | files | p50, ms | p90, ms | most, ms |\n|---|---|---|---|---|")
             for what, found in sorted(times.items()):
                 p90 = statistics.quantiles(found, n=10)[-1] if len(found) > 1 else found[0]
-                print(f"| {what} | {len(found)} | {1000 * statistics.median(found):.0f} | {1000 * p90:.0f} | {1000 * max(found):.0f} |")
+                print(
+                    f"| {what} | {len(found)} | "
+                    f"{1000 * statistics.median(found):.0f} | {1000 * p90:.0f} | {1000 * max(found):.0f} |"
+                )
         finally:
             store.stop()
 

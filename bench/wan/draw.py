@@ -1,23 +1,34 @@
 #!/usr/bin/env python3
-"""Draws and tabulates what run.py has written: draw.py FIGURES.jsonl [FIGURES.jsonl…] DIRECTORY
+"""Draws and tabulates what run.py has written: draw.py [FIGURES.jsonl…], those in figures/ if none are named.
 
-Tables go to standard output as Markdown, pictures to DIRECTORY: `wan-ranges.svg`, seconds of a cold opening and 5,000
-ranges of 1,436 bytes over round-trip times; `wan-parquet.svg`, seconds of two columns by each tool.
+Tables go to standard output as Markdown, pictures to docs/images: `wan-ranges.png`, seconds of a cold opening and 5,000
+ranges of 1,436 bytes over round-trip times; `wan-parquet.png`, seconds of two columns by each tool; `wan-query.png`,
+seconds of a query of a ROOT file over round-trip times. Needs matplotlib.
 """
 
 import json
-import math
 import pathlib
 import statistics
 import sys
 from collections import defaultdict
 
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 720, 380, 64, 40, 170, 48
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot  # noqa: E402: the line above says that there is no screen
+
+HERE = pathlib.Path(__file__).resolve().parent
+IMAGES = HERE.parents[1] / "docs/images"
+# In inches, and dots to each.
+SIZE, DPI = (8, 4.2), 110
 COLOURS = {
     "levada": "#1b6ca8",
     "levada-gateway": "#5dade2",
     "levada-http": "#5dade2",
     "levada-profile": "#154360",
+    "levada-other": "#b03a9c",
+    "levada-plain": "#76d7c4",
+    "local": "#7f8c8d",
     "levada-root": "#e59866",
     "xrootd": "#c0392b",
     "nginx": "#27ae60",
@@ -29,6 +40,9 @@ NAMES = {
     "levada-gateway": "Levada, by its gateway",
     "levada-http": "Levada over HTTP",
     "levada-profile": "Levada, with a profile",
+    "levada-other": "Levada, another user",
+    "levada-plain": "Levada, nothing read ahead",
+    "local": "a local file",
     "levada-root": "Levada over XRootD",
     "levada-python": "Levada, Python",
     "xrootd": "XRootD",
@@ -101,6 +115,8 @@ def parquet_table(rows: Rows, payload: int) -> str:
     for tool in rows.distinct("tool"):
         for way in ways:
             which = {"tool": tool, "way": way}
+            if not rows.of(**which):
+                continue
             far = {**which, "rtt_ms": rtts[-1]}
             moved = rows.median("bytes", **far)
             cells = [seconds(rows.median("cold_s", rtt_ms=rtt, **which)) for rtt in rtts]
@@ -110,104 +126,100 @@ def parquet_table(rows: Rows, payload: int) -> str:
     return "\n".join(out)
 
 
-def frame(title: str) -> list[str]:
-    font = 'font-family="sans-serif" font-size="12"'
-    return [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" {font}>',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/><text x="{LEFT}" y="20" font-size="14">{title}</text>',
-    ]
+def query_table(rows: Rows) -> str:
+    rtts = sorted(rows.distinct("rtt_ms"))
+    out = ["\nSeconds cold / once more in the same process:\n"]
+    out.append("| way | " + " | ".join(f"{rtt:g} ms" for rtt in rtts) + " | turn-arounds | connections | MB |")
+    out.append("|" + "---|" * (len(rtts) + 4))
+    for way in rows.distinct("query"):
+        which = {"query": way}
+        far = {**which, "rtt_ms": rtts[-1]}
+        turns = [rows.median(f"{turn}_turn_arounds", **far) for turn in ("cold", "kept")]
+        turns = " / ".join("–" if turn is None else f"{turn:.0f}" for turn in turns)
+        connections, moved = rows.median("connections", **far), rows.median("bytes", **far)
+        # Both readings went over the link.
+        row = [NAMES.get(way, way), *(cell(rows, rtt, which) for rtt in rtts), turns]
+        out.append(f"| {' | '.join(row)} | {connections or 0:.0f} | {ratio(moved and moved / 2e6)} |")
+    return "\n".join(out)
 
 
-def ranges_picture(rows: Rows) -> str:
-    """Lines, both axes logarithmic."""
-    which = {"count": PICTURED_COUNT, "len": PICTURED_LEN}
-    rtts = [rtt for rtt in sorted(rows.distinct("rtt_ms")) if rtt > 0]
-    lines = {}
-    for way in rows.distinct("way"):
-        points = [(rtt, rows.median("cold_s", way=way, rtt_ms=rtt, **which)) for rtt in rtts]
-        if any(value for _, value in points):
-            lines[way] = [(rtt, value) for rtt, value in points if value]
-    values = [value for points in lines.values() for _, value in points]
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    across, down = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-    span = math.log10(rtts[-1] / rtts[0]) or 1
-
-    def place(rtt: float, value: float) -> tuple[float, float]:
-        x = LEFT + across * math.log10(rtt / rtts[0]) / span
-        return x, TOP + down * (high - math.log10(value)) / (high - low)
-
-    out = frame(f"A cold opening and {PICTURED_COUNT:,} ranges of {PICTURED_LEN:,} bytes: seconds by round-trip time")
-    for power in range(low, high + 1):
-        y = place(rtts[0], 10**power)[1]
-        out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{LEFT + across}" y2="{y:.1f}" stroke="#ddd"/>')
-        out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{10**power:g} s</text>')
-    for rtt in rtts:
-        x = place(rtt, 10**low)[0]
-        out.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{rtt:g} ms</text>')
-    ends = []
+def lines_picture(title: str, lines: dict[str, list[tuple[float, float]]], file: pathlib.Path) -> None:
+    """Seconds by round-trip time, both axes logarithmic; each line with its name and last figure at its end."""
+    figure, axes = pyplot.subplots(figsize=SIZE, dpi=DPI, layout="constrained")
     for way, points in lines.items():
-        colour = COLOURS.get(way, "black")
-        places = [place(*point) for point in points]
-        drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        out.append(f'<polyline points="{drawn}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        ends.append([places[-1][1] + 4, colour, f"{NAMES.get(way, way)}, {seconds(points[-1][1])} s"])
-    ends.sort()
-    for one, following in zip(ends, ends[1:]):
-        following[0] = max(following[0], one[0] + 14)  # labels do not cover each other
-    for y, colour, label in ends:
-        out.append(f'<text x="{LEFT + across + 6}" y="{y:.1f}" fill="{colour}">{label}</text>')
-    return "\n".join([*out, "</svg>", ""])
+        name, _, kept = way.partition(" ")
+        colour, style = COLOURS.get(name, "black"), "--" if kept else "-"
+        label = f"{NAMES.get(name, name)}{', again' if kept else ''}: {seconds(points[-1][1])} s"
+        axes.plot(*zip(*points), style, color=colour, marker="o", markersize=3, label=label)
+    axes.set(xscale="log", yscale="log", xlabel="round trip, ms", ylabel="s")
+    axes.set_title(title, fontsize=10)
+    ticks = sorted({rtt for points in lines.values() for rtt, _ in points})
+    axes.set_xticks(ticks, [f"{rtt:g}" for rtt in ticks])
+    axes.minorticks_off()
+    axes.grid(color="#ddd")
+    figure.legend(loc="outside right upper", fontsize=8, frameon=False)
+    figure.savefig(file)
 
 
-def parquet_picture(rows: Rows) -> str:
+def points_of(rows: Rows, key: str, **which: object) -> list[tuple[float, float]]:
+    """Of each round trip that is one."""
+    found = [(rtt, rows.median(key, rtt_ms=rtt, **which)) for rtt in sorted(rows.distinct("rtt_ms")) if rtt > 0]
+    return [(rtt, value) for rtt, value in found if value]
+
+
+def ranges_picture(rows: Rows) -> None:
+    which = {"count": PICTURED_COUNT, "len": PICTURED_LEN}
+    lines = {way: points_of(rows, "cold_s", way=way, **which) for way in rows.distinct("way")}
+    title = f"A cold opening and {PICTURED_COUNT:,} ranges of {PICTURED_LEN:,} bytes"
+    lines_picture(title, {way: points for way, points in lines.items() if points}, IMAGES / "wan-ranges.png")
+
+
+def query_picture(rows: Rows) -> None:
+    lines = {way: points_of(rows, "cold_s", query=way) for way in rows.distinct("query")}
+    lines["levada-profile kept"] = points_of(rows, "kept_s", query="levada-profile")
+    title = "Two of 152 branches of a ROOT file by uproot, cold"
+    lines_picture(title, {way: points for way, points in lines.items() if points}, IMAGES / "wan-query.png")
+
+
+def parquet_picture(rows: Rows) -> None:
     """A group of bars for each tool, at the longest round-trip time."""
     far = max(rows.distinct("rtt_ms"))
     tools, ways = rows.distinct("tool"), rows.distinct("way")
-    found = {(tool, way): rows.median("cold_s", tool=tool, way=way, rtt_ms=far) for tool in tools for way in ways}
-    most = math.ceil(max(value for value in found.values() if value))
-    across, down = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-    group = across / len(tools)
-    bar = 0.8 * group / len(ways)
-    out = frame(f"Two columns of a Parquet file, cold, at a round-trip time of {far:g} ms: seconds")
-    step = max(1, round(most / 8))
-    for tick in range(0, most + 1, step):
-        y = TOP + down * (1 - tick / most)
-        out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{LEFT + across}" y2="{y:.1f}" stroke="#ddd"/>')
-        out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{tick} s</text>')
-    for number, tool in enumerate(tools):
-        left = LEFT + group * number
-        for place, way in enumerate(ways):
-            value = found[tool, way]
-            if not value:
-                continue
-            x, height = left + 0.1 * group + bar * place, down * value / most
-            colour = COLOURS.get(way, "black")
-            top, size = TOP + down - height, f'width="{bar - 2:.1f}" height="{height:.1f}"'
-            out.append(f'<rect x="{x:.1f}" y="{top:.1f}" {size} fill="{colour}"/>')
-            label = f'<text x="{x + bar / 2:.1f}" y="{top - 3:.1f}" text-anchor="middle" font-size="10">'
-            out.append(f"{label}{value:.1f}</text>")
-        out.append(f'<text x="{left + group / 2:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{tool}</text>')
+    figure, axes = pyplot.subplots(figsize=SIZE, dpi=DPI, layout="constrained")
+    width = 0.8 / len(ways)
     for place, way in enumerate(ways):
-        y = TOP + 14 * place
-        colour, name = COLOURS.get(way, "black"), NAMES.get(way, way)
-        out.append(f'<text x="{LEFT + across + 8}" y="{y + 10}" fill="{colour}">{name}</text>')
-    return "\n".join([*out, "</svg>", ""])
+        found = [rows.median("cold_s", tool=tool, way=way, rtt_ms=far) or 0 for tool in tools]
+        lefts = [number - 0.4 + width * (place + 0.5) for number in range(len(tools))]
+        bars = axes.bar(lefts, found, width * 0.95, color=COLOURS.get(way, "black"), label=NAMES.get(way, way))
+        axes.bar_label(bars, [f"{value:.1f}" if value else "" for value in found], fontsize=6)
+    axes.set_xticks(range(len(tools)), tools, fontsize=8)
+    axes.set_ylabel("s")
+    axes.set_title(f"Two columns of a Parquet file, cold, at a round-trip time of {far:g} ms", fontsize=10)
+    axes.grid(axis="y", color="#ddd")
+    axes.set_axisbelow(True)
+    figure.legend(loc="outside right upper", fontsize=8, frameon=False)
+    figure.savefig(IMAGES / "wan-parquet.png")
+
+
+def kind_of(row: dict) -> str:
+    return "parquet" if "tool" in row else "query" if "query" in row else "ranges"
 
 
 def main() -> None:
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    *figures, directory = map(pathlib.Path, sys.argv[1:])
+    figures = [pathlib.Path(word) for word in sys.argv[1:]] or sorted((HERE / "figures").glob("*.jsonl"))
     kinds = defaultdict(list)
     for file in figures:
         for row in map(json.loads, file.read_text().splitlines()):
-            kinds["parquet" if "tool" in row else "ranges"].append(row)
+            kinds[kind_of(row)].append(row)
     if ranges := Rows(kinds["ranges"]) if kinds["ranges"] else None:
         print(range_tables(ranges))
-        (directory / "wan-ranges.svg").write_text(ranges_picture(ranges))
+        ranges_picture(ranges)
     if parquet := Rows(kinds["parquet"]) if kinds["parquet"] else None:
         print(parquet_table(parquet, parquet.rows[0]["payload"]))
-        (directory / "wan-parquet.svg").write_text(parquet_picture(parquet))
+        parquet_picture(parquet)
+    if query := Rows(kinds["query"]) if kinds["query"] else None:
+        print(query_table(query))
+        query_picture(query)
 
 
 if __name__ == "__main__":

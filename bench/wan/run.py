@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Reads over a wide link: many ranges of a file, and two columns of a Parquet file, beside other servers and clients.
+"""Reads over a wide link: many ranges of a file, two columns of a Parquet file, and a query of a ROOT file, beside
+other servers and clients.
 
     bench/wan/run.py --emulator PROGRAM ranges [--rtts 0,2,22,72,240] [--out FIGURES.jsonl]
     bench/wan/run.py --emulator PROGRAM parquet --table FILE --columns NAME,NAME [--rtts 240] [--out FIGURES.jsonl]
+    bench/wan/run.py --emulator PROGRAM query --tree FILE [--rtts 0,0.3,2,11,22,72,240] [--out FIGURES.jsonl]
 
 README.md says what is needed. Each measurement is a process of its own over a link made for it; ways take turns.
 """
@@ -18,7 +20,7 @@ import tempfile
 import zlib
 
 from link import ADDRESS, Link, Namespaces
-from servers import GATEWAY, GATEWAY_HTTP, META, NGINX, Servers
+from servers import GATEWAY, GATEWAY_HTTP, GATEWAY_ROOT, META, NGINX, XROOTD, Servers
 
 HERE = pathlib.Path(__file__).resolve().parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", HERE.parents[1] / "target"))
@@ -33,6 +35,20 @@ TOOLS = ("pyarrow", "pyarrow-file", "pandas", "polars", "duckdb", "duckdb-datase
 SLOW_WAYS = ("hdfs-native",)
 SLOW_COUNT_MAX = 1000
 READER_S_MAX = 120
+PARQUET_WAYS = ("levada", "levada-profile", "levada-other", "levada-plain", "levada-http", "nginx")
+QUERY_WAYS = (
+    "levada-plain",
+    "levada",
+    "levada-profile",
+    "levada-other",
+    "levada-root",
+    "xrootd",
+    "nginx",
+    "local",
+)
+# What the query selects, of any file with the table of the talk.
+SELECTED_COUNT, SELECTED_SUM = 324_607, 25_965_821.10
+RTTS = {"ranges": "0,2,22,72,240", "parquet": "240", "query": "0,0.3,2,11,22,72,240"}
 
 
 def ranges_of(count: int, length: int) -> list[tuple[int, int]]:
@@ -98,23 +114,55 @@ def run_parquet(arguments: argparse.Namespace, directory: pathlib.Path) -> None:
     files.mkdir()
     shutil.copyfile(arguments.table, files / "table.parquet")
     payload = payload_of(arguments.table, arguments.columns.split(","))
-    urls = {
-        "levada": f"levada://{ADDRESS}:{META}/table.parquet",
-        "levada-profile": f"levada://{ADDRESS}:{META}/table.parquet",
-        "levada-http": f"http://{ADDRESS}:{GATEWAY_HTTP}/files/table.parquet",
-        "nginx": f"http://{ADDRESS}:{NGINX}/table.parquet",
-    }
-    ways = arguments.ways.split(",") if arguments.ways else urls
-    with Servers(arguments.levada, directory, files, peers=True):
+    ways = arguments.ways.split(",") if arguments.ways else PARQUET_WAYS
+    with Servers(arguments.levada, directory, files, peers=True) as servers:
         for rtt in arguments.rtts:
             for turn in range(arguments.turns):
                 for tool in arguments.tools.split(","):
+                    learned = f"learned-{rtt}-{turn}-{tool}"
+                    path = servers.into_new_directory("table.parquet", learned)
+                    others = {
+                        "levada-http": f"http://{ADDRESS}:{GATEWAY_HTTP}/files{path}",
+                        "nginx": f"http://{ADDRESS}:{NGINX}/table.parquet",
+                    }
                     for way in ways:
-                        words = [sys.executable, HERE / "read_parquet.py", tool, urls[way], arguments.columns]
-                        # What a run learns is there for the next one of its turn.
-                        learned = directory / f"learned-{rtt}-{turn}-{tool}"
-                        row = measure(arguments, rtt, words, {"XDG_CACHE_HOME": str(learned)})
+                        url = others.get(way, f"levada://{ADDRESS}:{META}{path}")
+                        words = [sys.executable, HERE / "read_parquet.py", tool, url, arguments.columns]
+                        row = measure(arguments, rtt, words, environment_of(way, directory, learned))
                         note(arguments, {"tool": tool, "way": way, "turn": turn, "payload": payload, **row})
+
+
+def environment_of(way: str, directory: pathlib.Path, learned: str) -> dict[str, str]:
+    """What a run learns is there for the next one of its turn, but for another user, who has what the store keeps."""
+    environment = {"XDG_CACHE_HOME": str(directory / (f"{learned}-other" if way == "levada-other" else learned))}
+    return environment | ({"FSSPEC_LEVADA": '{"ahead": false}'} if way == "levada-plain" else {})
+
+
+def run_query(arguments: argparse.Namespace, directory: pathlib.Path) -> None:
+    files = directory / "files"
+    files.mkdir()
+    shutil.copyfile(arguments.tree, files / "tree.root")
+    ways = arguments.ways.split(",") if arguments.ways else QUERY_WAYS
+    has_peers = not set(ways).isdisjoint({"xrootd", "nginx"})
+    with Servers(arguments.levada, directory, files, peers=has_peers) as servers:
+        for rtt in arguments.rtts:
+            for turn in range(arguments.turns):
+                learned = f"learned-{rtt}-{turn}"
+                path = servers.into_new_directory("tree.root", learned)
+                others = {
+                    "levada-root": f"root://{ADDRESS}:{GATEWAY_ROOT}/{path}",
+                    "xrootd": f"root://{ADDRESS}:{XROOTD}//tree.root",
+                    "nginx": f"http://{ADDRESS}:{NGINX}/tree.root",
+                    "local": f"{files}/tree.root",
+                }
+                for way in ways:
+                    url = others.get(way, f"levada://{ADDRESS}:{META}{path}")
+                    environment = environment_of(way, directory, learned)
+                    row = measure(arguments, rtt, [sys.executable, HERE / "read_query.py", way, url], environment)
+                    is_sound = row.get("count") == SELECTED_COUNT and abs(row["sum"] - SELECTED_SUM) < 0.01
+                    if "failed" not in row and not is_sound:
+                        row["failed"] = "another selection than the table has"
+                    note(arguments, {"query": way, "turn": turn, **row})
 
 
 def payload_of(table: pathlib.Path, columns: list[str]) -> int:
@@ -135,7 +183,7 @@ def numbers(text: str) -> list[float]:
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["ranges", "parquet"])
+    parser.add_argument("what", choices=[*RTTS])
     emulator = os.environ.get("LEVADA_WAN_EMULATOR")
     parser.add_argument("--emulator", type=pathlib.Path, default=emulator, required=not emulator)
     parser.add_argument("--levada", type=pathlib.Path, default=TARGET / "release" / "levada")
@@ -149,11 +197,14 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--tools", default=",".join(TOOLS))
     parser.add_argument("--table", type=pathlib.Path)
     parser.add_argument("--columns", default="rawtr,E33")
+    parser.add_argument("--tree", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("wan.jsonl"))
     arguments = parser.parse_args()
     if arguments.what == "parquet" and not arguments.table:
         parser.error("--table is needed")
-    arguments.rtts = arguments.rtts or numbers("0,2,22,72,240" if arguments.what == "ranges" else "240")
+    if arguments.what == "query" and not arguments.tree:
+        parser.error("--tree is needed")
+    arguments.rtts = arguments.rtts or numbers(RTTS[arguments.what])
     return arguments
 
 
@@ -163,7 +214,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="levada-wan-") as name, Namespaces():
         directory = pathlib.Path(name)
         directory.chmod(0o755)
-        {"ranges": run_ranges, "parquet": run_parquet}[arguments.what](arguments, directory)
+        {"ranges": run_ranges, "parquet": run_parquet, "query": run_query}[arguments.what](arguments, directory)
 
 
 if __name__ == "__main__":

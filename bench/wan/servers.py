@@ -46,6 +46,8 @@ class Servers:
         self.levada, self.directory, self.files, self.peers = levada, directory, files, peers
         self.url = f"hdfs://{ADDRESS}:{META}"
         self.started: list[subprocess.Popen] = []
+        # Where files are that were moved.
+        self.places: dict[str, str] = {}
 
     def __enter__(self) -> "Servers":
         try:
@@ -93,6 +95,15 @@ class Servers:
             if time.monotonic() > given_up:
                 raise RuntimeError(f"{file.name} could not be put: {done.stderr.decode()}")
             time.sleep(0.5)
+
+    def into_new_directory(self, name: str, directory: str) -> str:
+        """The store keeps what is learned of a directory: of a new one nothing. Answers the file's path there."""
+        path = f"/{directory}/{name}"
+        source = self.places.get(name, f"/{name}")
+        command(self.levada, "mkdir", "-p", f"{self.url}/{directory}", namespace=SERVERS)
+        command(self.levada, "mv", f"{self.url}{source}", f"{self.url}{path}", namespace=SERVERS)
+        self.places[name] = path
+        return path
 
     def _start_peers(self) -> None:
         nginx, xrootd = self.directory / "nginx", self.directory / "xrootd"

@@ -40,7 +40,9 @@ class Apache:
 
     name = f"Apache HDFS {VERSION}"
 
-    def __init__(self, directory: pathlib.Path, datanodes: int = 3, settings: dict | None = None, names: dict | None = None):
+    def __init__(
+        self, directory: pathlib.Path, datanodes: int = 3, settings: dict | None = None, names: dict | None = None
+    ):
         """`settings` are for the datanodes, `names` for the namenode, over Hadoop's defaults."""
         self.directory = directory
         self.rpc = free_port()
@@ -92,7 +94,11 @@ class Apache:
         classpath = f"{self.directory}/conf/{role}:{HOME}/lib/*:{HOME}/web"
         out = open(self.directory / f"{role}.out", "ab")
         return subprocess.Popen(
-            ["java", *OPENS, "-cp", classpath, *words], stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=die_with_parent
+            ["java", *OPENS, "-cp", classpath, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            preexec_fn=die_with_parent,
         )
 
     def _wait(self, datanodes):
@@ -110,7 +116,8 @@ class Apache:
                 time.sleep(0.2)
 
     def fsyncs(self) -> dict:
-        """By role, as the servers count them themselves: batches of the edit log, and each sync of data or checksums on the datanodes."""
+        """By role, as the servers count them themselves: batches of the edit log, and each sync of data or checksums on
+        the datanodes."""
         time.sleep(COUNTER_AGE_S)
         return {
             "meta": sum(bean(port, "name=NameNodeActivity", "SyncsNumOps") for port in self.http["meta"]),

@@ -82,7 +82,9 @@ class Shell:
         self.url = server.fs
 
     def command(self, *words):
-        command = javaside.java_command("org.apache.hadoop.fs.FsShell", "-D", f"fs.defaultFS={self.url}", *words, quick=False)
+        command = javaside.java_command(
+            "org.apache.hadoop.fs.FsShell", "-D", f"fs.defaultFS={self.url}", *words, quick=False
+        )
         return [word for word in command if not word.startswith("-Xmx")]
 
     def put(self, local, path):
@@ -141,7 +143,9 @@ CLIENTS = {"hdfs dfs": Shell, "Java API": Api, "hdfs-native": HdfsNative, "levad
 
 
 def run(command, out=None, environment=None):
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=out or subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=out or subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    )
     if done.returncode:
         raise SystemExit(f"{' '.join(command[-4:])}: {done.returncode}\n{done.stderr.decode()[-2000:]}")
 
@@ -205,7 +209,9 @@ class Bench:
                 run(["sh", "-c", command])
                 walls.append((time.monotonic() - wall))
                 costs.append((children() - before) / self.gb)
-            print(f"floor: {name}: {statistics.median(walls):.2f} s, {statistics.median(costs):.3f} CPU s/GB", flush=True)
+            print(
+                f"floor: {name}: {statistics.median(walls):.2f} s, {statistics.median(costs):.3f} CPU s/GB", flush=True
+            )
 
     def start(self):
         servers = {}
@@ -248,7 +254,10 @@ class Bench:
 
     def run(self):
         source, self.sum = self.source()
-        print(f"{self.a.bytes / GB:g} GB, replication 3, {os.cpu_count()} cores, n = {self.a.reps}, {congestion()}", flush=True)
+        print(
+            f"{self.a.bytes / GB:g} GB, replication 3, {os.cpu_count()} cores, n = {self.a.reps}, {congestion()}",
+            flush=True,
+        )
         self.starts()
         self.floor(source)
         servers = self.start()
@@ -294,14 +303,21 @@ class Bench:
             self.rows.setdefault(("get", client_name, server_name), []).append(get)
         fs.delete(path)
         fs.unmount()
-        eventually(lambda: sum(map(used, server.data_dirs)) < empty + (64 << 20), 180, f"{server_name} frees the blocks", every=0.5)
+        eventually(
+            lambda: sum(map(used, server.data_dirs)) < empty + (64 << 20),
+            180,
+            f"{server_name} frees the blocks",
+            every=0.5,
+        )
         os.sync()
 
     def table(self):
         print()
         print("| | client | server | wall s | GB/s | client CPU s/GB | datanodes CPU s/GB | metadata CPU s/GB |")
         print("|---|---|---|---|---|---|---|---|")
-        for (what, client, server), rows in sorted(self.rows.items(), key=lambda kv: (kv[0][0] == "get", self.a.clients.index(kv[0][1]))):
+        for (what, client, server), rows in sorted(
+            self.rows.items(), key=lambda kv: (kv[0][0] == "get", self.a.clients.index(kv[0][1]))
+        ):
             wall = [row["wall"] for row in rows]
             cells = [spread(wall), f"{self.gb / statistics.median(wall):.2f}"]
             cells += [spread([row[key] / self.gb for row in rows]) for key in ("client", "data", "meta")]

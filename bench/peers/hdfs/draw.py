@@ -28,7 +28,8 @@ def draw(rows: list) -> str:
     first = rows[0]
     title = f"{first['clients']} clients list {first['entries']:,} entries: private memory of the server"
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
+        f'font-family="sans-serif" font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/><text x="{LEFT}" y="20" font-size="14">{title}</text>',
     ]
     for power in range(low, high + 1):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The list attack of HADOOP-4797 against Levada and Apache HDFS: what large listings cost a server, and how long others wait. See README.md."""
+"""The list attack of HADOOP-4797 against Levada and Apache HDFS: what large listings cost a server, and how long others
+wait. See README.md."""
 
 import argparse
 import json
@@ -62,7 +63,8 @@ def check(connection):
 
 
 def skim(connection, scratch: bytearray) -> tuple[int, int, bytes]:
-    """Takes one answer of getListing and reads nothing but its end: its length, how many entries remain, and the last one's name."""
+    """Takes one answer of getListing and reads nothing but its end: its length, how many entries remain, and the last
+    one's name."""
     taken, view = 0, memoryview(scratch)
     length, tail = struct.unpack(">i", connection._exactly(4))[0], b""
     while taken < length:
@@ -71,7 +73,8 @@ def skim(connection, scratch: bytearray) -> tuple[int, int, bytes]:
             raise ConnectionError("closed")
         tail = (tail + bytes(view[max(0, got - TAIL_LEN) : got]))[-TAIL_LEN:]
         taken += got
-    # DirectoryListingProto ends with remainingEntries: field 2, a varint, whose bytes but the last have their high bit set.
+    # DirectoryListingProto ends with remainingEntries: field 2, a varint, whose bytes but the last have their high bit
+    # set.
     remaining = next(read_varint(tail, len(tail) - k)[0] for k in range(1, 6) if tail[-k - 1] == 0x10)
     last = max(tail.rfind(PREFIX), tail.rfind(ADDED))
     return length, remaining, tail[last : last + NAME_LEN]
@@ -229,7 +232,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--json", type=pathlib.Path, help="a file for every figure, the memory over time included")
     asked = parser.parse_args()
-    columns = "entries clients listed_mb whole_listings start_mb peak_above_start_mb end_above_start_mb cpu_s_per_gb stat_p50_ms stat_p99_ms".split()
+    columns = "entries clients listed_mb whole_listings start_mb peak_above_start_mb end_above_start_mb".split()
+    columns += "cpu_s_per_gb stat_p50_ms stat_p99_ms".split()
     print("| server | " + " | ".join(columns) + " |\n|" + "---|" * (len(columns) + 1), flush=True)
     found = []
     crowd.allow(2000)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The table of HDFS-1081: what getBlockLocations of a whole file costs the server, with block tokens and without. See README.md."""
+"""The table of HDFS-1081: what getBlockLocations of a whole file costs the server, with block tokens and without. See
+README.md."""
 
 import argparse
 import json
@@ -91,7 +92,8 @@ def check(connection, path: str, blocks: int):
 
 
 def check_whole(name: str, connection, path: str, blocks: int):
-    """Apache HDFS lacks some replicas of blocks as short as these for hours; that makes its answers cheaper, and is told."""
+    """Apache HDFS lacks some replicas of blocks as short as these for hours; that makes its answers cheaper, and is
+    told."""
     until = time.monotonic() + WHOLE_S
     while True:
         has_tokens, whole = check(connection, path, blocks)
@@ -109,7 +111,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--servers", default=",".join(SERVERS))
     parser.add_argument("--blocks", default="1,10,100,1000,10000", help="of the files")
-    parser.add_argument("--located", type=int, default=100_000, help="blocks in all answers of one round; at most 5,000 calls")
+    parser.add_argument(
+        "--located", type=int, default=100_000, help="blocks in all answers of one round; at most 5,000 calls"
+    )
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--json", type=pathlib.Path)
     asked = parser.parse_args()
@@ -157,7 +161,8 @@ def main():
     print("|" + "---|" * (len(names) + 1))
     for blocks in sizes:
         cells = [
-            f"{statistics.median(found[name, blocks]):.1f} [{min(found[name, blocks]):.1f}–{max(found[name, blocks]):.1f}]"
+            f"{statistics.median(found[name, blocks]):.1f} "
+            f"[{min(found[name, blocks]):.1f}–{max(found[name, blocks]):.1f}]"
             f" ({lengths[name, blocks] / blocks:.0f})"
             for name in names
         ]

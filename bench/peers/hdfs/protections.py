@@ -31,7 +31,13 @@ class Kerberized(Apache):
     knows `nn`, `dn` and `HTTP` of localhost."""
 
     def __init__(
-        self, secure, directory: pathlib.Path, protection: str, suite: str | None, datanodes: int = 3, more: dict | None = None
+        self,
+        secure,
+        directory: pathlib.Path,
+        protection: str,
+        suite: str | None,
+        datanodes: int = 3,
+        more: dict | None = None,
     ):
         """`more`: settings of all servers beside those."""
         self.secure = secure
@@ -67,7 +73,12 @@ class Kerberized(Apache):
         out = open(self.directory / f"{role}.out", "ab")
         command = ["java", *self.secure.kdc.java_options, *OPENS, "-cp", classpath, *words]
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=self.secure.kdc.environment, preexec_fn=die_with_parent
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=self.secure.kdc.environment,
+            preexec_fn=die_with_parent,
         )
 
     def _wait(self, datanodes):
@@ -139,7 +150,9 @@ def run(mode: str, asked, directory: pathlib.Path) -> dict:
                         for what, figures in [("put", put), ("get", get)]:
                             found.setdefault((side.name, what), []).append(figures)
                     side.dfs("-rm", "-skipTrash", "/bench")
-                    eventually(lambda: sum(map(used, side.store.data_dirs)) < 64 << 20, 180, "its blocks are gone", every=0.5)
+                    eventually(
+                        lambda: sum(map(used, side.store.data_dirs)) < 64 << 20, 180, "its blocks are gone", every=0.5
+                    )
         finally:
             if other:
                 other.stop()
@@ -155,7 +168,10 @@ def main():
     parser.add_argument("--dir", type=pathlib.Path, help="where the stores lie (a temporary directory)")
     asked = parser.parse_args()
     gb = asked.bytes / 1e9
-    print("| protection | | server | datanodes CPU s/GB | client CPU s/GB | metadata CPU s/GB | wall s | datanodes, ÷ Apache's |")
+    print(
+        "| protection | | server | datanodes CPU s/GB | client CPU s/GB | "
+        "metadata CPU s/GB | wall s | datanodes, ÷ Apache's |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(dir=asked.dir, prefix="levada-protections-") as directory:
         with open(pathlib.Path(directory) / "source", "wb") as source:
@@ -169,7 +185,10 @@ def main():
                     cells = [spread(of(side, what, key)) for key in ("datanodes", "client", "metadata")]
                     ratio = statistics.median(of(side, what, "datanodes"))
                     ratio /= statistics.median(of("hdfs", what, "datanodes")) if "hdfs" in asked.servers else 1
-                    cells += [f"{statistics.median(figures['wall'] for figures in found[side, what]):.1f}", f"{ratio:.2f}"]
+                    cells += [
+                        f"{statistics.median(figures['wall'] for figures in found[side, what]):.1f}",
+                        f"{ratio:.2f}",
+                    ]
                     print(f"| {mode} | {what} | {side} | {' | '.join(cells)} |", flush=True)
 
 

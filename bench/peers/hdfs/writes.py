@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes of one and several clients against Levada and Apache HDFS in turn: large files, and small ones. See README.md."""
+"""Writes of one and several clients against Levada and Apache HDFS in turn: large files, and small ones. See
+README.md."""
 
 import argparse
 import contextlib
@@ -23,15 +24,17 @@ from others import Native  # noqa: E402
 from store import SUPERUSER, eventually, used  # noqa: E402
 
 BLOCK_LARGE = 128 << 20
-# Apache HDFS sets a whole block aside for every writer; blocks of 128 MB and 64 writers would ask for more disk than there may be.
+# Apache HDFS sets a whole block aside for every writer; blocks of 128 MB and 64 writers would ask for more disk than
+# there may be.
 BLOCK_SMALL = 8 << 20
 
-# --- clients: `large` writes a source to each of several paths at once, `small` many files; both give what the timed part
-# took. `cpu()` is that of the client's processes so far, where they live on.
+# --- clients: `large` writes a source to each of several paths at once, `small` many files; both give what the timed
+# part took. `cpu()` is that of the client's processes so far, where they live on.
 
 
 class Api:
-    """Hadoop's FileSystem API in one JVM that lives on; each writer has a FileSystem, and so a connection, of its own."""
+    """Hadoop's FileSystem API in one JVM that lives on; each writer has a FileSystem, and so a connection, of its
+    own."""
 
     name = "Java API"
 
@@ -51,7 +54,13 @@ class Api:
         return {"wall": time.monotonic() - begun}
 
     def small(self, path, files, length):
-        how = {"path": path, "files": files, "length": length, "systems": [fs.name for fs in self.systems], "block": BLOCK_SMALL}
+        how = {
+            "path": path,
+            "files": files,
+            "length": length,
+            "systems": [fs.name for fs in self.systems],
+            "block": BLOCK_SMALL,
+        }
         found = self.jvm.call("small-write", 1800, **how)
         self.check = lambda: self.jvm.call("small-verify", 1800, without=[int(n) for n in found["failed"]], **how)
         return {"wall": found["seconds"], "ms": found["ms"], "failed": list(found["failed"].values())}
@@ -64,8 +73,8 @@ class Api:
 
 
 class HdfsNative:
-    """hdfs-native from PyPI: a process for each writer of large files; for small ones threads of one process, each with a
-    client of its own."""
+    """hdfs-native from PyPI: a process for each writer of large files; for small ones threads of one process, each with
+    a client of its own."""
 
     name = "hdfs-native"
 
@@ -101,7 +110,8 @@ class HdfsNative:
 
 
 class LevadaBench:
-    """`levada bench`, a process for each run. It makes its bytes itself and reads them back; what is timed is the writing."""
+    """`levada bench`, a process for each run. It makes its bytes itself and reads them back; what is timed is the
+    writing."""
 
     name = "levada bench"
 
@@ -112,7 +122,17 @@ class LevadaBench:
         return None  # its own report has it
 
     def bench(self, *words):
-        command = [paths.LEVADA, "bench", *words, "--clients", self.writers, "--json", "--url", self.server.fs, "--keep"]
+        command = [
+            paths.LEVADA,
+            "bench",
+            *words,
+            "--clients",
+            self.writers,
+            "--json",
+            "--url",
+            self.server.fs,
+            "--keep",
+        ]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
         if not done.stdout:
             raise SystemExit(f"levada bench: {done.stderr}")
@@ -126,7 +146,9 @@ class LevadaBench:
         return {"wall": found["seconds"], "client": own, "p50": ms["p50"], "p99": ms["p99"], "failed": failed}
 
     def large(self, source, targets):
-        return self.bench("write", "--files", len(targets), "--size", source.stat().st_size, "--block-size", BLOCK_LARGE)
+        return self.bench(
+            "write", "--files", len(targets), "--size", source.stat().st_size, "--block-size", BLOCK_LARGE
+        )
 
     def small(self, path, files, length):
         return self.bench("small", "--files", files, "--size", length, "--block-size", BLOCK_SMALL)
@@ -153,7 +175,9 @@ class Meter:
         self.server, self.client = server, client
 
     def roles(self):
-        return {role: [sum(part) for part in zip(*map(user_system, self.server.pids[role]))] for role in ("data", "meta")}
+        return {
+            role: [sum(part) for part in zip(*map(user_system, self.server.pids[role]))] for role in ("data", "meta")
+        }
 
     def measure(self, what) -> dict:
         fsyncs = self.server.fsyncs()
@@ -185,7 +209,11 @@ class Bench:
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir(parents=True)
         kind = "debug" if "debug" in paths.LEVADA.parts else "release"
-        print(f"{os.cpu_count()} cores, {congestion()}, n = {self.a.reps}, levada: {kind} build, load {os.getloadavg()[0]:.1f}", flush=True)
+        print(
+            f"{os.cpu_count()} cores, {congestion()}, n = {self.a.reps}, "
+            f"levada: {kind} build, load {os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
         with contextlib.ExitStack() as stack:
             stack.callback(shutil.rmtree, self.work, True)
             self.servers = {}
@@ -246,7 +274,8 @@ class Bench:
     def large(self, writers):
         servers = [name for name in self.servers if name != "hdfs-synced"]
         source, sum_ = self.source(self.a.bytes // writers)
-        for name in servers if writers == self.a.writers[0] else []:  # not counted: code is compiled, connections are made
+        # Not counted: code is compiled, connections are made.
+        for name in servers if writers == self.a.writers[0] else []:
             self.large_once(1, "java", Api(self.servers[name], 1), name, source, sum_, counted=False)
         for client, made in self.clients(writers, servers):
             for rep in range(self.a.reps):
@@ -277,15 +306,22 @@ class Bench:
             self.rows.setdefault(("large", writers, client, name), []).append(row)
         else:
             made.stop()
-        eventually(lambda: sum(map(used, server.data_dirs)) < empty + (64 << 20), 180, f"{name} frees the blocks", every=0.5)
+        eventually(
+            lambda: sum(map(used, server.data_dirs)) < empty + (64 << 20), 180, f"{name} frees the blocks", every=0.5
+        )
         self.settle(server)
 
     def large_table(self, writers):
         gb = self.a.bytes // writers * writers / GB
         rows = [(key, runs) for key, runs in self.rows.items() if key[:2] == ("large", writers)]
-        floor = statistics.median(r["data_user"] + r["data_system"] for r in self.rows[("large", writers, "three plain writers", "-")])
+        floor = statistics.median(
+            r["data_user"] + r["data_system"] for r in self.rows[("large", writers, "three plain writers", "-")]
+        )
         print(f"\n{gb:g} GB with 3 replicas by {writers} writer{'s' * (writers > 1)}\n")
-        print("| client | server | wall s | GB/s | client CPU s/GB | datanodes CPU s/GB | user | system | above the floor | metadata CPU s/GB |")
+        print(
+            "| client | server | wall s | GB/s | client CPU s/GB | datanodes CPU s/GB | user | "
+            "system | above the floor | metadata CPU s/GB |"
+        )
         print("|---|---|---|---|---|---|---|---|---|---|")
         for (_, _, client, name), runs in rows:
             per = lambda of: spread([of(row) / gb for row in runs])
@@ -293,7 +329,10 @@ class Bench:
             data = lambda row: row["data_user"] + row["data_system"]
             cells = [spread(wall), f"{gb / statistics.median(wall):.2f}", per(lambda r: r["client"]), per(data)]
             cells += [per(lambda r: r["data_user"]), per(lambda r: r["data_system"])]
-            cells += [f"{(statistics.median(map(data, runs)) - floor) / gb:.2f}", per(lambda r: r["meta_user"] + r["meta_system"])]
+            cells += [
+                f"{(statistics.median(map(data, runs)) - floor) / gb:.2f}",
+                per(lambda r: r["meta_user"] + r["meta_system"]),
+            ]
             label = CLIENTS[client].name if client in CLIENTS else client
             if name == "-":
                 cells[2] = cells[6] = cells[7] = "–"
@@ -326,13 +365,21 @@ class Bench:
         if rep >= 0:
             failed = row["failed"]
             if failed:
-                print(f"{CLIENTS[client].name}, {writers} writers, {name}: {len(failed)} of {files} files failed, the first: {failed[0][:300]}", flush=True)
+                print(
+                    f"{CLIENTS[client].name}, {writers} writers, {name}: "
+                    f"{len(failed)} of {files} files failed, the first: {failed[0][:300]}",
+                    flush=True,
+                )
             self.rows.setdefault(("small", writers, client, name), []).append({**row, "files": files - len(failed)})
 
     def small_table(self, writers):
         rows = [(key, runs) for key, runs in self.rows.items() if key[:2] == ("small", writers)]
         print(f"\nFiles of {self.a.length} bytes with 3 replicas by {writers} writers\n")
-        print("| client | server | files/s | p50 ms | p99 ms | client CPU ms/file | servers CPU ms/file | of it datanodes | metadata | fsyncs/file, datanodes | metadata |")
+        print(
+            "| client | server | files/s | p50 ms | p99 ms | client CPU ms/file | servers CPU ms/file | of it "
+            "datanodes | "
+            "metadata | fsyncs/file, datanodes | metadata |"
+        )
         print("|---|---|---|---|---|---|---|---|---|---|---|")
         for (_, _, client, name), runs in rows:
             per = lambda of: spread([of(row) / row["files"] for row in runs])
@@ -363,16 +410,25 @@ def main():
     numbers = lambda text: list(map(int, text.split(",")))
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--what", type=words, default=["large", "small"])
-    p.add_argument("--bytes", type=lambda t: int(float(t)), default=2 * 10**9, help="of all large files of a run together")
+    p.add_argument(
+        "--bytes", type=lambda t: int(float(t)), default=2 * 10**9, help="of all large files of a run together"
+    )
     p.add_argument("--writers", type=numbers, default=[1, 3], help="of large files")
     p.add_argument("--small-writers", type=numbers, default=[8, 64])
-    p.add_argument("--files", type=int, default=4000, help="small files of a run; an eighth of it on Apache HDFS, which takes longer")
+    p.add_argument(
+        "--files",
+        type=int,
+        default=4000,
+        help="small files of a run; an eighth of it on Apache HDFS, which takes longer",
+    )
     p.add_argument("--length", type=int, default=4096, help="of a small file")
     p.add_argument("--reps", type=int, default=3)
     p.add_argument("--clients", type=words, default=list(CLIENTS))
     p.add_argument("--servers", type=words, default=[name for name in SERVERS if name != "levada-before"])
     p.add_argument("--quick", action="store_true", help="little of everything, once: to see that it works")
-    p.add_argument("--dir", default=str(paths.CACHE / "bench-writes"), help="a file system with room for 5 x --bytes and 2 GB")
+    p.add_argument(
+        "--dir", default=str(paths.CACHE / "bench-writes"), help="a file system with room for 5 x --bytes and 2 GB"
+    )
     p.add_argument("--json", help="also write every run here")
     a = p.parse_args()
     if a.quick:
