@@ -106,6 +106,8 @@ kerberos() {
 packages() {
   need "command -v strace" strace
   kerberos
+  need "command -v ip" iproute2
+  need "PATH=\$PATH:/usr/sbin command -v nft" nftables
   need "command -v javac" openjdk-17-jdk-headless
   need "command -v mvn" maven
   need "command -v go" golang-go
@@ -134,6 +136,8 @@ rust() {
   say "cargo clippy"
   cargo clippy -q --workspace --all-targets -- -D warnings
   say "cargo test"
+  # Many wait more than they compute: for timeouts, syncs and other processes.
+  export RUST_TEST_THREADS=4
   cargo test -q --workspace --exclude levada-sim --no-fail-fast
   say "cargo test, with the trait of object_store 0.13"
   cargo test -q -p levada-object-store --features object_store_0_13 --lib --tests
@@ -234,6 +238,7 @@ dist() {
   need "command -v mmdebstrap" mmdebstrap
   need "command -v strip" binutils
   need "command -v ip" iproute2
+  need "PATH=\$PATH:/usr/sbin command -v nft" nftables
   mkdir -p "$cache"
   once python "$(sha256sum tests/requirements.txt) $(python3 --version)" python_packages
   once debian "$(declare -f debian_root)" debian_root || say "no clean Debian: the packages are looked at, and not installed"
@@ -253,7 +258,7 @@ quick() {
   say "cargo fmt --check"
   cargo fmt --all --check
   say "pure crates"
-  cargo test -q -p types -p wire -p hdfs -p namespace -p blocks -p lead -p xfer -p datanode -p security -p xroot
+  cargo test -q -p types -p wire -p hdfs -p namespace -p blocks -p lead -p xfer -p datanode -p security -p xroot -p edge
   say "simulated clusters"
   cargo run -q --profile sim -p levada-sim -- --seeds 0..200
   say "real clients"

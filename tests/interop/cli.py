@@ -6,13 +6,13 @@ import subprocess
 import paths
 
 
-def levada(url, *words, check=True, user=None, stdin=None, text=True, timeout=300, environment=None):
+def levada(url, *words, check=True, user=None, stdin=None, text=True, timeout=300, environment=None, before=()):
     # A server that is down is meant to be down.
     variables = {**os.environ, "LEVADA_URL": url, "LEVADA_PATIENCE": "0s", **(environment or {})}
     if user:
         variables["HADOOP_USER_NAME"] = user
     done = subprocess.run(
-        [str(paths.LEVADA), *map(str, words)],
+        [*before, str(paths.LEVADA), *map(str, words)],
         env=variables,
         input=stdin,
         stdin=subprocess.DEVNULL if stdin is None else None,
@@ -21,5 +21,12 @@ def levada(url, *words, check=True, user=None, stdin=None, text=True, timeout=30
         timeout=timeout,
     )
     if check and done.returncode != 0:
-        raise AssertionError(f"levada {' '.join(map(str, words))} ended with {done.returncode}\n{done.stdout}{done.stderr}")
+        raise AssertionError(
+            f"levada {' '.join(map(str, words))} ended with {done.returncode}\n{done.stdout}{done.stderr}"
+        )
     return done
+
+
+def levada_in(machine, url, *words, **how):
+    """On another machine of the test's (networks.py)."""
+    return levada(url, *words, before=machine.inside, **how)

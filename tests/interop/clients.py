@@ -1,7 +1,7 @@
 """Every client with files that it writes and reads step by step, so that something can happen in between.
 
-A writer has `write`, `flush` (False if the client cannot know what is acknowledged before the end) and `close`; a reader `read` and
-`close`. Whatever fails raises.
+A writer has `write`, `flush` (False if the client cannot know what is acknowledged before the end) and `close`; a
+reader `read` and `close`. Whatever fails raises.
 """
 
 import base64
@@ -46,7 +46,11 @@ class Ours:
 class Pipe:
     def __init__(self, command, environment):
         self.process = subprocess.Popen(
-            list(map(str, command)), env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            list(map(str, command)),
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
 
     def write(self, data):

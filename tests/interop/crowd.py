@@ -39,8 +39,10 @@ def write(store, path: str, length: int):
 
 
 class Crowd:
-    """`idle` clients, half of them at the metadata server after a call, the rest at the datanodes; `silent` ones at the block's
-    first datanode alone; `stalled` readers of the block; `deaf` callers, each of which asks a hundred times for the names in `directory`, and takes no answer."""
+    """`idle` clients, half of them at the metadata server after a call, the rest at the datanodes; `silent` ones at the
+    block's first datanode alone; `stalled` readers of the block; `deaf` callers, each of which asks a hundred times for
+    the names in `directory`, and takes no answer.
+    """
 
     def __init__(self, store, located, idle=0, silent=0, stalled=0, deaf=0, directory: str = "/"):
         allow(idle + silent + stalled + deaf + 1000)

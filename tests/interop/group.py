@@ -1,4 +1,5 @@
-"""A store with several metadata servers, each role a process; what they say to each other goes over wires that can be cut."""
+"""A store with several metadata servers, each role a process; what they say to each other goes over wires that can be
+cut."""
 
 import json
 import os
@@ -68,7 +69,7 @@ class Group:
     def start(self, name: str):
         with open(self.directory / f"{name}.log", "ab") as log:
             self.processes[name] = subprocess.Popen(
-                [str(paths.LEVADA), name.rstrip("0123456789"), "--config", str(self.directory / f"{name}.toml"), "--json"],
+                [str(paths.LEVADA), name.rstrip("0123456789"), "--json", "--config", f"{self.directory}/{name}.toml"],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, preexec_fn=die_with_parent,
                 env={**os.environ, **self.environment, "RUST_LOG": "info,openraft=warn"},
             )  # fmt: skip
@@ -120,7 +121,8 @@ class Group:
         os.kill(self.processes[name].pid, signal.SIGCONT)
 
     def conf(self) -> dict:
-        """What a stock client needs; as `levada up --meta 3` writes it, but for a shorter wait for a server that hangs."""
+        """What a stock client needs; as `levada up --meta 3` writes it, but for a shorter wait for a server that
+        hangs."""
         servers = [f"meta{number}" for number in range(1, len(self.addrs) + 1)]
         provider = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
         rpc = {f"dfs.namenode.rpc-address.{NAME}.{s}": addr for s, addr in zip(servers, self.addrs)}

@@ -1,7 +1,7 @@
 """Clients that change names and files one after the other, and know what must come of each change.
 
-Each works in a directory of its own and keeps what must be there. A change that was lost, or done twice, shows at once: a directory that is
-made twice "already exists", a name that is moved twice is "not found".
+Each works in a directory of its own and keeps what must be there. A change that was lost, or done twice, shows at once:
+a directory that is made twice "already exists", a name that is moved twice is "not found".
 """
 
 import random
@@ -92,9 +92,9 @@ class JavaApi:
 
 
 class NativeApi:
-    """hdfs-native gives up a call whose connection breaks, and gives one that it repeats a new number, so no server can know it. So this
-    asks again, as a program that uses it must, and then may be told that the change was made already. For a server that hangs it waits for
-    ever."""
+    """hdfs-native gives up a call whose connection breaks, and gives one that it repeats a new number, so no server can
+    know it. So this asks again, as a program that uses it must, and then may be told that the change was made already.
+    For a server that hangs it waits for ever."""
 
     name, waits_for_ever = "hdfs-native", True
     PATIENCE_S = 60
@@ -198,7 +198,9 @@ class Walker:
         else:
             path = self.chance.choice(sorted(self.files))
             found = self.api.read(path)
-            assert found == self.files[path], f"{path}: {len(found)} bytes, not the {len(self.files[path])} that were written"
+            assert (
+                found == self.files[path]
+            ), f"{path}: {len(found)} bytes, not the {len(self.files[path])} that were written"
             return
         self.ends.append((begun, time.monotonic()))
 

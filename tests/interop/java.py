@@ -30,10 +30,10 @@ def shell_environment(user=None) -> dict:
     return {**os.environ, "HADOOP_USER_NAME": user} if user else dict(os.environ)
 
 
-def hdfs_dfs(url, *words, user=None, check=True, options=(), stdin=None, timeout=300):
+def hdfs_dfs(url, *words, user=None, check=True, options=(), stdin=None, timeout=300, before=()):
     """Runs Hadoop's FsShell as `hdfs dfs` does; gives the finished process with text output."""
     done = subprocess.run(
-        shell_command(url, *words, options=options),
+        [*before, *shell_command(url, *words, options=options)],
         env=shell_environment(user),
         stdin=stdin or subprocess.DEVNULL,
         capture_output=True,

@@ -113,7 +113,9 @@ class Secure:
             timeout=300,
         )
         said = f"{done.stdout}{done.stderr}"
-        assert not check or done.returncode == 0, f"hdfs dfs {' '.join(map(str, words))} ended with {done.returncode}\n{said}"
+        assert (
+            not check or done.returncode == 0
+        ), f"hdfs dfs {' '.join(map(str, words))} ended with {done.returncode}\n{said}"
         return done
 
     def simple(self, *words):

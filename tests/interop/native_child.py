@@ -1,4 +1,5 @@
-"""A line of JSON in, a line of JSON out: hdfs-native for the tests. Arguments: the hdfs:// address, and settings as name=value."""
+"""A line of JSON in, a line of JSON out: hdfs-native for the tests. Arguments: the hdfs:// address, and settings as
+name=value."""
 
 import base64
 import itertools
@@ -26,8 +27,8 @@ def verify_small(client, path, data, _):
 
 
 def small(act, path, files, length, threads, without, block):
-    """`files` files of `length` bytes below `path`, shared among the threads, but those of `without`; milliseconds of each.
-    A file that fails is named with the reason, and the others go on."""
+    """`files` files of `length` bytes below `path`, shared among the threads, but those of `without`; milliseconds of
+    each. A file that fails is named with the reason, and the others go on."""
     while len(own_clients) < threads:
         own_clients.append(Client(sys.argv[1]))
     contents = [random.Random(n).randbytes(length) for n in range(files)]
@@ -51,7 +52,22 @@ def small(act, path, files, length, threads, without, block):
         return {"seconds": time.perf_counter() - begun, "ms": took, "failed": failed}
 
 
-def call(call, path="", local="", to="", block=None, replication=None, offset=0, length=0, handle="", data="", size=1 << 20, files=0, threads=1, without=()):
+def call(
+    call,
+    path="",
+    local="",
+    to="",
+    block=None,
+    replication=None,
+    offset=0,
+    length=0,
+    handle="",
+    data="",
+    size=1 << 20,
+    files=0,
+    threads=1,
+    without=(),
+):
     if call == "put":
         options = WriteOptions(block_size=block, replication=replication, overwrite=True)
         with open(local, "rb") as source, client.create(path, options) as out:

@@ -45,12 +45,12 @@ class Lines:
 
 
 class Go(Lines):
-    def __init__(self, url: str, user: str, *patience: str):
-        super().__init__([GO_CLIENT, url.removeprefix("hdfs://"), user, *patience], user)
+    def __init__(self, url: str, user: str, *patience: str, before: list[str] = []):
+        super().__init__([*before, GO_CLIENT, url.removeprefix("hdfs://"), user, *patience], user)
 
 
 class Native(Lines):
-    def __init__(self, url: str, user: str, environment=None, **conf):
+    def __init__(self, url: str, user: str, environment=None, before: list[str] = [], **conf):
         settings = [f"{name}={value}" for name, value in conf.items()]
         child = ROOT / "tests" / "interop" / "native_child.py"
-        super().__init__([sys.executable, child, url, *settings], user, environment)
+        super().__init__([*before, sys.executable, child, url, *settings], user, environment)

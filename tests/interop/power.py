@@ -1,16 +1,17 @@
 """A disk that loses power: what a process did to files, as strace saw it, and what may be left of that.
 
-    strace ──▶ Disk: changes of names (a journal) and of contents (per file), in order ──▶ leave(cut, chance) ──▶ a directory
+    strace ──▶ Disk: changes of names (a journal), of contents (a file each), in order ──▶ leave(cut, …) ──▶ a directory
 
 What is promised by an fsync is kept, and nothing else:
 
-- A file's bytes, length and holes are kept up to the last fsync or fdatasync of it that began after them, and what was written
-  through a descriptor that is synced at each write. Each later change
-  of it may be there, be missing, or be torn at any 512 bytes, without regard to order.
-- Names are changed in the order of the calls, as journaling file systems do it: some beginning of all changes is there, and
-  at least those before the last fsync of the directory they were made in.
+- A file's bytes, length and holes are kept up to the last fsync or fdatasync of it that began after them, and what was
+  written through a descriptor that is synced at each write. Each later change of it may be there, be missing, or be
+  torn at any 512 bytes, without regard to order.
+- Names are changed in the order of the calls, as journaling file systems do it: some beginning of all changes is there,
+  and at least those before the last fsync of the directory they were made in.
 
-strace writes a call's line when it returns, so a call that was under way at the cut has no line, or one that is not counted.
+strace writes a call's line when it returns, so a call that was under way at the cut has no line, or one that is not
+counted.
 """
 
 import os
@@ -21,13 +22,16 @@ import re
 SECTOR = 512
 CALLS = (
     "open,openat,creat,close,dup,dup2,dup3,fcntl,lseek,write,pwrite64,writev,pwritev,pwritev2,ftruncate,fallocate,"
-    "fsync,fdatasync,sync_file_range,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,copy_file_range"
+    "fsync,fdatasync,sync_file_range,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,"
+    "copy_file_range"
 )
 
 
 def watched(trace: pathlib.Path) -> list[str]:
-    """What to write before a command so that strace tells all its threads do to files. The command keeps its process id."""
-    return ["strace", "-D", "-f", "-q", "-ttt", "-xx", "-s", str(64 << 20), "-e", f"trace={CALLS}", "-e", "signal=none", "-o", str(trace)]
+    """What to write before a command so that strace tells all its threads do to files. The command keeps its process
+    id."""
+    options = ["-D", "-f", "-q", "-ttt", "-xx", "-s", str(64 << 20)]
+    return ["strace", *options, "-e", f"trace={CALLS}", "-e", "signal=none", "-o", str(trace)]
 
 
 class File:
@@ -96,7 +100,8 @@ class Disk:
 
     def __init__(self, trace: pathlib.Path, root: pathlib.Path):
         self.root = str(root)
-        self.names = []  # (moment, directory, what): what is ("put", path, file or None for a directory) or ("move", …) or ("drop", …)
+        # (moment, directory, what): what is ("put", path, file or None for a directory) or ("move", …) or ("drop", …)
+        self.names = []
         self.syncs = []  # (began, ended, directory)
         self.times = []  # of each moment, when the call returned at the latest
         self.tree = {}  # path -> File, None for a directory
@@ -129,7 +134,9 @@ class Disk:
     def take(self, call: str, words: str, result: int, began: int, when: float):
         moment = len(self.times)
         strings = [bytes.fromhex(text.replace("\\x", "")) for text in STRING.findall(words)]
-        numbers = [number(word) for word in re.findall(r"(?:^|, )(-?(?:0x[0-9a-f]+|\d+))(?=,|$)", STRING.sub("s", words))]
+        numbers = [
+            number(word) for word in re.findall(r"(?:^|, )(-?(?:0x[0-9a-f]+|\d+))(?=,|$)", STRING.sub("s", words))
+        ]
 
         def path(place: int) -> str:
             return os.path.normpath(strings[place].decode(errors="replace"))
@@ -158,8 +165,12 @@ class Disk:
         elif call in ("rename", "renameat", "renameat2"):
             if not ours(0):
                 return
-            self.names.append((moment, (os.path.dirname(path(0)), os.path.dirname(path(1))), ("move", path(0), path(1))))
-            moved = {name: file for name, file in self.tree.items() if name == path(0) or name.startswith(path(0) + "/")}
+            self.names.append(
+                (moment, (os.path.dirname(path(0)), os.path.dirname(path(1))), ("move", path(0), path(1)))
+            )
+            moved = {
+                name: file for name, file in self.tree.items() if name == path(0) or name.startswith(path(0) + "/")
+            }
             for name in moved:
                 del self.tree[name]
             for name, file in moved.items():
@@ -191,10 +202,12 @@ class Disk:
                     file.syncs.append((began, moment))
             elif call in ("pwrite64", "write", "pwritev", "pwritev2", "writev"):
                 if call in ("write", "writev") and handle in self.places:
-                    offset = self.places[handle]  # the store looks for the place first, when it writes several pages in a row
+                    # The store looks for the place first, when it writes several pages in a row.
+                    offset = self.places[handle]
                     self.places[handle] = offset + result
                 elif call in ("write", "writev"):
-                    # By position: only lines that are appended to a file of ours, which none of ours does without a sync's need.
+                    # By position: only lines that are appended to a file of ours, which none of ours does without a
+                    # sync's need.
                     offset = max((o + len(w) for _, k, o, w in file.changes if k.startswith("write")), default=0)
                 else:
                     offset = numbers[-2] if call == "pwritev2" else numbers[-1]

@@ -80,7 +80,9 @@ class Names:
 
     def create(self, path, replication=3, block=1 << 20):
         mode = message((1, 0o644))
-        answer = self.call("create", (1, path), (2, mode), (3, self.holder), (4, 3), (5, 1), (6, replication), (7, block))
+        answer = self.call(
+            "create", (1, path), (2, mode), (3, self.holder), (4, 3), (5, 1), (6, replication), (7, block)
+        )
         self.file = fields(answer[1][0])[13][0]
 
     def add_block(self, path, previous=None) -> Located:
@@ -144,12 +146,19 @@ class Transfer:
         size = struct.unpack("<i", f[4][0])[0]
         sums = self.exactly(total - 4 - size)
         return Packet(
-            struct.unpack("<q", f[1][0])[0], struct.unpack("<q", f[2][0])[0], bool(f[3][0]), sums, self.exactly(size), header_length
+            struct.unpack("<q", f[1][0])[0],
+            struct.unpack("<q", f[2][0])[0],
+            bool(f[3][0]),
+            sums,
+            self.exactly(size),
+            header_length,
         )
 
     # --- writing
 
-    def write(self, located: Located, targets=(), stage=CREATE, kind=2, chunk=512, generation=0, received=0, sent=0, **block):
+    def write(
+        self, located: Located, targets=(), stage=CREATE, kind=2, chunk=512, generation=0, received=0, sent=0, **block
+    ):
         header = message((1, message((1, located.extended(**block)), (2, located.token))), (2, "raw"))
         body = message(
             (1, header),

@@ -21,7 +21,9 @@ def roles(tmp_path):
     started = []
 
     def start(datanodes=4, **settings):
-        started.append(Roles(tmp_path / f"roles{len(started)}", datanodes, lost_after_ms=LOST_AFTER_S * 1000, **settings))
+        started.append(
+            Roles(tmp_path / f"roles{len(started)}", datanodes, lost_after_ms=LOST_AFTER_S * 1000, **settings)
+        )
         return started[-1]
 
     yield start
@@ -85,8 +87,8 @@ def healed(store, files: dict, count=3, without=()):
 
 
 def write(store, fs, files: dict):
-    """Writes them with the Java client, and waits until each has its three copies: a datanode that stood still for two seconds, as one may
-    on a busy machine, leaves its chain, and gets its copy later."""
+    """Writes them with the Java client, and waits until each has its three copies: a datanode that stood still for two
+    seconds, as one may on a busy machine, leaves its chain, and gets its copy later."""
     for path, data in files.items():
         fs.write(path, data)
     eventually(lambda: healed(store, files), 30, "not all have three copies")
@@ -101,7 +103,9 @@ def transfer_address(store, name) -> tuple[str, int]:
 
 
 def some_files(store) -> dict:
-    files = {f"/heal/f{i}": content.make(length, i) for i, length in enumerate((1, 700, 70_000, 1_300_000, 3_000_000) * 3)}
+    files = {
+        f"/heal/f{i}": content.make(length, i) for i, length in enumerate((1, 700, 70_000, 1_300_000, 3_000_000) * 3)
+    }
     for path, data in files.items():
         put(store, path, data)
     return files

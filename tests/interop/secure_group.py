@@ -42,7 +42,8 @@ class SecureGroup(Group):
             self.kdc.trust(OTHER, REALM)
             self.environment = self.kdc.environment
             self.tables = (
-                f'[meta.security]\nauthentication = "kerberos"\nprincipal = "nn/_HOST@{REALM}"\nkeytab = "{self.keytab}"\n'
+                f'[meta.security]\nauthentication = "kerberos"\n'
+            f'principal = "nn/_HOST@{REALM}"\nkeytab = "{self.keytab}"\n'
                 f"static_groups = \"root=supergroup\"\nauth_to_local = '''{RULES}'''\n"
             )
             super().__init__(self.files / "group", datanodes=0)
@@ -58,7 +59,8 @@ class SecureGroup(Group):
         self.kdc.stop()
 
     def client_conf(self):
-        """Java maps its own name as well, before it dials: here any user of the other realm, as servers are to decide."""
+        """Java maps its own name as well, before it dials: here any user of the other realm, as servers are to
+        decide."""
         directory = self.conf_dir()
         rules = f"RULE:[1:$1@$0](.*@{OTHER.replace('.', chr(92) + '.')})s/@.*//\nDEFAULT"
         row = f"<property><name>hadoop.security.auth_to_local</name><value>{rules}</value></property>\n</configuration>"
@@ -108,13 +110,17 @@ class SecureGroup(Group):
 
     def hdfs_dfs(self, cache, *words, check=True, environment=None):
         """`hdfs dfs` of a client that knows the servers by the name of all."""
-        command = self.java_command("org.apache.hadoop.fs.FsShell", "-D", f"fs.defaultFS=hdfs://{NAME}", *map(str, words))
+        command = self.java_command(
+            "org.apache.hadoop.fs.FsShell", "-D", f"fs.defaultFS=hdfs://{NAME}", *map(str, words)
+        )
         environment = environment or self.with_ticket(cache)
         done = subprocess.run(
             command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
         )
         said = f"{done.stdout}{done.stderr}"
-        assert not check or done.returncode == 0, f"hdfs dfs {' '.join(map(str, words))} ended with {done.returncode}\n{said}"
+        assert (
+            not check or done.returncode == 0
+        ), f"hdfs dfs {' '.join(map(str, words))} ended with {done.returncode}\n{said}"
         return done
 
     def jvm(self, cache) -> Java:

@@ -37,19 +37,25 @@ class Store:
 
     binary = paths.LEVADA
 
-    def __init__(self, directory: pathlib.Path, *options: str, before: list[str] = []):
-        """`before`: a program that runs `levada` and keeps its process id, as `nice` does."""
+    def __init__(self, directory: pathlib.Path, *options: str, before: list[str] = [], port_base: str | None = "0"):
+        """`before`: a program that runs `levada` and keeps its process id, as `nice` does. `port_base`: free ports, or
+        as `up` has them."""
         self.directory, self.before = directory, before
         self.options = options
+        self.ports = ["--port-base", port_base] if port_base else []
         self.process = None
         self.start()
 
     def start(self):
         log = open(self.directory.parent / f"{self.directory.name}.log", "ab")
-        command = [*self.before, self.binary, "up", "--dir", self.directory, "--port-base", "0", "--json", *self.options]
+        command = [*self.before, self.binary, "up", "--dir", self.directory, *self.ports, "--json", *self.options]
         begun = time.monotonic()
         self.process = subprocess.Popen(
-            list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, preexec_fn=die_with_parent
+            list(map(str, command)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            preexec_fn=die_with_parent,
         )
         log.close()
         line = self._line()
@@ -101,7 +107,8 @@ class Store:
             except ProcessLookupError:
                 pass
         self.process.wait()
-        # The roles are its children, not ours. One that waits for its disk ends later, and has its directory and its ports till then.
+        # The roles are its children, not ours. One that waits for its disk ends later, and has its directory and its
+        # ports till then.
         eventually(lambda: all(has_ended(pid) for pid in self.all_pids()), 30, "all processes have ended", every=0.01)
 
     def remove(self):
@@ -143,9 +150,12 @@ def memory(pid: int, key: str) -> int:
 
 
 def suspend(pid: int):
-    """SIGSTOP, and until no thread runs any more: on a busy machine they go on for a while after the signal was sent, and answer."""
+    """SIGSTOP, and until no thread runs any more: on a busy machine they go on for a while after the signal was sent,
+    and answer."""
     os.kill(pid, signal.SIGSTOP)
-    eventually(lambda: all(state in "tTXZ" for state in thread_states(pid)), 30, f"process {pid} stands still", every=0.002)
+    eventually(
+        lambda: all(state in "tTXZ" for state in thread_states(pid)), 30, f"process {pid} stands still", every=0.002
+    )
 
 
 def thread_states(pid: int) -> list[str]:
@@ -167,7 +177,8 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-# How much longer a busy machine may take for what a quiet one does: what is slow is not what hangs. Speed is measured in benchmarks.
+# How much longer a busy machine may take for what a quiet one does: what is slow is not what hangs. Speed is measured
+# in benchmarks.
 PATIENCE = 3
 
 

@@ -120,7 +120,9 @@ def test_what_a_dead_writer_flushed_outlives_the_nodes_it_was_flushed_to(roles, 
     """All three are drained while nobody has closed the file: none is let go before its bytes are a block of others."""
     store = roles(datanodes=6)
     data = left_open(store, "/log")
-    holding = [name for name in store.names if any(not is_free(path) for path in (store.directory / name / "open").iterdir())]
+    holding = [
+        name for name in store.names if any(not is_free(path) for path in (store.directory / name / "open").iterdir())
+    ]
     assert len(holding) == 3
     time.sleep(LOST_AFTER_S + 1)
     numbers = [admin(store, "datanode", "drain", address_of(store, name))[0]["job"] for name in holding]
@@ -139,7 +141,8 @@ def test_what_a_dead_writer_flushed_outlives_the_nodes_it_was_flushed_to(roles, 
 
 
 def test_what_a_dead_writer_flushed_outlives_absences(roles, java):
-    """One after the other is away for longer than is waited for, and comes back: a rolling restart that takes its time."""
+    """One after the other is away for longer than is waited for, and comes back: a rolling restart that takes its
+    time."""
     store = roles(datanodes=6)
     data = left_open(store, "/log")
     time.sleep(LOST_AFTER_S + 1)
@@ -194,7 +197,9 @@ def test_what_there_is_can_be_listed(roles):
     everybody = sorted(address_of(store, name) for name in store.names)
     assert any(sorted(line["members"]) == everybody and line["wanted"] == 3 and line["live"] == 3 for line in pipelines)
     ids = {line["id"] for line in pipelines}
-    assert containers and all(line["pipeline"] in ids and line["state"] == "open" and line["whole"] for line in containers)
+    assert containers and all(
+        line["pipeline"] in ids and line["state"] == "open" and line["whole"] for line in containers
+    )
     assert admin(store, "under-replicated") == []
     # For people, and without a store that does what they ask.
     assert "MEMBERS" in levada(store.fs, "admin", "pipelines").stdout.splitlines()[0]
@@ -219,7 +224,8 @@ def test_what_there_is_can_be_listed(roles):
 
 
 def flip(store, data: bytes, name: str, every: int = 1) -> list[tuple]:
-    """Flips a bit in every so many chunks of what a datanode stores of these bytes. Answers where, and what was there."""
+    """Flips a bit in every so many chunks of what a datanode stores of these bytes. Answers where, and what was
+    there."""
     flipped = []
     for file in (store.directory / name / "containers").rglob("*"):
         if not file.is_file():
@@ -248,7 +254,9 @@ def test_one_scrub_finds_and_mends_all_damage(roles):
     for number, data in enumerate(files.values()):
         damaged += flip(store, data, names[number % 3], every=3)
     assert len(damaged) > len(files), "large files have several blocks"
-    assert sum(1 for file, *_ in damaged if file.suffix == ".data") and sum(1 for file, *_ in damaged if file.suffix != ".data")
+    assert sum(1 for file, *_ in damaged if file.suffix == ".data") and sum(
+        1 for file, *_ in damaged if file.suffix != ".data"
+    )
     ended = admin(store, "scrub", "--wait")[-1]
     assert (ended["state"], ended["found"], ended["mended"]) == ("done", len(damaged), len(damaged)), ended
     assert ended["done_bytes"] == ended["total_bytes"] >= 3 * sum(map(len, files.values()))
@@ -266,7 +274,11 @@ def test_damage_is_never_served_and_readers_have_it_mended(roles):
         damaged += flip(store, data, store.names[number % 3], every=2)
 
     def wrong() -> list[str]:
-        return [path for path, data in files.items() if any(got != data[at : at + len(got or b" ")] for at, got in each(path))]
+        return [
+            path
+            for path, data in files.items()
+            if any(got != data[at : at + len(got or b" ")] for at, got in each(path))
+        ]
 
     def each(path):
         """Where a block begins, and what each of its nodes gives."""
@@ -335,7 +347,9 @@ def test_containers_move_to_an_emptier_datanode(roles):
     before = used()
     new = address_of(store, name)
     assert before[new] == 0
-    eventually(lambda: "just begun" not in levada(store.fs, "admin", "balance", "--within", 100, check=False).stderr, 30)
+    eventually(
+        lambda: "just begun" not in levada(store.fs, "admin", "balance", "--within", 100, check=False).stderr, 30
+    )
     levada(store.fs, "admin", "safemode", "enter")
     number = admin(store, "balance", "--within", 0)[-1]["job"]
     eventually(lambda: job(store, number)["total_count"] > 0, 20, "it is planned")

@@ -1,5 +1,5 @@
-"""`hdfs haadmin`, `hdfs mover` and those parts of `hdfs dfsadmin` that the script of commands/ has not: each does its work, or
-says in a line what there is instead."""
+"""`hdfs haadmin`, `hdfs mover` and those parts of `hdfs dfsadmin` that the script of commands/ has not: each does its
+work, or says in a line what there is instead."""
 
 import json
 import os
@@ -34,7 +34,11 @@ def up(tmp_path_factory):
 def settings(up) -> list[str]:
     """What an administrator of HDFS writes into hdfs-site.xml for such a group."""
     names = [f"m{number}" for number in range(len(up.members))]
-    rows = {"dfs.nameservices": "store", "dfs.internal.nameservices": "store", "dfs.ha.namenodes.store": ",".join(names)}
+    rows = {
+        "dfs.nameservices": "store",
+        "dfs.internal.nameservices": "store",
+        "dfs.ha.namenodes.store": ",".join(names),
+    }
     rows |= {f"dfs.namenode.rpc-address.store.{name}": addr for name, addr in zip(names, up.members)}
     rows["dfs.ha.fencing.methods"] = "shell(true)"  # without one, a failover is not even tried
     rows["dfs.client.failover.proxy.provider.store"] = (
@@ -230,6 +234,7 @@ def test_the_mover_is_told_who_moves(up, settings):
     mover = "org.apache.hadoop.hdfs.server.mover.Mover"
     done = subprocess.run(
         [*java, mover, *settings, "-D", "fs.defaultFS=hdfs://store", "-p", "/"],
-        env={**os.environ, "HADOOP_USER_NAME": SUPERUSER}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "HADOOP_USER_NAME": SUPERUSER},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode != 0 and "levada admin balance" in done.stdout + done.stderr, done.stdout + done.stderr

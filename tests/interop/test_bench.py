@@ -42,7 +42,9 @@ def test_small_files(store, root, clients):
 
 def test_large_files(store, root):
     """Blocks and a tail; sizes that are no multiple of a page or a chunk."""
-    found = bench(store, "write", "--clients", 2, "--files", 3, "--size", 3_500_001, "--block-size", "1M", "--replication", 2)
+    found = bench(
+        store, "write", "--clients", 2, "--files", 3, "--size", 3_500_001, "--block-size", "1M", "--replication", 2
+    )
     assert found["written"] == found["verified"] == 3 and found["replication"] == 2
     assert found["gb_per_s"] == pytest.approx(3 * 3_500_001 / 1e9 / found["seconds"])
     assert left(root) == []
@@ -63,7 +65,8 @@ def test_files_of_nothing(store, root):
 
 @pytest.mark.levada
 def test_costs_by_role(up):
-    """Each side's share; with a process for each role they are told apart, and fsyncs are counted where they are made."""
+    """Each side's share; with a process for each role they are told apart, and fsyncs are counted where they are
+    made."""
     store = up("--processes")
     cost = bench(store, "small", "--files", 40)["cost"]
     assert sorted(cost) == ["client", "datanodes", "metadata"]
@@ -89,7 +92,9 @@ CALLS = ["mkdir", "create", "stat", "open", "addblock", "rename", "delete", "lis
 def test_metadata_calls(up):
     """Every kind with each number of connections, and what the metadata server used for it."""
     store = up("--processes")
-    lines = levada(store.fs, "bench", "meta", "--connections", "2,5", "--count", 20, "--rounds", 2, "--json").stdout.splitlines()
+    lines = levada(
+        store.fs, "bench", "meta", "--connections", "2,5", "--count", 20, "--rounds", 2, "--json"
+    ).stdout.splitlines()
     rows = [json.loads(line) for line in lines]
     assert [(row["call"], row["connections"]) for row in rows] == [(call, n) for call in CALLS for n in (2, 5)]
     for row in rows:
@@ -108,7 +113,9 @@ def test_metadata_calls(up):
 def test_metadata_calls_one_by_one(store, root):
     """Any choice of calls makes what it needs; the text says what the figures are."""
     for call in CALLS:
-        text = levada(store.fs, "bench", "meta", "--calls", call, "--connections", 3, "--count", 5, "--rounds", 1).stdout
+        text = levada(
+            store.fs, "bench", "meta", "--calls", call, "--connections", 3, "--count", 5, "--rounds", 1
+        ).stdout
         assert text.splitlines()[1].split()[:2] == [call, "3"] and "CPU and fsyncs" in text, text
     refused = levada(store.fs, "bench", "meta", "--calls", "open,none", check=False)
     assert refused.returncode == 2 and "addblock" in refused.stderr

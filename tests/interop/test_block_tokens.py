@@ -17,7 +17,8 @@ from store import SUPERUSER, eventually
 
 pytestmark = [pytest.mark.levada, pytest.mark.timeout(300)]
 
-# Keys that roll while a file is read or written. Tokens count for as long again, which is long enough for a busy machine.
+# Keys that roll while a file is read or written. Tokens count for as long again, which is long enough for a busy
+# machine.
 INTERVAL_S = 5
 
 

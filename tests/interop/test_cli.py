@@ -87,7 +87,9 @@ class TestStories:
         """`levada cat big | head -c 10`: no complaint, and success."""
         root.write(f"{home}/f", content.make(5 * BLOCK))
         script = f"set -o pipefail; {paths.LEVADA} cat {home}/f | head -c 10 | wc -c"
-        done = subprocess.run(["bash", "-c", script], env={**os.environ, "LEVADA_URL": store.fs}, capture_output=True, text=True)
+        done = subprocess.run(
+            ["bash", "-c", script], env={**os.environ, "LEVADA_URL": store.fs}, capture_output=True, text=True
+        )
         assert (done.stdout.strip(), done.stderr, done.returncode) == ("10", "", 0)
 
     def test_tail(self, run, root, home):
@@ -101,7 +103,9 @@ class TestStories:
         out.write(b"one\n")
         out.hflush()
         tail = subprocess.Popen(
-            [str(paths.LEVADA), "tail", "-f", f"{home}/log"], env={**os.environ, "LEVADA_URL": store.fs}, stdout=subprocess.PIPE
+            [str(paths.LEVADA), "tail", "-f", f"{home}/log"],
+            env={**os.environ, "LEVADA_URL": store.fs},
+            stdout=subprocess.PIPE,
         )
         assert tail.stdout.readline() == b"one\n"
         out.write(b"two\n")
@@ -197,7 +201,8 @@ class TestStories:
         assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "new"
 
     def test_longest_names(self, run, root, home, tmp_path):
-        """A name may be as long as the store and the disk have it, without room for what a copy adds to it meanwhile."""
+        """A name may be as long as the store and the disk have it, without room for what a copy adds to it
+        meanwhile."""
         names = ["n" * 254 + end for end in "ab"]
         (tmp_path / "to").mkdir()
         for name in names:
@@ -292,7 +297,13 @@ class TestJson:
     def test_every_command_that_prints(self, run, root, home, tmp_path):
         root.write(f"{home}/f", content.make(700), replication=2)
         entry = objects(run("ls", "--json", home))[0]
-        assert (entry["path"], entry["type"], entry["len"], entry["mode"], entry["replication"]) == (f"{home}/f", "file", 700, "0644", 2)
+        assert (entry["path"], entry["type"], entry["len"], entry["mode"], entry["replication"]) == (
+            f"{home}/f",
+            "file",
+            700,
+            "0644",
+            2,
+        )
         assert objects(run("stat", "--json", f"{home}/f")) == [entry]
         assert objects(run("count", "--json", home))[0]["file_count"] == 1
         assert objects(run("du", "-s", "--json", home))[0]["space_consumed"] == 1400
@@ -307,9 +318,10 @@ class TestExitCodes:
         root.write(f"{home}/f", b"one")
         for words in (
             ("ls", f"{home}/missing"), ("cat", f"{home}/missing"), ("cat", home), ("stat", f"{home}/missing"),
-            ("rm", f"{home}/missing"), ("rm", home), ("mkdir", f"{home}/f"), ("mkdir", f"{home}/x/y"), ("get", f"{home}/missing"),
-            ("put", tmp_path / "missing", f"{home}/x"), ("mv", f"{home}/missing", f"{home}/x"), ("checksum", f"{home}/missing"),
-            ("put", __file__, f"{home}/f"), ("chmod", "600", f"{home}/missing"), ("du", f"{home}/missing"),
+            ("rm", f"{home}/missing"), ("rm", home), ("mkdir", f"{home}/f"), ("mkdir", f"{home}/x/y"),
+            ("get", f"{home}/missing"), ("put", tmp_path / "missing", f"{home}/x"),
+            ("mv", f"{home}/missing", f"{home}/x"), ("checksum", f"{home}/missing"), ("put", __file__, f"{home}/f"),
+            ("chmod", "600", f"{home}/missing"), ("du", f"{home}/missing"),
         ):  # fmt: skip
             done = run(*words, check=False)
             assert done.returncode == 1, (words, done)
@@ -353,7 +365,10 @@ class TestExitCodes:
         for to in ("new/", "new/.", "new"):
             sources = [tmp_path / "f"] * (2 if to == "new" else 1)
             assert run("put", *sources, f"{home}/{to}", check=False).returncode == 1
-            assert run("mv", *[f"{home}/full", f"{home}/file"][: len(sources)], f"{home}/{to}", check=False).returncode == 1
+            assert (
+                run("mv", *[f"{home}/full", f"{home}/file"][: len(sources)], f"{home}/{to}", check=False).returncode
+                == 1
+            )
         assert root.names(home) == ["file", "full"]
         for words in (["put", "-f", tmp_path / "d", f"{home}/file"], ["cp", "-f", f"{home}/full", f"{home}/file"],
                       ["get", f"{home}/full", tmp_path / "f"]):  # fmt: skip
@@ -408,7 +423,9 @@ class TestInterrupt:
         return code == 130
 
     def test_put_leaves_nothing(self, store, root, home):
-        assert self.interrupted(store, ["put", "-", f"{home}/f"], feed=content.make(3_000_000), after=lambda: root.names(home))
+        assert self.interrupted(
+            store, ["put", "-", f"{home}/f"], feed=content.make(3_000_000), after=lambda: root.names(home)
+        )
         assert root.names(home) == []
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -417,7 +434,9 @@ class TestInterrupt:
         root.write(f"{home}/f", content.make(1_000_000))
         for _ in range(5):
             process = subprocess.Popen(
-                [str(paths.LEVADA), "cat", f"{home}/f"], env={**os.environ, "LEVADA_URL": store.fs}, stdout=subprocess.PIPE
+                [str(paths.LEVADA), "cat", f"{home}/f"],
+                env={**os.environ, "LEVADA_URL": store.fs},
+                stdout=subprocess.PIPE,
             )
             eventually(lambda: is_filled(process.stdout), 30, "the pipe is full", every=0.01)
             process.send_signal(number)
@@ -443,7 +462,8 @@ class TestInterrupt:
 
 
 class TestTwoAtOnce:
-    """Two copy to one name: one of them is there in the end, whole, and what somebody called like a temporary file stays."""
+    """Two copy to one name: one of them is there in the end, whole, and what somebody called like a temporary file
+    stays."""
 
     def together(self, store, commands) -> list[int]:
         environment = {**os.environ, "LEVADA_URL": store.fs}
@@ -479,7 +499,9 @@ class TestTerminal:
         assert run("put", local, f"{home}/quiet").stderr == ""
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
-            [str(paths.LEVADA), "put", str(local), f"{home}/shown"], env={**os.environ, "LEVADA_URL": store.fs, "TERM": "xterm"}, stderr=theirs
+            [str(paths.LEVADA), "put", str(local), f"{home}/shown"],
+            env={**os.environ, "LEVADA_URL": store.fs, "TERM": "xterm"},
+            stderr=theirs,
         )
         os.close(theirs)
         shown = b""
@@ -505,7 +527,9 @@ class TestTerminal:
         """The script is one that bash takes, and it completes a command."""
         script = tmp_path / "levada.bash"
         script.write_text(levada("hdfs://x", "completion", "bash").stdout)
-        ask = f"source {script}; COMP_WORDS=(levada che); COMP_CWORD=1; _levada levada che levada; echo ${{COMPREPLY[@]}}"
+        ask = (
+            f"source {script}; COMP_WORDS=(levada che); COMP_CWORD=1; _levada levada che levada; echo ${{COMPREPLY[@]}}"
+        )
         done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True)
         assert done.stdout.split() == ["checksum"], done
 
@@ -521,7 +545,9 @@ class TestTerminal:
 
     def test_completion_script_is_read_in_part(self):
         """`levada completion bash | head` is no reason to panic."""
-        process = subprocess.Popen([str(paths.LEVADA), "completion", "bash"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen(
+            [str(paths.LEVADA), "completion", "bash"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         process.stdout.close()
         assert process.wait(10) == 0 and process.stderr.read() == b""
 

@@ -94,14 +94,17 @@ def test_replicas_that_differ_and_verify_are_named(roles):
 
 
 def test_a_replica_whose_checksums_rotted_is_replaced(roles):
-    """Neither its bytes changed nor what the index says of it. Its node's tree differs, and then it fails its own checksums."""
+    """Neither its bytes changed nor what the index says of it. Its node's tree differs, and then it fails its own
+    checksums."""
     store = roles(datanodes=3, container_len=3 << 20, lease_soft_ms=3000)
     files = {f"/sealed/f{i}": content.make(paths.BLOCK, i) for i in range(8)}
     for path, data in files.items():
         put(store, path, data)
     alike = lambda: (lines := sealed(store)) and all(line["compared"] == "alike" for line in lines) and lines
     homes = {str(line["id"]) for line in eventually(alike, SEALED_S, "no sealed container is compared")}
-    victim = next(file for file in sorted((store.directory / "data3" / "containers").rglob("*.sums")) if file.parent.name in homes)
+    victim = next(
+        file for file in sorted((store.directory / "data3" / "containers").rglob("*.sums")) if file.parent.name in homes
+    )
     inode = victim.stat().st_ino
     # A restart without the files of its trees: all leaves are made anew.
     store.kill("data3")
@@ -117,7 +120,9 @@ def test_a_replica_whose_checksums_rotted_is_replaced(roles):
     store.start("meta")
     store.start("data3")
     eventually(lambda: victim.stat().st_ino != inode, SEALED_S, "the rotten replica is still there")
-    eventually(lambda: admin(store, "under-replicated") == [] and alike(), SEALED_S + 60, "the containers are not alike again")
+    eventually(
+        lambda: admin(store, "under-replicated") == [] and alike(), SEALED_S + 60, "the containers are not alike again"
+    )
     assert healed(store, files)
 
 
@@ -126,7 +131,8 @@ def folders(store, number) -> set[str]:
 
 
 def test_containers_whose_blocks_were_all_deleted_go(roles):
-    """Also on a datanode that was away when the files were deleted, and comes back when their containers are forgotten."""
+    """Also on a datanode that was away when the files were deleted, and comes back when their containers are
+    forgotten."""
     store = roles(datanodes=3, container_len=3 << 20, lease_soft_ms=3000)
     files = {f"/emptied/f{i}": content.make(paths.BLOCK, i) for i in range(8)}
     files |= {f"/emptied/small{i}": content.make(3000 + i, 50 + i) for i in range(10)}

@@ -1,5 +1,5 @@
-"""How many blocks have too few copies is counted once: fsck, dfsadmin, the client's calls, `/metrics`, `/status`, the jobs and `levada
-admin` tell the same, also where nobody can make the copies."""
+"""How many blocks have too few copies is counted once: fsck, dfsadmin, the client's calls, `/metrics`, `/status`, the
+jobs and `levada admin` tell the same, also where nobody can make the copies."""
 
 import json
 import os
@@ -29,7 +29,9 @@ def told(store) -> dict[str, tuple]:
     of = lambda trouble: len({line["block"] for line in lines if line["trouble"] == trouble})
     said["levada admin under-replicated"] = (of("short"), of("missing"))
     text = levada(store.fs, "admin", "under-replicated").stdout
-    said["its last lines"] = tuple(int(number) for number in re.search(r"(\d+) blocks under-replicated.* (\d+) missing", text).groups())
+    said["its last lines"] = tuple(
+        int(number) for number in re.search(r"(\d+) blocks under-replicated.* (\d+) missing", text).groups()
+    )
     names = Names(store.fs, SUPERUSER)
     field = lambda method, *numbers: tuple(names.call(method).get(number, [0])[0] for number in numbers)
     said["getFsStats"] = field("getFsStats", 4, 6)
@@ -77,7 +79,11 @@ def test_more_copies_are_asked_for_than_there_are_datanodes(roles):
     put(store, "/two", content.make(paths.BLOCK, 2), "--replication", 2)
     put(store, "/one", content.make(paths.BLOCK, 3), "--replication", 1)
     all_tell(store, 3, 0)
-    waits = lambda: (line := repair(store)) and line["state"] == "waiting" and "3 blocks are under-replicated" in line["note"]
+    waits = (
+        lambda: (line := repair(store))
+        and line["state"] == "waiting"
+        and "3 blocks are under-replicated" in line["note"]
+    )
     eventually(waits, LOST_AFTER_S + DONE_S, "no job says that the copies wait")
     assert "no datanode can take the copies" in levada(store.fs, "admin", "under-replicated").stdout
     # Files that were given more.

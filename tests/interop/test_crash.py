@@ -78,7 +78,10 @@ def test_killed_while_many_write(up, tmp_path, options):
             opened[f"/open/f{i}"] = content.make(length, i)
             out.write(content.make(300_000, 99))  # on its way
         fs.create("/open/nothing")
-        writers = [Busy(lambda path, data, m=java.mount(store.fs, SUPERUSER): m.write(path, data), f"java{i}") for i in range(3)]
+        writers = [
+            Busy(lambda path, data, m=java.mount(store.fs, SUPERUSER): m.write(path, data), f"java{i}")
+            for i in range(3)
+        ]
         native = Native(store.fs, SUPERUSER)
         writers.append(Busy(by_native(native, tmp_path), "native"))
         writers.append(Busy(by_levada(store.fs, tmp_path), "levada"))
@@ -222,7 +225,8 @@ class TestOneDatanodeDies:
             native.call("write", handle="h", local=str(part))
             native.call("close", handle="h")
             expected = content.make(1_000_000) * 2
-        except Exception:  # its own rules of replacing nodes may give up with three; nothing that was synced may be lost
+        # Its own rules of replacing nodes may give up with three; nothing that was synced may be lost.
+        except Exception:
             expected = content.make(1_000_000)
             fs = java.mount(store.fs, SUPERUSER)
             eventually(lambda: fs.call("recover-lease", path="/f"), 60, "lease is recovered", every=0.5)

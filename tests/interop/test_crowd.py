@@ -1,5 +1,5 @@
-"""Ten thousand clients that wait, readers and callers that take nothing, more writers than there is memory for: all who want something are
-served, in bounded memory.
+"""Ten thousand clients that wait, readers and callers that take nothing, more writers than there is memory for: all who
+want something are served, in bounded memory.
 
 How fast is for bench/crowd/run.py to say; here only that nobody waits for those who take nothing to be given up.
 """
@@ -60,7 +60,8 @@ def test_callers_who_take_no_answers(crowded):
 
 
 def test_more_writers_than_memory_are_slow_and_not_refused(tmp_path, java):
-    """Three hundred stock writers at once, on datanodes with room for the streams of 150 each, and for the first nodes of 75 chains."""
+    """Three hundred stock writers at once, on datanodes with room for the streams of 150 each, and for the first nodes
+    of 75 chains."""
     store = Store(tmp_path / "levada", "--memory", "64M")
     try:
         fs = java.mount(store.fs, SUPERUSER)

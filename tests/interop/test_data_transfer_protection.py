@@ -1,4 +1,5 @@
-"""A store that protects data transfer: stock clients shake hands before their first operation, and who does not is refused."""
+"""A store that protects data transfer: stock clients shake hands before their first operation, and who does not is
+refused."""
 
 import socket
 import struct

@@ -60,7 +60,9 @@ def test_a_job_works_with_the_token_alone(secure, tmp_path):
     ours = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert ours.returncode == 0 and "out" in ours.stdout, ours.stdout + ours.stderr
     other = subprocess.run([*command, "--user", "bob"], env=environment, capture_output=True, text=True, timeout=60)
-    assert other.returncode == 1 and "is of ada, and nobody acts as bob by it" in other.stderr, other.stdout + other.stderr
+    assert other.returncode == 1 and "is of ada, and nobody acts as bob by it" in other.stderr, (
+        other.stdout + other.stderr
+    )
     token(secure, ada, "cancel", file)
     gone = job(secure, file, "-ls", "/home/ada", check=False)
     assert gone.returncode != 0 and "the token is not valid" in gone.stderr, gone.stderr

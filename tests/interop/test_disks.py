@@ -240,7 +240,8 @@ def test_a_full_disk_takes_no_more_and_the_others_do(disks, machines):
 
 
 def test_a_store_whose_only_disk_is_full_says_so(disks, tmp_path):
-    """All of it lies on one disk. Both clients say what is full and what to do; what is there is served, and what is removed makes room."""
+    """All of it lies on one disk. Both clients say what is full and what to do; what is there is served, and what is
+    removed makes room."""
     disk = disks("only", 200)
     store = Store(disk.at / "levada", "--memory", "256M")
     try:
@@ -253,14 +254,17 @@ def test_a_store_whose_only_disk_is_full_says_so(disks, tmp_path):
                 levada(store.fs, "put", "--block-size", "1M", large, f"/large{number}", check=False),
                 hdfs_dfs(store.fs, "-put", large, f"/other{number}", options=small_blocks, check=False),
             ):
-                # What is full, in the words of a datanode or of the metadata server; and not only that something may be.
+                # What is full, in the words of a datanode or of the metadata server; and not only that something may
+                # be.
                 assert done.returncode == 1 and re.search("is full, but|are full, with", done.stderr), done.stderr
                 assert "delete files" in done.stderr, done.stderr
         assert levada(store.fs, "cat", "/kept").stdout == pathlib.Path(__file__).read_text()
         assert levada(store.fs, "ls", "-C", "/").stdout.split() == ["/kept", "/user"]
         large.write_bytes(content.make(10 << 20))
         eventually(
-            lambda: levada(store.fs, "put", "--block-size", "1M", large, "/fits", check=False).returncode == 0, 90, "there is room again"
+            lambda: levada(store.fs, "put", "--block-size", "1M", large, "/fits", check=False).returncode == 0,
+            90,
+            "there is room again",
         )
     finally:
         store.stop()
@@ -301,10 +305,15 @@ def test_disks_are_made_even(disks, machines):
     assert not wrong
 
     def even() -> list[dict]:
-        """Each disk is looked at by itself, once a second: one heartbeat may tell of the one after the last move, and of the other before."""
+        """Each disk is looked at by itself, once a second: one heartbeat may tell of the one after the last move, and
+        of the other before."""
         disks = machine.told()
         moved = disks[1]["replicas"] == ended["done_count"]
-        return disks if moved and sum(disk["replicas"] for disk in disks) == sum(disk["replicas"] for disk in before) else []
+        return (
+            disks
+            if moved and sum(disk["replicas"] for disk in disks) == sum(disk["replicas"] for disk in before)
+            else []
+        )
 
     after = eventually(even, 20, "no replica is lost, and none is there twice")
     full = [disk["used"] / (disk["used"] + disk["free"]) for disk in after]
@@ -345,13 +354,17 @@ def test_up_with_disks(tmp_path):
         store.start()
         for path, data in {"/before": content.make(500_000), **files}.items():
             assert levada(store.fs, "get", path, "-", text=False).stdout == data
-        told = lambda: [json.loads(line) for line in levada(store.fs, "admin", "datanode", "list", "--json").stdout.splitlines()]
+        told = lambda: [
+            json.loads(line) for line in levada(store.fs, "admin", "datanode", "list", "--json").stdout.splitlines()
+        ]
         eventually(lambda: all(len(line["disks"]) == 3 for line in told()), 5)
         for number in (1, 2, 3):
             assert (store.directory / f"data{number}-disk3" / "VERSION").exists()
         store.stop()
         refused = subprocess.run(
-            [paths.LEVADA, "up", "--dir", store.directory, "--port-base", "0", "--disks", "2"], capture_output=True, text=True
+            [paths.LEVADA, "up", "--dir", store.directory, "--port-base", "0", "--disks", "2"],
+            capture_output=True,
+            text=True,
         )
         assert refused.returncode == 1 and "3 disks" in refused.stderr
     finally:
@@ -375,6 +388,10 @@ def test_what_is_reserved_of_a_disk_stays_free(tmp_path):
         found = eventually(lambda: disks() if len(disks()) == 2 else None, 30, "both nodes report their disks")
         by_state = {disk["state"]: disk for disk in found}
         assert sorted(by_state) == ["full", "ok"], found
-        assert (by_state["full"]["free"], by_state["full"]["capacity"], by_state["full"]["replicas"]) == (0, 0, 0), found
+        assert (by_state["full"]["free"], by_state["full"]["capacity"], by_state["full"]["replicas"]) == (
+            0,
+            0,
+            0,
+        ), found
     finally:
         roles.stop()

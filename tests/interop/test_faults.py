@@ -157,7 +157,9 @@ def test_a_committed_job(java, store, root, home):
     work = f"{out}/_temporary/0"
     root.mkdirs(work)
     for task in range(12):
-        root.write(f"{work}/_temporary/attempt_{task}/part-{task:05d}", content.make(1000, task), parents_must_exist=False)
+        root.write(
+            f"{work}/_temporary/attempt_{task}/part-{task:05d}", content.make(1000, task), parents_must_exist=False
+        )
         assert root.rename(f"{work}/_temporary/attempt_{task}", f"{work}/task_{task}") is True
     for task in root.names(work):
         if task.startswith("task_"):

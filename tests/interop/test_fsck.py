@@ -18,10 +18,18 @@ pytestmark = pytest.mark.levada
 def fsck(fs, http, *words, user=SUPERUSER):
     """Gives the exit code and what was printed, times taken out."""
     options = ["-D", f"fs.defaultFS={fs}", "-D", f"dfs.namenode.http-address={http}"]
-    java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC", "-cp", f"{JAVA_CONF}:{SERVER_LIB}/*"]
+    java = [
+        "java",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-Duser.timezone=UTC",
+        "-cp",
+        f"{JAVA_CONF}:{SERVER_LIB}/*",
+    ]
     done = subprocess.run(
         [*java, "org.apache.hadoop.hdfs.tools.DFSck", *options, *words],
-        env={**os.environ, "HADOOP_USER_NAME": user}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "HADOOP_USER_NAME": user},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     return done.returncode, re.sub(r"\w{3} \w{3} \d\d [\d:]{8} \w+ \d{4}( in \d+ mill)?", "TIME", done.stdout)
 
@@ -66,7 +74,9 @@ def test_files_blocks_and_locations(check, store, root, home):
     # One block, by its name.
     name = re.search(r"(blk_\d+)_\d+ len=100", out)[1]
     code, out = check("-blockId", name)
-    assert f"Block Id: {name}\nBlock belongs to: {home}/a/f\nNo. of Expected Replica: 3\nNo. of live Replica: 3\n" in out
+    assert (
+        f"Block Id: {name}\nBlock belongs to: {home}/a/f\nNo. of Expected Replica: 3\nNo. of live Replica: 3\n" in out
+    )
     assert out.count("is HEALTHY") == 3
 
 

@@ -1,4 +1,5 @@
-"""HBase's own writer of write-ahead logs, unmodified: it sends every packet to all datanodes itself, each of which is a chain of one."""
+"""HBase's own writer of write-ahead logs, unmodified: it sends every packet to all datanodes itself, each of which is a
+chain of one."""
 
 import base64
 import json
@@ -29,9 +30,18 @@ class FanOut:
 
     def __init__(self, url, timeout_ms=20_000):
         classpath = f"{paths.JAVA_CONF}:{paths.HBASE_CLASSES}:{paths.HBASE_LIB}/*:{paths.HADOOP_LIB}/*"
-        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dhadoop.root.logger=ERROR,console", "-cp", classpath]
+        options = [
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-Dhadoop.root.logger=ERROR,console",
+            "-cp",
+            classpath,
+        ]
         self.process = subprocess.Popen(
-            ["java", *options, "FanOut", url, f"dfs.client.socket-timeout={timeout_ms}", "hbase.lease.recovery.dfs.timeout=2000"],
+            [
+                "java", *options, "FanOut", url,
+                f"dfs.client.socket-timeout={timeout_ms}", "hbase.lease.recovery.dfs.timeout=2000",
+            ],  # fmt: skip
             env={**os.environ, "HADOOP_USER_NAME": SUPERUSER}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -104,8 +114,8 @@ def test_packets_longer_than_other_clients_send(store, writer):
 
 
 def begin(writer, name: str, *records: bytes) -> tuple[str, list[str]]:
-    """Path and nodes of a log that has these records. On a busy machine a node that lives may be silent for two seconds: then the hasty
-    writer gives the log up, and begins the next."""
+    """Path and nodes of a log that has these records. On a busy machine a node that lives may be silent for two
+    seconds: then the hasty writer gives the log up, and begins the next."""
     tries = iter(range(100))
 
     def attempt():
@@ -124,7 +134,8 @@ def begin(writer, name: str, *records: bytes) -> tuple[str, list[str]]:
 @pytest.mark.parametrize("fault", ["kill", "stop"])
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_datanode_is_lost(store, hasty, fault, place):
-    """The writer gives the file up at once, recovers it, and goes on with the next one; all that was acknowledged is there."""
+    """The writer gives the file up at once, recovers it, and goes on with the next one; all that was acknowledged is
+    there."""
     records = [record(number) for number in range(20)]
     first, nodes = begin(hasty, "first", *records)
     acknowledged = b"".join(records)
@@ -146,8 +157,11 @@ def test_a_datanode_is_lost(store, hasty, fault, place):
     eventually(lambda: heard(store), 30, f"{lost} is back")
     for path, data in files.items():
         (of_block,) = replicas(store, path)
-        assert of_block and all(got == data for _, got in of_block), "what the lost node has of the broken log is nowhere named"
-    # It may have come back before those who took its place were done: then it is named when it has copied what it lacks.
+        assert of_block and all(
+            got == data for _, got in of_block
+        ), "what the lost node has of the broken log is nowhere named"
+    # It may have come back before those who took its place were done: then it is named when it has copied what it
+    # lacks.
     eventually(lambda: healed(store, files), HEALED_S)
 
 
@@ -157,7 +171,8 @@ def heard(store) -> bool:
 
 
 def test_the_writer_is_killed(store, writer):
-    """Another region server takes the log over: the lease is recovered, and the nodes agree, though no chain connected them."""
+    """Another region server takes the log over: the lease is recovered, and the nodes agree, though no chain connected
+    them."""
     writer.call("create", "/wal/1")
     records = [record(number) for number in range(40)]
     writer.call("append", *coded(*records))

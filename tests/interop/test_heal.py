@@ -1,4 +1,5 @@
-"""Datanodes are lost, come back and are damaged: what they held is copied, and every replica that is named is read by itself."""
+"""Datanodes are lost, come back and are damaged: what they held is copied, and every replica that is named is read by
+itself."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Healing while the metadata server that leads is killed: it goes on under the next one, and what was asked for is not forgotten."""
+"""Healing while the metadata server that leads is killed: it goes on under the next one, and what was asked for is not
+forgotten."""
 
 import json
 import time
@@ -16,7 +17,8 @@ from store import eventually
 
 pytestmark = [pytest.mark.levada, pytest.mark.timeout(400)]
 
-# From the loss on: another leader, which listens first, the copies at the rate below, and a machine of two cores that does other things as well.
+# From the loss on: another leader, which listens first, the copies at the rate below, and a machine of two cores that
+# does other things as well.
 HEALED_S = 120
 # Bytes a second that a node copies: slow enough that a leader can be killed while it does.
 COPY_RATE = 2 << 20
@@ -30,7 +32,8 @@ class Seen:
 
 
 def healed(group, files, without=()) -> bool:
-    """By the server that leads now. On a busy machine another one may come to lead between two questions: then it is not known yet."""
+    """By the server that leads now. On a busy machine another one may come to lead between two questions: then it is
+    not known yet."""
     leader = int(group.leader().removeprefix("meta"))
     try:
         return replicas.healed(Seen("hdfs://" + group.addrs[leader - 1]), files, without=without)
@@ -94,10 +97,12 @@ def test_healing_goes_on_under_the_next_leader(group):
 
 
 def test_what_was_asked_for_is_not_forgotten(group):
-    """A drain and a scrub are under way when their leader is killed: they go on under their numbers, and how they ended outlives another one."""
+    """A drain and a scrub are under way when their leader is killed: they go on under their numbers, and how they ended
+    outlives another one."""
     files = some(group, 20)
     host, port = transfer_address(group, "data3")
-    # Slow enough to outlast an election on a busy machine; and the drain, which takes some seconds, is looked at as soon as it has begun.
+    # Slow enough to outlast an election on a busy machine; and the drain, which takes some seconds, is looked at as
+    # soon as it has begun.
     scrub = admin(group, "scrub", "--rate", 1 << 19)[-1]["job"]
     drain = admin(group, "datanode", "drain", f"{host}:{port}")[-1]["job"]
     assert {line["state"] for line in admin(group, "jobs") if line["id"] in (drain, scrub)} <= {"running", "waiting"}

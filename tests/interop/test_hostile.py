@@ -1,4 +1,5 @@
-"""Strangers at the ports: wrong lengths, garbage, half frames, crowds. The store goes on and its memory stays bounded."""
+"""Strangers at the ports: wrong lengths, garbage, half frames, crowds. The store goes on and its memory stays
+bounded."""
 
 import os
 import random
@@ -161,7 +162,8 @@ class TestTransfer:
             s.close()
 
     def test_damaged_writes(self, victim):
-        """A real client's write with changed bytes: mad lengths, wrong checksums, cut anywhere. Its targets are gone."""
+        """A real client's write with changed bytes: mad lengths, wrong checksums, cut anywhere. Its targets are
+        gone."""
         chance = random.Random(11)
         for name in ("write_tail", "hflush", "append", "write_crc32"):
             whole = golden("wire", name)

@@ -1,5 +1,6 @@
-"""A hostile writer who knows the protocol: packets that contradict themselves or each other, together in one segment behind good ones, and
-operations that lie about what follows. The stream ends; nobody else notices, and what was acknowledged is there."""
+"""A hostile writer who knows the protocol: packets that contradict themselves or each other, together in one segment
+behind good ones, and operations that lie about what follows. The stream ends; nobody else notices, and what was
+acknowledged is there."""
 
 import socket
 import struct
@@ -57,7 +58,9 @@ def chain(victim, names, request):
 
 
 def sums_of(data: bytes) -> bytes:
-    return b"".join(content.crc("CRC32C", data[at : at + CHUNK]).to_bytes(4, "big") for at in range(0, len(data), CHUNK))
+    return b"".join(
+        content.crc("CRC32C", data[at : at + CHUNK]).to_bytes(4, "big") for at in range(0, len(data), CHUNK)
+    )
 
 
 def packet(offset, seqno, data=b"", last=0, sums=None, data_len=None, payload=None, header_len=None) -> bytes:
@@ -66,7 +69,12 @@ def packet(offset, seqno, data=b"", last=0, sums=None, data_len=None, payload=No
     header = b"\x09" + struct.pack("<q", offset) + b"\x11" + struct.pack("<q", seqno) + b"\x18" + bytes([last])
     header += b"\x25" + struct.pack("<i", len(data) if data_len is None else data_len)
     counted = 4 + len(sums) + len(data) if payload is None else payload
-    return struct.pack(">IH", counted & 0xFFFFFFFF, len(header) if header_len is None else header_len) + header + sums + data
+    return (
+        struct.pack(">IH", counted & 0xFFFFFFFF, len(header) if header_len is None else header_len)
+        + header
+        + sums
+        + data
+    )
 
 
 GOOD = packet(0, 0, FIRST)
@@ -97,7 +105,8 @@ BAD = {
 
 @pytest.mark.parametrize("what", BAD)
 def test_a_bad_packet_behind_a_good_one(what, chain, names):
-    """In one segment, with more good ones behind: the good one is stored and acknowledged by all or lost with the stream, never the bad one."""
+    """In one segment, with more good ones behind: the good one is stored and acknowledged by all or lost with the
+    stream, never the bad one."""
     chain.socket.sendall(GOOD + BAD[what] + packet(AT, 2, FIRST) + packet(2 * AT, 3, last=1))
     acked = []
     try:
@@ -117,7 +126,8 @@ def test_a_bad_packet_behind_a_good_one(what, chain, names):
 
 
 def test_after_the_last_packet_nothing_counts(chain, names):
-    """The end, a heartbeat, data, another end, nonsense, all together: the block is complete, as if they had come one by one."""
+    """The end, a heartbeat, data, another end, nonsense, all together: the block is complete, as if they had come one
+    by one."""
     chain.socket.sendall(
         GOOD + packet(AT, 1, last=1) + packet(0, -1) + packet(AT, 2, FIRST) + packet(2 * AT, 3, last=1) + b"\xff" * 100
     )
@@ -145,7 +155,8 @@ def test_data_in_the_last_packet(chain, names):
 
 
 def test_thousands_of_tiny_packets_at_once(chain, names):
-    """A writer that takes no ack before it has sent all: it is not read further than it is acknowledged, and all of it arrives."""
+    """A writer that takes no ack before it has sent all: it is not read further than it is acknowledged, and all of it
+    arrives."""
     count = 5000
     stream = b"".join(packet(number, number, b"x") for number in range(count))
     sending = threading.Thread(target=chain.socket.sendall, args=(stream,))
@@ -159,7 +170,8 @@ def test_thousands_of_tiny_packets_at_once(chain, names):
 
 
 def test_claims_of_long_packets_take_no_memory(victim, names):
-    """Forty streams whose packets are to have 16 MB each, of which six bytes come: other writers have room (the fixture writes)."""
+    """Forty streams whose packets are to have 16 MB each, of which six bytes come: other writers have room (the fixture
+    writes)."""
     path = "/hostile/claims"
     streams = []
     for number in range(40):
@@ -178,14 +190,17 @@ def test_claims_of_long_packets_take_no_memory(victim, names):
 
 class TestOperations:
     def test_long_lists(self, victim, names):
-        """Half a million empty descriptions of targets, in a message of a megabyte, on each of thirty connections: decoded they took 4 GB."""
+        """Half a million empty descriptions of targets, in a message of a megabyte, on each of thirty connections:
+        decoded they took 4 GB."""
         names.create("/hostile/lists", replication=1)
         located = names.add_block("/hostile/lists")
         header = message((1, message((1, located.block), (2, located.token))), (2, "raw"))
         body = message((1, header), (4, CREATE), (5, 1), (6, 0), (7, 0), (8, 0), (9, message((1, 2), (2, CHUNK))))
         body += b"\x12\x00" * ((1 << 19) - 200)
         streams = [Transfer(located.addresses()[0]) for _ in range(30)]
-        threads = [threading.Thread(target=sends, args=(stream, b"\x00\x1c\x50" + delimited(body))) for stream in streams]
+        threads = [
+            threading.Thread(target=sends, args=(stream, b"\x00\x1c\x50" + delimited(body))) for stream in streams
+        ]
         highest = watched(victim, threads)
         assert highest < MEMORY + PROGRAM, highest
         for stream in streams:
@@ -285,7 +300,8 @@ class TestSmallWrites:
         names.call("delete", (1, "/hostile/small"), (2, 1))
 
     def test_many_that_never_end(self, victim, names):
-        """Each says that four megabytes follow, with checksums of four times that: memory is counted before it comes."""
+        """Each says that four megabytes follow, with checksums of four times that: memory is counted before it
+        comes."""
         names.create("/hostile/endless", replication=1)
         located = names.add_block("/hostile/endless")
         head = b"\x00\x1c\xc8" + delimited(self.header(located, data_len=4 << 20, chunk=1))
@@ -301,11 +317,14 @@ class TestSmallWrites:
 
 class TestNames:
     def test_values_beyond_their_bounds(self, victim):
-        """Attributes, access lists and lists of nodes longer than HDFS takes: each is refused, soon, before it is decoded if it took too much."""
+        """Attributes, access lists and lists of nodes longer than HDFS takes: each is refused, soon, before it is
+        decoded if it took too much."""
         entry = message((1, 0), (2, 0), (3, 7), (4, "bob"))
         with Connection(victim.rpc, SUPERUSER) as connection:
             connection.call(1, "mkdirs", message((1, "/hostile/named"), (2, message((1, 0o755))), (3, 1)))
-            attribute = lambda name, value: message((1, "/hostile/named"), (2, message((1, 0), (2, name), (3, value))), (3, 1))
+            attribute = lambda name, value: message(
+                (1, "/hostile/named"), (2, message((1, 0), (2, name), (3, value))), (3, 1)
+            )
             calls = [
                 ("setXAttr", attribute("a", b"x" * 3_000_000)),
                 ("setXAttr", attribute("n" * 1_000_000, b"x")),

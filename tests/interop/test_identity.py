@@ -1,4 +1,5 @@
-"""Whose directory a datanode's is: two processes on one are refused, and so is one of another cluster, in words that help."""
+"""Whose directory a datanode's is: two processes on one are refused, and so is one of another cluster, in words that
+help."""
 
 import subprocess
 
@@ -29,16 +30,19 @@ def refusal(role: str, path, rows: str) -> str:
     """What a server says that must not start."""
     path.write_text(rows)
     done = subprocess.run(
-        [str(paths.LEVADA), role, "--config", str(path)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+        [str(paths.LEVADA), role, "--config", str(path)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode != 0, done.stdout
     return done.stderr
 
 
 def datanode(directory, metad) -> str:
-    return (
-        f'[data]\ndir = "{directory}"\nxfer_addr = "127.0.0.1:{free_port()}"\nipc_addr = "127.0.0.1:{free_port()}"\nmetad = "{metad}"\n'
-    )
+    addrs = f'xfer_addr = "127.0.0.1:{free_port()}"\nipc_addr = "127.0.0.1:{free_port()}"\n'
+    return f'[data]\ndir = "{directory}"\n{addrs}metad = "{metad}"\n'
 
 
 def test_two_datanodes_on_one_directory(clusters, java, tmp_path):

@@ -75,7 +75,10 @@ def test_a_store_grows_by_tokens(secure, tmp_path):
     tokens = {"data1": f"@{kept}", "data2": secure.token()}
     assert all(secure.join(name, token).returncode == 0 for name, token in tokens.items())
     nodes = [secure.start(name)["node"] for name in secure.names]
-    assert all(f"levada://datanode/{node}" in run("certificate", "show", secure.certificates(name)) for node, name in zip(nodes, secure.names))
+    assert all(
+        f"levada://datanode/{node}" in run("certificate", "show", secure.certificates(name))
+        for node, name in zip(nodes, secure.names)
+    )
     assert sorted(line["taken_by"] for line in secure.admin("invitations")) == sorted(nodes)
     data = content.make(2 * BLOCK + 5, 1)
     local = tmp_path / "f"

@@ -29,7 +29,9 @@ def test_a_ticket_lets_a_user_in_by_its_short_name(secure):
 
 def test_without_a_ticket_nobody_gets_in(secure):
     refused = secure.hdfs_dfs(NONE, "-ls", "/", check=False)
-    assert refused.returncode != 0 and "Client cannot authenticate via:[TOKEN, KERBEROS]" in refused.stderr, refused.stderr
+    assert (
+        refused.returncode != 0 and "Client cannot authenticate via:[TOKEN, KERBEROS]" in refused.stderr
+    ), refused.stderr
 
 
 def test_clients_that_are_not_set_up_are_told_what_is_asked(secure):

@@ -25,7 +25,8 @@ def roles(tmp_path):
 
 @pytest.fixture
 def patient(tmp_path):
-    """Its limits are HDFS's: on a busy machine nobody's lease ends while he writes. A Java client renews each thirty seconds alone."""
+    """Its limits are HDFS's: on a busy machine nobody's lease ends while he writes. A Java client renews each thirty
+    seconds alone."""
     made = Roles(tmp_path / "patient")
     yield made
     made.stop()
@@ -61,7 +62,8 @@ def test_another_writer_takes_over_after_the_soft_limit(roles, java, writer):
     tries = iter(range(100))
 
     def open_file():
-        """Its path and its writer, once the other one came before the limit: on a busy machine he may come too late to be refused."""
+        """Its path and its writer, once the other one came before the limit: on a busy machine he may come too late to
+        be refused."""
         path, begun = f"/f{next(tries)}", time.monotonic()
         out = first.create(path)
         out.write(content.make(BLOCK + 1000))
@@ -139,8 +141,8 @@ def records(data: bytes) -> int:
 
 @pytest.mark.parametrize("also", [[], ["data1"], ["meta"], ["meta", "data2"]], ids=" and ".join)
 def test_a_write_ahead_log(patient, java, writer, also):
-    """A log as HBase keeps it: another process reads behind; then the writer is killed, maybe others with it, and all that was
-    flushed is there when its lease is recovered."""
+    """A log as HBase keeps it: another process reads behind; then the writer is killed, maybe others with it, and all
+    that was flushed is there when its lease is recovered."""
     fs = java.mount(patient.fs, SUPERUSER)
     log = Log(writer.mount(patient.fs, SUPERUSER))
     seen = 0

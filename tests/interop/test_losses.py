@@ -1,16 +1,18 @@
-"""Each datanode is lost under each client: killed, stopped, cut off, wherever it stands in the chain, while the client writes and reads.
+"""Each datanode is lost under each client: killed, stopped, cut off, wherever it stands in the chain, while the client
+writes and reads.
 
     LEVADA_LOSS_ROUNDS=20                # losses of each kind; as many as show every case once, when it does not say
-    LEVADA_LOSS_REPORT=FILE              # keeps each case: how long the client paused, and when all was replicated again
+    LEVADA_LOSS_REPORT=FILE             # keeps each case: how long the client paused, and when all was replicated again
 
 Two clients cannot go on by themselves, with any server, and the test holds them to what they can do:
 
 - Go never repairs a chain ("BlockWriter currently has no ability to recover from write failures"). It must say so, and
   what it had flushed must be in the file.
-- hdfs-native waits for an ack for 60 s, whatever it is told, and gives up when the first node of a new block does not answer: where a
-  writer's first node stops or is cut off, or one that is in its next block, nobody can help. It must go on when that one is back, or
-  have kept what it flushed. Its hsync does not wake up when the chain breaks while it waits: it is called before the loss alone. Its
-  reader tries a block's first node again with every read, and waits for it: it reads all that is left at once.
+- hdfs-native waits for an ack for 60 s, whatever it is told, and gives up when the first node of a new block does not
+  answer: where a writer's first node stops or is cut off, or one that is in its next block, nobody can help. It must go
+  on when that one is back, or have kept what it flushed. Its hsync does not wake up when the chain breaks while it
+  waits: it is called before the loss alone. Its reader tries a block's first node again with every read, and waits for
+  it: it reads all that is left at once.
 """
 
 import json
@@ -43,11 +45,12 @@ DATANODES, STREAMS = 5, 2
 # From the limit on: a round of the leader, the copies, and other things. The report says what it was.
 HEALED_S = 60
 BLOCK, READ_BLOCK, PIECE = 3 << 19, 3 << 20, 64 << 10
-# Written before and after the loss: into the second block, and into a third one. `levada put` takes its input in pieces of 1 MiB.
+# Written before and after the loss: into the second block, and into a third one. `levada put` takes its input in pieces
+# of 1 MiB.
 BEFORE, AFTER = 2 << 20, (2 << 20) + 77_777
 
-# As somebody sets them who does not want to wait for a minute. Java adds five seconds for each node of a chain. hdfs-native does not, and a
-# first node needs two seconds to say that the second one does not answer.
+# As somebody sets them who does not want to wait for a minute. Java adds five seconds for each node of a chain.
+# hdfs-native does not, and a first node needs two seconds to say that the second one does not answer.
 JAVA_CONF = {"dfs.client.socket-timeout": 2000}
 NATIVE_CONF = {"dfs.client.socket-timeout": 6000}
 GO_PATIENCE = "4s"
@@ -55,11 +58,13 @@ GO_PATIENCE = "4s"
 DONE_S = {"levada": 25, "java": 60, "hdfs-native": 40, "go": 40}
 # How long the others are looked at.
 FUTILE_S = 8
-# What is asked of our client: a stream that lost a node goes on within three seconds. On a machine that lets processes wait for seconds
-# those streams pause as long that lost nothing; the report says what it was.
+# What is asked of our client: a stream that lost a node goes on within three seconds. On a machine that lets processes
+# wait for seconds those streams pause as long that lost nothing; the report says what it was.
 OUR_PAUSE_S = 3 * PATIENCE + 5
 
-CASES = [(client, "write", place) for client in DONE_S for place in (1, 2, 3)] + [(client, "read", 1) for client in DONE_S]
+CASES = [(client, "write", place) for client in DONE_S for place in (1, 2, 3)] + [
+    (client, "read", 1) for client in DONE_S
+]
 
 
 class Stream:
@@ -76,7 +81,8 @@ class Stream:
             try:
                 return self.try_to_begin()
             except FAILURES:
-                # A machine that lets a datanode wait for two seconds costs it its place in its chains, which Go never repairs.
+                # A machine that lets a datanode wait for two seconds costs it its place in its chains, which Go never
+                # repairs.
                 if (self.client.name, self.kind) != ("go", "write") or not left:
                     raise
                 self.path += "-again"
@@ -130,7 +136,8 @@ class Stream:
         return self.kind == "write" and (waits or self.client.name == "go")
 
     def __str__(self):
-        return f"{self.client.name} {self.kind}s {self.path}, place {self.place}: {self.done and round(self.done, 2)} s, {self.error!r}"
+        seconds = self.done and round(self.done, 2)
+        return f"{self.client.name} {self.kind}s {self.path}, place {self.place}: {seconds} s, {self.error!r}"
 
 
 class Losses:
@@ -143,10 +150,14 @@ class Losses:
         self.names = Names(self.store.fs, SUPERUSER)
         self.by_port = {port: name for name in self.store.names for port in self.store.ports(name)}
         self.clients = [
-            Ours(self.store), JavaApi(self.store, java, **JAVA_CONF), NativeApi(self.store, **NATIVE_CONF), GoApi(self.store, GO_PATIENCE),
+            Ours(self.store), JavaApi(self.store, java, **JAVA_CONF),
+            NativeApi(self.store, **NATIVE_CONF), GoApi(self.store, GO_PATIENCE),
         ]  # fmt: skip
         self.java_fs = self.clients[1].fs
-        self.to_read = {client.name: (f"/read/{client.name}", content.make(2 * READ_BLOCK + 100_000, n)) for n, client in enumerate(self.clients)}
+        self.to_read = {
+            client.name: (f"/read/{client.name}", content.make(2 * READ_BLOCK + 100_000, n))
+            for n, client in enumerate(self.clients)
+        }
         levada(self.store.fs, "mkdir", "/read", "/written")
         for path, data in self.to_read.values():
             levada(self.store.fs, "put", "--block-size", READ_BLOCK, "-", path, stdin=data, text=False)
@@ -157,7 +168,10 @@ class Losses:
     def lose_one(self):
         self.lost_count += 1
         streams = [
-            Stream(client, "write", f"/written/{self.lost_count}-{client.name}-{n}", content.make(BEFORE + AFTER, 10 * self.lost_count + n))
+            Stream(
+                client, "write", f"/written/{self.lost_count}-{client.name}-{n}",
+                content.make(BEFORE + AFTER, 10 * self.lost_count + n),
+            )
             for client in self.clients for n in range(1 if self.fault == "cut" else STREAMS)  # the wires carry less
         ] + [Stream(client, "read", *self.to_read[client.name]) for client in self.clients]  # fmt: skip
         at_once([stream.begin for stream in streams])
@@ -175,7 +189,12 @@ class Losses:
             case = (stream.client.name, stream.kind, stream.place)
             if stream.place:
                 self.open_cases.discard(case)
-                figures = {"pause_s": stream.pause, "done_s": stream.done, "healed_s": healed.get(stream.path), "error": stream.error and str(stream.error)}
+                figures = {
+                    "pause_s": stream.pause,
+                    "done_s": stream.done,
+                    "healed_s": healed.get(stream.path),
+                    "error": stream.error and str(stream.error),
+                }
                 self.told.append({"fault": self.fault, "client": case[0], "what": case[1], "place": case[2], **figures})
         for stream in streams:
             if stream.kind == "write":
@@ -184,7 +203,8 @@ class Losses:
     # --- who is lost
 
     def choose(self, streams) -> str:
-        """The node that shows most of what was not seen yet. Says of each stream where it stands, counted from the client."""
+        """The node that shows most of what was not seen yet. Says of each stream where it stands, counted from the
+        client."""
         places = {}
         for stream in streams:
             at = self.last_block(stream) if stream.kind == "write" else self.names.blocks(stream.path)[0].block_id
@@ -211,7 +231,8 @@ class Losses:
         return [f"{folder}/{other}" for other in self.java_fs.names(folder) if name in other]
 
     def places(self, kind, block) -> dict[str, int]:
-        """Of the nodes that serve a block, by what they log: the first, second, third of the chain, or the one that is read from."""
+        """Of the nodes that serve a block, by what they log: the first, second, third of the chain, or the one that is
+        read from."""
         found, last = {}, ""
         for name in self.store.names:
             log = (self.store.directory / f"{name}.log").read_text(errors="replace")
@@ -237,7 +258,8 @@ class Losses:
                 assert stream.pause <= OUR_PAUSE_S, f"{self.fault}: {stream} paused for {stream.pause} s"
 
     def healed(self, streams, victim, moment) -> dict[str, float]:
-        """Reads every replica of every file until there are three right ones without the victim; gives when that was."""
+        """Reads every replica of every file until there are three right ones without the victim; gives when that
+        was."""
         self.why = {}
         left = {stream.path: stream.data for stream in streams if stream.done is not None and stream.error is None}
         found, seen = {}, set()
@@ -251,7 +273,9 @@ class Losses:
         try:
             eventually(look, LOST_AFTER_S + HEALED_S)
         except AssertionError:
-            raise AssertionError(f"{self.fault} of {victim}: not healed {[self.why[path] for path in left if path not in found]}") from None
+            raise AssertionError(
+                f"{self.fault} of {victim}: not healed {[self.why[path] for path in left if path not in found]}"
+            ) from None
         return found
 
     def is_whole(self, path, data, victim, seen) -> bool:
@@ -276,11 +300,15 @@ class Losses:
         return at == len(data)
 
     def give_back(self, victim):
-        {"kill": self.store.start, "stop": self.store.go_on, "cut": getattr(self.store, "mend", None)}[self.fault](victim)
+        {"kill": self.store.start, "stop": self.store.go_on, "cut": getattr(self.store, "mend", None)}[self.fault](
+            victim
+        )
 
         def heard() -> bool:
             lines = levada(self.store.fs, "admin", "datanode", "list", "--json").stdout.splitlines()
-            return all(json.loads(line)["silent_ms"] is not None and json.loads(line)["silent_ms"] < 2000 for line in lines)
+            return all(
+                json.loads(line)["silent_ms"] is not None and json.loads(line)["silent_ms"] < 2000 for line in lines
+            )
 
         eventually(heard, 30, f"{victim} is back")
         # The next loss is one loss, not two.
@@ -300,7 +328,9 @@ class Losses:
         assert stream.cannot_go_on(self.fault) and stream.kind == "write", f"{self.fault}: {stream}"
         eventually(lambda: self.recovered(stream.path), 60, f"{stream.path} is closed")
         got = self.java_fs.read(stream.path)
-        assert len(got) >= stream.flushed and stream.data.startswith(got), f"{stream}: {len(got)} of {stream.flushed} flushed bytes"
+        assert len(got) >= stream.flushed and stream.data.startswith(
+            got
+        ), f"{stream}: {len(got)} of {stream.flushed} flushed bytes"
 
     def recovered(self, path) -> bool:
         try:

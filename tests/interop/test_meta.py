@@ -1,8 +1,8 @@
-"""Several metadata servers as processes: the one that leads is killed, stopped, cut off, over and over, while clients work; servers join,
-leave, and come back after a long time.
+"""Several metadata servers as processes: the one that leads is killed, stopped, cut off, over and over, while clients
+work; servers join, leave, and come back after a long time.
 
-LEVADA_META_ROUNDS=30 loses the leader as often (6 by default), and LEVADA_META_REPORT=FILE keeps how long it took until each client could
-write again.
+LEVADA_META_ROUNDS=30 loses the leader as often (6 by default), and LEVADA_META_REPORT=FILE keeps how long it took until
+each client could write again.
 """
 
 import json
@@ -48,7 +48,8 @@ def percentile(values, share):
 
 class TestLeaderIsLost:
     def test_again_and_again_under_load(self, group, java, tmp_path, monkeypatch):
-        """Nothing that was acknowledged is lost, nothing is done twice, no byte is wrong; and soon there is another leader."""
+        """Nothing that was acknowledged is lost, nothing is done twice, no byte is wrong; and soon there is another
+        leader."""
         store = group()
         monkeypatch.setenv("HADOOP_CONF_DIR", str(store.conf_dir()))
         native = Native("hdfs://levada", SUPERUSER)
@@ -77,7 +78,9 @@ class TestLeaderIsLost:
                 store.settled()
                 back = time.monotonic()
                 for walker in walkers:
-                    eventually(lambda: walker.writable_after(back) or walker.failure, 60, f"{walker.top} goes on", every=0.02)
+                    eventually(
+                        lambda: walker.writable_after(back) or walker.failure, 60, f"{walker.top} goes on", every=0.02
+                    )
         finally:
             tell(took, walkers)
         for walker in walkers:
@@ -89,7 +92,8 @@ class TestLeaderIsLost:
         assert percentile(ours, 0.99) <= WRITABLE_MAX_S, ours
 
     def test_under_a_long_stream(self, group, java, tmp_path):
-        """A file of many blocks is being written and another one read when the leader goes; neither client notices more than a pause."""
+        """A file of many blocks is being written and another one read when the leader goes; neither client notices more
+        than a pause."""
         store = group()
         data = content.make(24 << 20)
         (tmp_path / "local").write_bytes(data)
@@ -171,7 +175,8 @@ class TestMembers:
 
     def test_one_that_was_away_for_long_gets_a_copy(self, group):
         """The others have cut their logs by then."""
-        store = group(log_kept_len=5_000)  # a seventh of what follows: the second flush that comes meanwhile cuts enough
+        # A seventh of what follows: the second flush that comes meanwhile cuts enough.
+        store = group(log_kept_len=5_000)
         away = next(m["id"] for m in store.members() if m["role"] == "standby")
         store.kill(f"meta{away}")
         for number in range(150):
@@ -225,7 +230,8 @@ def tell(took, walkers):
             values = [one["s"] for one in took if one["client"] == client and how in (None, one["how"])]
             if values:
                 lines.append(
-                    f"{client:12} {how or 'all':5} {len(values):4} times: writable again after p50 {percentile(values, 0.5):.2f} s, "
+                    f"{client:12} {how or 'all':5} {len(values):4} times: writable again after "
+                f"p50 {percentile(values, 0.5):.2f} s, "
                     f"p99 {percentile(values, 0.99):.2f} s"
                 )
     lines.append("changes: " + ", ".join(f"{w.api.name} {len(w.ends)} ({w.twice} told twice)" for w in walkers))

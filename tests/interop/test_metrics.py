@@ -1,4 +1,5 @@
-"""`/metrics` of metadata servers and datanodes, read by Prometheus' own parsers: the counts are those of the work that was done."""
+"""`/metrics` of metadata servers and datanodes, read by Prometheus' own parsers: the counts are those of the work that
+was done."""
 
 import os
 import time
@@ -118,10 +119,15 @@ def test_work_is_counted(up, tmp_path, options):
 
 
 def test_names_are_documented(up):
-    """Each family that a store at work shows has a row in docs/metrics.md; the unit tests of servers compare types and labels."""
+    """Each family that a store at work shows has a row in docs/metrics.md; the unit tests of servers compare types and
+    labels."""
     store = up()
     page = (paths.ROOT / "docs" / "metrics.md").read_text()
-    rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| levada_") or line.startswith("| process_")}
+    rows = {
+        line.split("|")[1].strip()
+        for line in page.splitlines()
+        if line.startswith("| levada_") or line.startswith("| process_")
+    }
     for address in [store.http, *store.http_of_data]:
         for family in scrape(address).values():
             name = family.name + ("_total" if family.type == "counter" else "")

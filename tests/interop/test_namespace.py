@@ -174,7 +174,8 @@ class TestDirectories:
 
     @pytest.mark.parametrize("located", [False, True])
     def test_several_paths_at_once(self, store, java, root, home, located):
-        """Pages of all of them, in the order of the paths; what cannot be listed says so for itself, and the others are listed."""
+        """Pages of all of them, in the order of the paths; what cannot be listed says so for itself, and the others are
+        listed."""
         names = [f"n{i:05d}" for i in range(1234)]
         for one in [root.start("mkdirs", path=f"{home}/long/{name}") for name in names]:
             one.get()
@@ -192,7 +193,11 @@ class TestDirectories:
             f"{home}/d/f/below": "AccessControlException",
         }
         found = [[page["path"], entry["path"]] for page in pages for entry in page["entries"]]
-        each = [[f"{home}/{path}", f"{home}/{path}/{name}"] for path, below in (("d", ["f"]), ("long", names)) for name in below]
+        each = [
+            [f"{home}/{path}", f"{home}/{path}/{name}"]
+            for path, below in (("d", ["f"]), ("long", names))
+            for name in below
+        ]
         assert found == each + [[f"{home}/d/f"] * 2] + each[1:]
         files = [entry for page in pages for entry in page["entries"] if entry["path"].endswith("/f")]
         assert [entry["length"] for entry in files] == [3000, 3000]
@@ -232,8 +237,18 @@ class TestDirectories:
         root.write(f"{home}/d/f", content.make(1500), replication=2)
         root.write(f"{home}/d/e/g", content.make(10), replication=1)
         root.mkdirs(f"{home}/d/empty")
-        assert root.call("summary", path=f"{home}/d") == {"length": 1510, "files": 2, "directories": 3, "consumed": 3010}
-        assert root.call("summary", path=f"{home}/d/f") == {"length": 1500, "files": 1, "directories": 0, "consumed": 3000}
+        assert root.call("summary", path=f"{home}/d") == {
+            "length": 1510,
+            "files": 2,
+            "directories": 3,
+            "consumed": 3010,
+        }
+        assert root.call("summary", path=f"{home}/d/f") == {
+            "length": 1500,
+            "files": 1,
+            "directories": 0,
+            "consumed": 3000,
+        }
 
 
 class TestPermissions:

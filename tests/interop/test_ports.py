@@ -72,7 +72,8 @@ def serves(victim, java):
     assert fs.read("/f") == data
     fs.unmount()
     assert b" 200 " in ask(victim.ports["http"], b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    assert b"404" in ask(victim.ports["node rpc"], b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")  # Hadoop's words for a lost browser
+    # Hadoop's words for a lost browser.
+    assert b"404" in ask(victim.ports["node rpc"], b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     assert victim.process.poll() is None
     assert victim.resident() < MEMORY + PROGRAM, victim.resident()
     assert "panicked" not in victim.log()
@@ -99,7 +100,10 @@ def test_lengths_that_lie(victim, port):
     lengths = [struct.pack(">i", number) for number in (-1, -(2**31), 0, 2**31 - 1, 129 << 20)]
     lengths += [b"\xff" * 10, b"\xff\xff\xff\xff\x07", b"\x80" * 20, b"\x00" * 8]
     lengths += [b"Content-Length: %d\r\n\r\n" % number for number in (2**63 - 1, 2**64, 10**40)]
-    lengths += [b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n"]
+    lengths += [
+        b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nabc",
+        b"Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n",
+    ]
     for length in lengths:
         send(victim.ports[port], HELLO[port] + length + b"x" * 200)
         send(victim.ports[port], length + b"x" * 200)

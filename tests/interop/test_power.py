@@ -30,7 +30,8 @@ class Story:
     """What one writer did in its own directory: (begun, acknowledged, path, bytes or None) in order."""
 
     def __init__(self, number: int, url: str, scratch, by_command: bool):
-        """`by_command`: files are put by `levada put`, which asks for no sync; hdfs-native asks for one at a file's end."""
+        """`by_command`: files are put by `levada put`, which asks for no sync; hdfs-native asks for one at a file's
+        end."""
         self.home, self.random, self.scratch = f"/w{number}", random.Random(number), scratch / f"w{number}"
         self.url, self.by_command = url, by_command
         self.native, self.files, self.told, self.error = Native(url, SUPERUSER), {}, [], None
@@ -106,7 +107,8 @@ def live(scratch, durability: str, by_command: bool = False) -> tuple[power.Disk
 
 @pytest.mark.parametrize("durability", ["synced", "replicated"])
 def test_what_was_acknowledged_outlives_a_loss_of_power(tmp_path, durability):
-    """In `replicated` as well: hdfs-native has each file synced before it closes it, and closing must not put that at stake."""
+    """In `replicated` as well: hdfs-native has each file synced before it closes it, and closing must not put that at
+    stake."""
     disk, stories = live(tmp_path, durability)
     first = min(story.told[0][0] for story in stories)
     start = next(moment for moment, when in enumerate(disk.times) if when >= first)
@@ -126,8 +128,8 @@ def test_what_was_acknowledged_outlives_a_loss_of_power(tmp_path, durability):
 
 
 def test_what_only_memory_had_is_lost_with_the_power(tmp_path):
-    """Replicated durability promises no more to who asks for no sync; and were nothing lost here, the test above would show
-    nothing."""
+    """Replicated durability promises no more to who asks for no sync; and were nothing lost here, the test above would
+    show nothing."""
     disk, stories = live(tmp_path, "replicated", by_command=True)
     last = max(moment for moment, when in enumerate(disk.times) if when <= max(story.told[-1][1] for story in stories))
     (tmp_path / "left").mkdir()

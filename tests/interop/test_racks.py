@@ -29,7 +29,14 @@ def store(tmp_path):
     script.write_text(SCRIPT)
     script.chmod(0o755)
     made = Roles(tmp_path / "store", datanodes=0, replication=2, topology_script=json.dumps(str(script)))
-    for rows, host in [("", "127.0.1.1"), ("", "127.0.1.2"), ("", "127.0.2.1"), ("", "127.0.2.2"), ('rack = "/own"', "127.0.3.1"), ("", "127.0.4.1")]:
+    for rows, host in [
+        ("", "127.0.1.1"),
+        ("", "127.0.1.2"),
+        ("", "127.0.2.1"),
+        ("", "127.0.2.2"),
+        ('rack = "/own"', "127.0.3.1"),
+        ("", "127.0.4.1"),
+    ]:
         made.start(made.describe_datanode(rows, host))
     made.script = script
     yield made

@@ -33,8 +33,8 @@ def roles(tmp_path):
 
 class TestMetadataServer:
     def test_restart_under_an_open_file(self, roles, java):
-        """The writer does not notice, if it calls when the server is there again (on a new connection: a client with one
-        address does not try a call again)."""
+        """The writer does not notice, if it calls when the server is there again (on a new connection: a client with
+        one address does not try a call again)."""
         store = roles()
         fs = java.mount(store.fs, SUPERUSER, {"ipc.client.connection.maxidletime": 500})
         data = content.make(4_000_000)
@@ -63,12 +63,14 @@ class TestMetadataServer:
             assert len(fs.call("blocks", path="/g")[0]["names"]) == 3
 
     def test_random_changes_survive(self, roles):
-        """Several clients change names at random until the server is killed; what was acknowledged is there, and nothing else
-        but perhaps the last call of each."""
+        """Several clients change names at random until the server is killed; what was acknowledged is there, and
+        nothing else but perhaps the last call of each."""
         store = roles()
         for life in range(3):
             with Java() as java:
-                walkers = [Walker(java.mount(store.fs, SUPERUSER), f"/life{life}-{n}", life * 100 + n) for n in range(6)]
+                walkers = [
+                    Walker(java.mount(store.fs, SUPERUSER), f"/life{life}-{n}", life * 100 + n) for n in range(6)
+                ]
                 time.sleep(2.5)
                 eventually(lambda: all(walker.steps > 20 for walker in walkers), 60, "all have changed something")
                 store.kill("meta")
@@ -111,7 +113,9 @@ class Walker:
                     if a not in state or b in state:
                         continue
                     moved = below(a, state)
-                    state = {k: v for k, v in state.items() if k not in moved} | {b + k[len(a) :]: v for k, v in moved.items()}
+                    state = {k: v for k, v in state.items() if k not in moved} | {
+                        b + k[len(a) :]: v for k, v in moved.items()
+                    }
                     self.after = state
                     assert self.fs.rename(f"{self.top}/{a}", f"{self.top}/{b}") is True
                 elif kind == "delete":
@@ -153,8 +157,8 @@ class Walker:
 
 class TestDatanode:
     def test_restart_under_a_writer(self, roles, java):
-        """The writer goes on with two nodes; the third comes back with a replica of an older generation, which nobody is
-        sent to, and which goes."""
+        """The writer goes on with two nodes; the third comes back with a replica of an older generation, which nobody
+        is sent to, and which goes."""
         store = roles()
         fs = java.mount(store.fs, SUPERUSER)
         data = content.make(7_000_000)
@@ -225,7 +229,11 @@ class TestDatanode:
     def test_one_that_hangs(self, roles, java):
         """Stopped in its tracks, connections open: readers go elsewhere in the time that clients wait, not for ever."""
         store = roles()
-        quick = {"dfs.client.socket-timeout": 2000, "ipc.client.connect.timeout": 2000, "ipc.client.rpc-timeout.ms": 4000}
+        quick = {
+            "dfs.client.socket-timeout": 2000,
+            "ipc.client.connect.timeout": 2000,
+            "ipc.client.rpc-timeout.ms": 4000,
+        }
         fs = java.mount(store.fs, SUPERUSER, quick)
         data = content.make(3_000_000)
         fs.write("/f", data)

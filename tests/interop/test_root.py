@@ -1,4 +1,5 @@
-"""XRootD's clients as they are (xrdcp, xrdfs, the Python bindings, uproot, fsspec-xrootd) at `levada gateway --root`."""
+"""XRootD's clients as they are (xrdcp, xrdfs, the Python bindings, uproot, fsspec-xrootd) at `levada gateway
+--root`."""
 
 import json
 import os
@@ -56,7 +57,9 @@ def run(*words, check=True, user=None):
     """A program of XRootD's."""
     if not shutil.which(words[0]):
         pytest.skip(f"{words[0]} is not installed")
-    done = subprocess.run(list(map(str, words)), env={**os.environ, **CLIENT}, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        list(map(str, words)), env={**os.environ, **CLIENT}, capture_output=True, text=True, timeout=120
+    )
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -77,7 +80,15 @@ def test_xrdcp_copies_files_and_trees(gateway, tmp_path):
     (tree / "sub" / "page").write_bytes(content.make(4096))
     gateway.levada("put", tree, "/tree")
     for pages in ["1", "0"]:
-        command = ["env", f"XRD_CPUSEPGWRTRD={pages}", "xrdcp", "-f", "-s", f"{gateway.url}//tree/a b", tmp_path / "back"]
+        command = [
+            "env",
+            f"XRD_CPUSEPGWRTRD={pages}",
+            "xrdcp",
+            "-f",
+            "-s",
+            f"{gateway.url}//tree/a b",
+            tmp_path / "back",
+        ]
         if not shutil.which("xrdcp"):
             pytest.skip("xrdcp is not installed")
         run(*command)
@@ -122,7 +133,8 @@ assert file.open(url + "/" + path)[0].ok
 pieces = [(i * 1777, i % 600) for i in range(16384) if i % 600]
 status, got = file.vector_read(pieces)
 assert status.ok, status.message
-print(json.dumps([[chunk.offset, chunk.length, bytes(chunk.buffer).hex()] for chunk in got.chunks[:: 997]] + [len(got.chunks)]))
+some = [[chunk.offset, chunk.length, bytes(chunk.buffer).hex()] for chunk in got.chunks[:: 997]]
+print(json.dumps(some + [len(got.chunks)]))
 """
 
 
@@ -157,7 +169,12 @@ def test_a_file_that_is_replaced_is_read_no_more(gateway):
     gateway.levada("put", "-", "/changing", stdin=b"first", text=False)
     command = [sys.executable, "-c", CHANGED, gateway.url, "/changing"]
     child = subprocess.Popen(
-        command, env={**os.environ, **CLIENT}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent
+        command,
+        env={**os.environ, **CLIENT},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=die_with_parent,
     )
     assert child.stdout.readline() == "changed, please\n"
     gateway.levada("rm", "/changing")

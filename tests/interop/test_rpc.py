@@ -56,8 +56,11 @@ class TestFrames:
     def test_everything_in_one_segment_and_byte_by_byte(self, connect, store):
         whole = b"hrpc\x09\x00\x00"
         for body in (
-            delimited(message((1, 2), (2, 0), (3, Zigzag(-3)), (4, b"c" * 16), (5, Zigzag(-1)))) + delimited(message((2, message((1, "root"))), (3, CLIENT))),
-            delimited(message((1, 2), (2, 0), (3, Zigzag(0)), (4, b"c" * 16), (5, Zigzag(0)))) + delimited(message((1, "getFileInfo"), (2, CLIENT), (3, 1))) + delimited(path("/")),
+            delimited(message((1, 2), (2, 0), (3, Zigzag(-3)), (4, b"c" * 16), (5, Zigzag(-1))))
+            + delimited(message((2, message((1, "root"))), (3, CLIENT))),
+            delimited(message((1, 2), (2, 0), (3, Zigzag(0)), (4, b"c" * 16), (5, Zigzag(0))))
+            + delimited(message((1, "getFileInfo"), (2, CLIENT), (3, 1)))
+            + delimited(path("/")),
         ):  # fmt: skip
             whole += len(body).to_bytes(4, "big") + body
         for step in (len(whole), 1):
@@ -131,13 +134,17 @@ class TestNegotiation:
             assert 3 not in said  # a token in it makes some clients panic
         else:
             assert b"SIMPLE" in b"".join(said[4])
-            c.frame(delimited(c.header(-33, client_id=b"")), delimited(message((2, 2), (4, message((1, "SIMPLE"), (2, ""))))))
+            c.frame(
+                delimited(c.header(-33, client_id=b"")),
+                delimited(message((2, 2), (4, message((1, "SIMPLE"), (2, ""))))),
+            )
         c.context(SUPERUSER)
         assert c.call(1, "getFileInfo", path("/")).status == SUCCESS
 
 
 class TestRetries:
-    """A client that lost an answer sends the same call again, by its client id and call id: the same answer, done once."""
+    """A client that lost an answer sends the same call again, by its client id and call id: the same answer, done
+    once."""
 
     def test_delete(self, connect, root, home):
         root.mkdirs(f"{home}/d")
@@ -192,7 +199,8 @@ def test_retries_survive_a_restart(up):
 
 
 def test_a_call_is_answered_promptly(connect):
-    """No Nagle, no waiting for more: of hundreds of calls one after the other most take no time, whatever else the machine does now and then."""
+    """No Nagle, no waiting for more: of hundreds of calls one after the other most take no time, whatever else the
+    machine does now and then."""
     c = connect()
     took = []
     for i in range(300):

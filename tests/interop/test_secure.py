@@ -65,7 +65,9 @@ def test_a_store_that_was_secure_stays_so(up, tmp_path):
         hdfs_dfs(store.fs, "-get", "/f", tmp_path / f"got{len(options)}")
         assert (tmp_path / f"got{len(options)}").read_bytes() == data
         hdfs_dfs(store.fs, "-put", local, f"/g{len(options)}", options=BLOCKS)
-    assert nodes == sorted(directory.name for directory in store.directory.iterdir() if directory.name.startswith("data"))
+    assert nodes == sorted(
+        directory.name for directory in store.directory.iterdir() if directory.name.startswith("data")
+    )
 
 
 def test_status_pages_are_behind_tls(up):
@@ -130,12 +132,16 @@ def test_an_administrator_makes_certificates(tmp_path):
         process.wait()
         # By the next look at the files: connections that are made from then on go by the new one.
         before = (roles.directory / "data1.certificate" / "node.crt").read_text()
-        roles.certificate("datanode", "--authority", roles.directory / "ca", "--out", roles.directory / "data1.certificate")
+        roles.certificate(
+            "datanode", "--authority", roles.directory / "ca", "--out", roles.directory / "data1.certificate"
+        )
         assert (roles.directory / "data1.certificate" / "node.crt").read_text() != before
         roles.kill("meta")
         roles.start("meta")
         eventually(lambda: levada(roles.fs, "cat", "/f", text=False, check=False).stdout == data, 60, "data1 is back")
-        eventually(lambda: levada(roles.fs, "put", "--replication", 2, local, "/g", check=False).returncode == 0, 60, "both")
+        eventually(
+            lambda: levada(roles.fs, "put", "--replication", 2, local, "/g", check=False).returncode == 0, 60, "both"
+        )
     finally:
         roles.stop()
 

@@ -16,7 +16,9 @@ from protections import SUITE, Kerberized  # noqa: E402
 pytestmark = [
     pytest.mark.levada,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(not (paths.SERVER_LIB.parent / "web").exists(), reason="no Apache HDFS: bench/peers/hdfs/fetch.sh"),
+    pytest.mark.skipif(
+        not (paths.SERVER_LIB.parent / "web").exists(), reason="no Apache HDFS: bench/peers/hdfs/fetch.sh"
+    ),
 ]
 
 ENCRYPTS = {"dfs.encrypt.data.transfer": "true"}

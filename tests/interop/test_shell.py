@@ -117,8 +117,9 @@ def test_df_and_replication(dfs, root, home):
 
 def test_missing_paths_end_with_1(dfs, home, tmp_path):
     for words in (
-        ("-ls", f"{home}/missing"), ("-cat", f"{home}/missing"), ("-rm", f"{home}/missing"), ("-mv", f"{home}/missing", f"{home}/x"),
-        ("-get", f"{home}/missing", tmp_path / "x"), ("-checksum", f"{home}/missing"), ("-count", f"{home}/missing"), ("-mkdir", f"{home}/a/b"),
+        ("-ls", f"{home}/missing"), ("-cat", f"{home}/missing"), ("-rm", f"{home}/missing"),
+        ("-mv", f"{home}/missing", f"{home}/x"), ("-get", f"{home}/missing", tmp_path / "x"),
+        ("-checksum", f"{home}/missing"), ("-count", f"{home}/missing"), ("-mkdir", f"{home}/a/b"),
     ):  # fmt: skip
         done = dfs(*words, check=False)
         assert done.returncode == 1, words

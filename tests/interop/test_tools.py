@@ -1,4 +1,5 @@
-"""Tools of administrators of HDFS, unmodified, beyond what test_commands.py compares: they do their work, or say in a line why not."""
+"""Tools of administrators of HDFS, unmodified, beyond what test_commands.py compares: they do their work, or say in a
+line why not."""
 
 import os
 import re
@@ -32,10 +33,18 @@ def up(tmp_path_factory):
 
 def tool(store, name: str, *words: str, user=SUPERUSER) -> tuple[int, str]:
     """Exit code and all that was printed. No tool may end in a stack trace."""
-    java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC", "-cp", f"{JAVA_CONF}:{SERVER_LIB}/*"]
+    java = [
+        "java",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-Duser.timezone=UTC",
+        "-cp",
+        f"{JAVA_CONF}:{SERVER_LIB}/*",
+    ]
     done = subprocess.run(
         [*java, TOOLS[name], "-D", f"fs.defaultFS={store.fs}", *words],
-        env={**os.environ, "HADOOP_USER_NAME": user}, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "HADOOP_USER_NAME": user},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     said = done.stdout + done.stderr
     assert not re.search(r"(?m)^\s*at [\w.$]+\(", done.stdout), said

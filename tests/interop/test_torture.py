@@ -1,6 +1,7 @@
-"""Roles die at random under writers who remember what was acknowledged; what was acknowledged holds, and nothing else stays.
+"""Roles die at random under writers who remember what was acknowledged; what was acknowledged holds, and nothing else
+stays.
 
-    LEVADA_ROUNDS=500 ... test_torture.py      # kills of each run, there are two; 50 when it does not say
+LEVADA_ROUNDS=500 ... test_torture.py      # kills of each run, there are two; 50 when it does not say
 """
 
 import os
@@ -28,9 +29,9 @@ PATIENT = {"ipc.client.connect.max.retries": 30, "ipc.client.connect.retry.inter
 class Writer:
     """Changes a directory of its own at random.
 
-    `whole` are files as they must be, `gone` and `made` names that must not or must exist, `flushed` the bytes at least in
-    files left open. What a failed call may have done or not is in `doubts`, `appends` and `moves`: the path, and what was
-    and may now be found there.
+    `whole` are files as they must be, `gone` and `made` names that must not or must exist, `flushed` the bytes at least
+    in files left open. What a failed call may have done or not is in `doubts`, `appends` and `moves`: the path, and
+    what was and may now be found there.
     """
 
     def __init__(self, name: str, fs, seed: int):
@@ -229,7 +230,9 @@ def test_what_was_acknowledged_holds(tmp_path, seed):
             writers = [Writer(f"w{n}", java.mount(store.fs, SUPERUSER, PATIENT), 10 * seed + n) for n in range(WRITERS)]
             for _ in range(ROUNDS):
                 time.sleep(chance.choice((chance.uniform(0.1, 0.5), chance.uniform(0.5, 2))))
-                dead = chance.choice((["meta"], ["meta", *store.names], chance.sample(store.names, 1), chance.sample(store.names, 2)))
+                dead = chance.choice(
+                    (["meta"], ["meta", *store.names], chance.sample(store.names, 1), chance.sample(store.names, 2))
+                )
                 store.kill(*dead)
                 time.sleep(chance.choice((0, 0, 0.5)))
                 for name in dead:

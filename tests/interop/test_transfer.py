@@ -63,7 +63,16 @@ class TestReading:
         """Each read is acknowledged by the client's status, and the next goes over the same connection."""
         for where in block.addresses():
             transfer = dial(where)
-            for offset, length in ((0, 300_000), (0, 1), (511, 2), (513, 100_000), (299_999, 1), (1000, 512), (65_536, 65_536), (0, 0)):
+            for offset, length in (
+                (0, 300_000),
+                (0, 1),
+                (511, 2),
+                (513, 100_000),
+                (299_999, 1),
+                (1000, 512),
+                (65_536, 65_536),
+                (0, 0),
+            ):
                 answer = transfer.read(block, offset, length)
                 assert self.collect(transfer, answer, offset, length) == self.DATA[offset : offset + length]
                 transfer.socket.sendall(b"\x02\x08\x06")  # ClientReadStatus CHECKSUM_OK

@@ -1,4 +1,5 @@
-"""A real tree: Python's standard library and the JDK's modules. Put, list, count, rename, read back, compare, delete."""
+"""A real tree: Python's standard library and the JDK's modules. Put, list, count, rename, read back, compare,
+delete."""
 
 import os
 import pathlib
@@ -22,7 +23,9 @@ def tree(tmp_path_factory) -> pathlib.Path:
     """Some thousand small files, and some large ones that do not fit one block."""
     root = tmp_path_factory.mktemp("source") / "tree"
     skip = shutil.ignore_patterns("__pycache__", "site-packages", "*.so", "*.a", "idlelib", "lib2to3")
-    shutil.copytree(sysconfig.get_path("stdlib"), root / "python", ignore=skip, symlinks=False, ignore_dangling_symlinks=True)
+    shutil.copytree(
+        sysconfig.get_path("stdlib"), root / "python", ignore=skip, symlinks=False, ignore_dangling_symlinks=True
+    )
     (root / "jmods").mkdir()
     for module in jdk_modules():
         shutil.copy(module, root / "jmods")
@@ -65,7 +68,10 @@ def test_tree_with_hdfs_dfs(store, root, native, tree, home, tmp_path):
     # count, du
     directories, count, length, _ = hdfs_dfs(store.fs, "-count", f"{home}/tree").stdout.split(None, 3)
     assert (int(directories), int(count), int(length)) == (shape.directories, len(shape.files), shape.bytes)
-    assert hdfs_dfs(store.fs, "-du", "-s", f"{home}/tree").stdout.split()[:2] == [str(shape.bytes), str(3 * shape.bytes)]
+    assert hdfs_dfs(store.fs, "-du", "-s", f"{home}/tree").stdout.split()[:2] == [
+        str(shape.bytes),
+        str(3 * shape.bytes),
+    ]
     # rename, read back, compare
     hdfs_dfs(store.fs, "-mv", f"{home}/tree", f"{home}/moved")
     hdfs_dfs(store.fs, "-get", "-t", 4, f"{home}/moved", tmp_path, timeout=600)
@@ -82,7 +88,11 @@ def test_tree_with_levada(store, root, tree, home, tmp_path):
     lines = levada(store.fs, "ls", "-R", "--json", f"{home}/tree").stdout.splitlines()
     assert len(lines) == len(shape.files) + shape.directories - 1
     summary = root.call("summary", path=f"{home}/tree")
-    assert (summary["files"], summary["directories"], summary["length"]) == (len(shape.files), shape.directories, shape.bytes)
+    assert (summary["files"], summary["directories"], summary["length"]) == (
+        len(shape.files),
+        shape.directories,
+        shape.bytes,
+    )
     levada(store.fs, "mv", f"{home}/tree", f"{home}/moved")
     levada(store.fs, "get", "-r", f"{home}/moved", tmp_path, timeout=600)
     same(tree, tmp_path / "moved")

@@ -87,7 +87,8 @@ def roles(tmp_path):
 
 @pytest.mark.levada
 def test_killed_while_blocks_are_cut(roles, java):
-    """`kill -9` of everything at any moment: afterwards each file has its old length or the wanted one, and ends closed."""
+    """`kill -9` of everything at any moment: afterwards each file has its old length or the wanted one, and ends
+    closed."""
     rng = random.Random(4)
     fs = java.mount(roles.fs, SUPERUSER)
     names = ["meta", *roles.names]
@@ -101,7 +102,8 @@ def test_killed_while_blocks_are_cut(roles, java):
         for name in names:
             if roles.processes[name].poll() is not None:
                 roles.start(name)
-        # One that had not been sent when its connection broke comes to the new server: not between a read below and a look at its answer.
+        # One that had not been sent when its connection broke comes to the new server: not between a read below and a
+        # look at its answer.
         assert all(one.done.wait(120) for one in asked)
         for number, (path, data) in enumerate(files.items()):
             eventually(lambda: able(fs, path), 90, f"{path} is closed", every=0.2)

@@ -169,7 +169,10 @@ def test_a_port_that_is_taken_comes_with_advice(up, tmp_path):
     store = up()
     port = str(store.rpc[1])
     done = subprocess.run(
-        [str(paths.LEVADA), "up", "--dir", str(tmp_path / "other"), "--port-base", port], capture_output=True, text=True, timeout=30
+        [str(paths.LEVADA), "up", "--dir", str(tmp_path / "other"), "--port-base", port],
+        capture_output=True,
+        text=True,
+        timeout=30,
     )
     assert done.returncode == 1 and port in done.stderr and "--port-base" in done.stderr
 
@@ -179,7 +182,9 @@ def test_a_datanode_says_what_it_waits_for(tmp_path):
     addresses = "".join(f'{name} = "127.0.0.1:0"\n' for name in ("xfer_addr", "ipc_addr"))
     (tmp_path / "data.toml").write_text(f'[data]\ndir = "{tmp_path}/data"\n{addresses}metad = "127.0.0.1:1"\n')
     command = [str(paths.LEVADA), "data", "--config", str(tmp_path / "data.toml")]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+    )
     # Behind a line that says that it starts.
     assert any("waits for the metadata server at 127.0.0.1:1" in line for line in process.stderr)
     process.send_signal(signal.SIGTERM)
@@ -188,7 +193,8 @@ def test_a_datanode_says_what_it_waits_for(tmp_path):
 
 @pytest.mark.parametrize("options", [(), ("--meta", "3", "--processes")], ids=["one", "group"])
 def test_the_home_directory_is_there(up, tmp_path, options):
-    """Of who starts it: `levada put x y` and `hdfs dfs -ls` are the first things that people try. What they made of it stays."""
+    """Of who starts it: `levada put x y` and `hdfs dfs -ls` are the first things that people try. What they made of it
+    stays."""
     store = up(*options)
     (tmp_path / "x").write_text("x")
     levada(store.fs, "put", tmp_path / "x", "y")
@@ -237,3 +243,49 @@ def test_status_over_http(up):
     for path in ("/", "/metrics", "/health"):
         with urllib.request.urlopen(store.http + path, timeout=5) as answer:
             assert answer.status == 200 and answer.read()
+
+
+def up_as_stranger(tmp_path, script, environment, writable):
+    """`levada up` of a user whom nobody knows, on a root that may only be read, but for /mnt, if there is something to
+    write there. Ready, what it said on standard error, and the process."""
+    keep = f"mount --bind {writable} /mnt && " if writable else ""
+    stranger = "setpriv --reuid 54321 --regid 0 --clear-groups"
+    words = f"{keep}mount -o remount,bind,ro / && exec {stranger} {paths.LEVADA} {script}"
+    log = open(tmp_path / "log", "wb")
+    process = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", words],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        stdin=subprocess.DEVNULL,
+    )
+    log.close()
+    line = process.stdout.readline()
+    return line and json.loads(line), (tmp_path / "log").read_text(), process
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it makes namespaces")
+@pytest.mark.parametrize("how", ["named", "temporary", "nowhere"])
+def test_any_user_on_a_root_that_may_only_be_read(tmp_path, how):
+    """As in a container: no entry for the user, a home that is not there, one directory that may be written, or
+    none."""
+    place = tmp_path / "place"
+    place.mkdir()
+    place.chmod(0o1777)
+    plain = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "TMPDIR": "/mnt"}
+    words = "up --json --port-base 0" + (" --dir /mnt/store" if how == "named" else "")
+    ready, said, process = up_as_stranger(tmp_path, words, plain, None if how == "nowhere" else place)
+    try:
+        if how == "nowhere":
+            assert not ready and process.wait(15) == 1
+            assert "/nonexistent/.local/share/levada" in said and "--dir" in said
+            return
+        assert ready["dir"] == f"/mnt/{'store' if how == 'named' else 'levada-54321'}"
+        # Where it is gone with the container, that is said.
+        assert ("is gone with" in said) == (how == "temporary")
+        (tmp_path / "x").write_text("x")
+        levada(ready["fs"], "put", tmp_path / "x", "y", user="54321")
+        assert levada(ready["fs"], "cat", "y", user="54321").stdout == "x"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(15)

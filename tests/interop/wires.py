@@ -1,7 +1,8 @@
-"""Wires between processes on one machine that can be cut: what comes in at a port goes on to another, until nothing does.
+"""Wires between processes on one machine that can be cut: what comes in at a port goes on to another, until nothing
+does.
 
-A cut wire behaves as a pulled cable does: connections stay open and are silent, new ones are accepted by nobody who answers. It needs
-no privileges and no second address.
+A cut wire behaves as a pulled cable does: connections stay open and are silent, new ones are accepted by nobody who
+answers. It needs no privileges and no second address.
 """
 
 import asyncio
@@ -16,7 +17,8 @@ class Wire:
         self.source, self.target, self.target_port = source, target, port
         self.open = asyncio.Event()
         self.open.set()
-        # The loop itself forgets who waits while nothing is read: the collector would take the task, and cut its connection.
+        # The loop itself forgets who waits while nothing is read: the collector would take the task, and cut its
+        # connection.
         self.carrying: set[asyncio.Task] = set()
 
     async def accept(self, reader, writer):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from test_far import COLUMNS, GROUPS, ROUND_TRIP, ROWS, far_away, path, table  # noqa: F401: fixtures
@@ -72,6 +73,23 @@ def test_whose_profile_it_is(levada_store, path):  # noqa: F811
     assert [has_profile(profile=None), has_profile(profile=None)] == [False, False]
     assert [has_profile(profile="events"), has_profile(profile="events")] == [False, True]
     assert [has_profile(profile="others"), has_profile(), has_profile()] == [False, False, True]
+
+
+def test_what_one_user_has_read_the_next_has_at_once(levada_store, path, table, tmp_path, monkeypatch):  # noqa: F811
+    two = ["c3", "c17"]
+    wanted = pq.read_table(io.BytesIO(table), columns=two)
+    found = []
+    for home in "ab":
+        # Each has his own, and nothing in it.
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / home))
+        with far_away(levada_store).open(path) as file:
+            assert pq.read_table(file, columns=two).equals(wanted)
+            check(file.statistics)
+            found.append(file.statistics)
+            # Closing does not wait for that.
+            file._reader.save().wait()
+    assert [one.has_profile for one in found] == [0, 1]
+    assert found[1].turn_arounds == 1 < found[0].turn_arounds, found
 
 
 def test_nothing_is_read_ahead_unless_it_is_to_be(levada_store, levada_fs, path):  # noqa: F811
@@ -167,11 +185,37 @@ def test_statistics_are_for_people_too(levada_store, path):  # noqa: F811
     assert (fs.statistics.reads, fs.statistics.read_bytes) == (file.statistics.reads, file.statistics.read_bytes)
 
 
-def test_uproot_reads_a_step_at_once(levada_store, levada_fs, home, tmp_path):
+@pytest.fixture
+def stripes(levada_fs, home) -> tuple[str, bytes]:
+    """Noise, in stripes of some thousand rows."""
+    chance = random.Random(6)
+    out = io.BytesIO()
+    columns = {name: [chance.random() for _ in range(40_000)] for name in COLUMNS}
+    orc.write_table(pa.table(columns), out, stripe_size=1 << 20, compression="uncompressed")
+    levada_fs.pipe_file(f"{home}/table.orc", out.getvalue())
+    return f"{home}/table.orc", out.getvalue()
+
+
+def test_stripes_of_orc_are_asked_together(levada_store, stripes):
+    """pyarrow reads of each stripe its footer, and then each column by itself."""
+    path, data = stripes
+    two = ["c3", "c17"]
+    wanted, count = orc.read_table(io.BytesIO(data), columns=two), orc.ORCFile(io.BytesIO(data)).nstripes
+    assert count > 5
+
+    def read(file):
+        assert orc.read_table(file, columns=two).equals(wanted)
+
+    first, second = runs(levada_store, path, read)
+    # The end of the file, the footers of all stripes, and each column; or nearly all at once.
+    assert second.turn_arounds <= 2 < first.turn_arounds <= count, (first, second, count)
+
+
+@pytest.fixture
+def tree(levada_fs, home, tmp_path):
+    """The path of a tree of 20 branches, and what each has beside its number."""
     uproot = pytest.importorskip("uproot")
     import numpy as np
-
-    import levada.uproot
 
     numbers = np.random.default_rng(3).random(40_000)
     with uproot.recreate(tmp_path / "made.root", compression=None) as file:
@@ -179,7 +223,17 @@ def test_uproot_reads_a_step_at_once(levada_store, levada_fs, home, tmp_path):
         for part in range(40):
             tree.extend({f"b{branch}": numbers[part * 1000 : part * 1000 + 1000] + branch for branch in range(20)})
     levada_fs.put_file(str(tmp_path / "made.root"), f"{home}/made.root")
-    address = f"levada://{levada_store.host}:{levada_store.port}{home}/made.root:events"
+    return f"{home}/made.root", numbers
+
+
+def test_uproot_reads_a_step_at_once(levada_store, tree):
+    uproot = pytest.importorskip("uproot")
+    import numpy as np
+
+    import levada.uproot
+
+    path, numbers = tree
+    address = f"levada://{levada_store.host}:{levada_store.port}{path}:events"
     turns = []
     for _ in range(2):
         options = {"round_trip": ROUND_TRIP, "local_reads": False, "skip_instance_cache": True}
@@ -191,3 +245,19 @@ def test_uproot_reads_a_step_at_once(levada_store, levada_fs, home, tmp_path):
             turns.append(tree.file.source.statistics.turn_arounds)
         assert tree.file.source.closed
     assert turns[1] < turns[0], turns
+
+
+def test_uproot_by_fsspec_reads_by_the_cache(levada_store, tree):
+    """As it is, with no source of ours: by the names of parts."""
+    uproot = pytest.importorskip("uproot")
+    import numpy as np
+
+    path, numbers = tree
+    address = f"levada://{levada_store.host}:{levada_store.port}{path}:events"
+    options = {"round_trip": ROUND_TRIP, "local_reads": False, "skip_instance_cache": True}
+    with uproot.open(address, **options) as tree:
+        steps = [step["b4"] for step in tree.iterate(["b4", "b11"], step_size=2000, library="np")]
+        assert (np.concatenate(steps) == numbers + 4).all()
+        found = tree.file.source._fs.statistics
+        check(found)
+        assert found.has_layout == 1 and found.hits > len(steps) > found.turn_arounds, found

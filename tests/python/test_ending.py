@@ -11,6 +11,7 @@ import time
 import pytest
 
 import levada
+from levada.testing import Store
 
 PROGRAM = """
 import asyncio, os, signal, sys, threading, time
@@ -72,7 +73,10 @@ time.sleep(0.2 + int.from_bytes(os.urandom(1), "big") / 2000)
 
 
 def test_with_a_thread_that_waits(levada_store, home, data):
+    """It never stops, so it is not waited for."""
     program = """
+levada.ending.WAIT_S_MAX = 0.1
+
 def read():
     while True:
         fs.client.open(f"{home}/f").wait().read_at(0, 1 << 20).wait()
@@ -82,6 +86,49 @@ time.sleep(0.1)
 """
     for _ in range(5):
         assert ended(start(levada_store, home, program)) == (0, "")
+
+
+def test_with_a_thread_of_cpp_that_reads(levada_fs, home):
+    """Its read is answered while Python would take its time to end; it wants the GIL then, below frames of C++."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    program = """
+import subprocess
+import pyarrow.parquet
+
+class Stopping:
+    "A file that stops the store in a read of a thread that is not Python's."
+
+    def __init__(self, file):
+        self.file = file
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def read(self, *length):
+        if threading.current_thread().name.startswith("Dummy") and not reading.is_set():
+            for pid in PIDS:
+                os.kill(pid, signal.SIGSTOP)
+            words = ["sh", "-c", f"sleep 0.1; kill -CONT {' '.join(map(str, PIDS))}"]
+            subprocess.Popen(words, start_new_session=True)
+            reading.set()
+        return self.file.read(*length)
+
+reading = threading.Event()
+ballast = [[] for _ in range(1_000_000)]
+file = levada.LevadaFileSystem(host, local_reads=False).open(f"{home}/t.parquet")
+table = pyarrow.parquet.ParquetFile(pyarrow.PythonFile(Stopping(file), mode="r"), pre_buffer=True)
+threading.Thread(target=table.read, daemon=True).start()
+assert reading.wait(30)
+"""
+    with Store() as store:
+        fs = levada.LevadaFileSystem(store.host, store.port, skip_instance_cache=True)
+        fs.makedirs(home)
+        table = pyarrow.table({"a": range(1_000_000)})
+        parquet.write_table(table, f"{home}/t.parquet", filesystem=fs, row_group_size=50_000)
+        pids = {pid for those in store.addresses["pids"].values() for pid in those}
+        assert ended(start(store, home, program.replace("PIDS", repr(pids)))) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import asyncio
 import io
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import fsspec
 import pytest
@@ -28,6 +29,24 @@ def test_names(levada_fs, home):
     assert fs.cat_file(f"{home}/c") == b"one"
     fs.rm(f"{home}/d", recursive=True)
     assert fs.ls(home, detail=False) == [f"{home}/c"]
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("levada://host:8020/a/b", "/a/b"),
+        ("hdfs://host/a/", "/a"),
+        ("levada://host", "/"),
+        ("/a", "/a"),
+        ("a/b/", "/a/b"),
+        ("/of/http://host/index", "/of/http://host/index"),
+        ("of/http://host", "/of/http://host"),
+        ("levada://host/of/http://x", "/of/http://x"),
+        ("1://a", "/1://a"),
+    ],
+)
+def test_a_path_is_what_follows_a_scheme_at_its_beginning(path, wanted):
+    assert levada.LevadaFileSystem._strip_protocol(path) == wanted
 
 
 def test_bytes_in_parts(levada_fs, home):
@@ -70,6 +89,28 @@ def test_files(levada_fs, home):
     with levada_fs.open(f"{home}/g", "ab") as file:
         file.write(b"begun by appending")
     assert levada_fs.cat_file(f"{home}/g") == b"begun by appending"
+
+
+def test_threads_that_seek_and_read_without_a_lock(levada_fs, home):
+    """As DuckDB's do: each reads where it has sought, whatever another one did between."""
+    levada_fs.pipe_file(f"{home}/f", bytes(range(200)))
+    with levada_fs.open(f"{home}/f") as file, ThreadPoolExecutor(1) as other:
+
+        def seek_and_read() -> bytes:
+            file.seek(50)
+            file.seek(-10, io.SEEK_CUR)
+            return file.read(5)
+
+        file.seek(100)
+        assert other.submit(seek_and_read).result() == bytes(range(40, 45))
+        assert file.tell() == 100 and file.read(3) == bytes(range(100, 103))
+        # Without a seek of its own it goes on where the last one ended, and so do others from there.
+        file.seek(7)
+        assert other.submit(file.read, 3).result() == bytes(range(7, 10))
+        assert (file.read(2), file.tell()) == (bytes(range(10, 12)), 12)
+        buffer = bytearray(4)
+        file.seek(198)
+        assert file.readinto(buffer) == 2 and (file.tell(), file.read(), file.read(1)) == (200, b"", b"")
 
 
 @pytest.mark.parametrize("size", [3, 3_000_000])

@@ -81,10 +81,14 @@ class Golden:
             lines = [
                 "# Golden bytes",
                 "",
-                f"Recorded between the Java client of Apache Hadoop {version} (hadoop-client-api from Maven, unmodified) and Apache",
-                "HDFS servers (1 namenode, 3 datanodes, default settings) by `tests/tools/golden.py`. `NAME.client.bin` is all that one",
-                "TCP connection carried from the client to the server, `NAME.server.bin` the answer, both from the first byte to",
-                "the last. Nothing was edited except the datanodes' port numbers, which name the recorder (same length).",
+                f"Recorded between the Java client of Apache Hadoop {version} "
+                f"(hadoop-client-api from Maven, unmodified) and Apache",
+                "HDFS servers (1 namenode, 3 datanodes, default settings) by `tests/tools/golden.py`. "
+                "`NAME.client.bin` is all that one",
+                "TCP connection carried from the client to the server, `NAME.server.bin` the answer, "
+                "both from the first byte to",
+                "the last. Nothing was edited except the datanodes' port numbers, "
+                "which name the recorder (same length).",
                 "",
                 "The user is `alice` and the group of every path `supergroup`. Byte `i` of a file's content is",
                 "`(7 i + i / 251) mod 256`. Times, ids, call ids, ports and client ids are those of that day.",
@@ -110,23 +114,45 @@ class Golden:
         self.run("-mkdir", "-p", home + "/a/b")
         self.rpc("mkdir", "`hdfs dfs -mkdir -p /golden/a/b`: getFileInfo, mkdirs")
         self.run("-mkdir", home + "/denied", user="mallory", check=False)
-        self.rpc("denied", "`HADOOP_USER_NAME=mallory hdfs dfs -mkdir /golden/denied`: getFileInfo twice, mkdirs answered by ERROR (AccessControlException)")
+        self.rpc(
+            "denied",
+            "`HADOOP_USER_NAME=mallory hdfs dfs -mkdir /golden/denied`: getFileInfo twice, mkdirs answered by ERROR "
+            "(AccessControlException)",
+        )
 
         small = ("-D", "dfs.client-write-packet-size=4096", "-D", "dfs.blocksize=1048576")
         says = "`hdfs dfs -D dfs.client-write-packet-size=4096 -D dfs.blocksize=1048576 -put 20000.bin /golden/f`"
         self.run("-put", self.local(20000), home + "/f", options=small)
         self.rpc("put", says + ": getFileInfo, create, addBlock, getServerDefaults, complete, rename")
-        self.save("wire", "write", "transfer", says + ": op 80 (CRC32C/512, two targets), 7 packets, acks; client to first node", pick=0)
+        self.save(
+            "wire",
+            "write",
+            "transfer",
+            says + ": op 80 (CRC32C/512, two targets), 7 packets, acks; client to first node",
+            pick=0,
+        )
         self.save("wire", "write_middle", "transfer", says + ": the same chain, first node to second", pick=1)
         self.save("wire", "write_tail", "transfer", says + ": the same chain, second node to third", pick=2)
         self.run("-put", self.local(0), home + "/empty")
         self.rpc("put_empty", "`hdfs dfs -put 0.bin /golden/empty`: create and complete, no block")
         crc = ("-D", "dfs.checksum.type=CRC32", "-D", "dfs.bytes-per-checksum=1024")
         self.run("-put", self.local(3000), home + "/crc32", options=crc)
-        self.save("wire", "write_crc32", "transfer", "`hdfs dfs -D dfs.checksum.type=CRC32 -D dfs.bytes-per-checksum=1024 -put 3000.bin /golden/crc32`: op 80", pick=0)
+        self.save(
+            "wire",
+            "write_crc32",
+            "transfer",
+            "`hdfs dfs -D dfs.checksum.type=CRC32 -D dfs.bytes-per-checksum=1024 -put 3000.bin /golden/crc32`: op 80",
+            pick=0,
+        )
         null = ("-D", "dfs.checksum.type=NULL")
         self.run("-put", self.local(3000), home + "/null", options=null)
-        self.save("wire", "write_null", "transfer", "`hdfs dfs -D dfs.checksum.type=NULL -put 3000.bin /golden/null`: op 80 without checksums", pick=0)
+        self.save(
+            "wire",
+            "write_null",
+            "transfer",
+            "`hdfs dfs -D dfs.checksum.type=NULL -put 3000.bin /golden/null`: op 80 without checksums",
+            pick=0,
+        )
 
         self.run("-cat", home + "/f")
         self.rpc("cat", "`hdfs dfs -cat /golden/f`: getFileInfo, getBlockLocations, getServerDefaults")
@@ -137,21 +163,46 @@ class Golden:
         self.save("wire", "read_null", "transfer", "`hdfs dfs -cat /golden/null`: op 81 of a replica without checksums")
         self.run("-get", "-ignoreCrc", home + "/f", str(self.work / "ignore"))
         (self.work / "ignore").unlink(missing_ok=True)
-        self.save("wire", "read_unverified", "transfer", "`hdfs dfs -get -ignoreCrc /golden/f`: op 81 with sendChecksums=false")
+        self.save(
+            "wire",
+            "read_unverified",
+            "transfer",
+            "`hdfs dfs -get -ignoreCrc /golden/f`: op 81 with sendChecksums=false",
+        )
         self.run("-tail", home + "/f")
-        self.save("wire", "read_tail", "transfer", "`hdfs dfs -tail /golden/f`: op 81 from offset 18976, not at a chunk")
+        self.save(
+            "wire", "read_tail", "transfer", "`hdfs dfs -tail /golden/f`: op 81 from offset 18976, not at a chunk"
+        )
 
         self.run("-checksum", home + "/f")
-        self.rpc("checksum", "`hdfs dfs -checksum /golden/f`: getFileInfo, getServerDefaults, getBlockLocations of everything")
+        self.rpc(
+            "checksum",
+            "`hdfs dfs -checksum /golden/f`: getFileInfo, getServerDefaults, getBlockLocations of everything",
+        )
         self.save("wire", "checksum_md5", "transfer", "`hdfs dfs -checksum /golden/f`: op 85, MD5CRC")
         self.run("-checksum", home + "/f", options=("-D", "dfs.checksum.combine.mode=COMPOSITE_CRC"))
-        self.save("wire", "checksum_composite", "transfer", "`hdfs dfs -D dfs.checksum.combine.mode=COMPOSITE_CRC -checksum /golden/f`: op 85, COMPOSITE_CRC")
+        self.save(
+            "wire",
+            "checksum_composite",
+            "transfer",
+            "`hdfs dfs -D dfs.checksum.combine.mode=COMPOSITE_CRC -checksum /golden/f`: op 85, COMPOSITE_CRC",
+        )
 
         self.run("-ls", home)
         self.rpc("list", "`hdfs dfs -ls /golden`: getFileInfo, getListing of six entries")
         self.run("-appendToFile", self.local(1000), home + "/f")
-        self.rpc("append", "`hdfs dfs -appendToFile 1000.bin /golden/f`: getFileInfo, append, updateBlockForPipeline, updatePipeline, complete")
-        self.save("wire", "append", "transfer", "`hdfs dfs -appendToFile 1000.bin /golden/f`: op 80 PIPELINE_SETUP_APPEND at 20000, first packet fills a partial chunk")
+        self.rpc(
+            "append",
+            "`hdfs dfs -appendToFile 1000.bin /golden/f`: getFileInfo, append, updateBlockForPipeline, "
+            "updatePipeline, complete",
+        )
+        self.save(
+            "wire",
+            "append",
+            "transfer",
+            "`hdfs dfs -appendToFile 1000.bin /golden/f`: op 80 PIPELINE_SETUP_APPEND at 20000, first packet "
+            "fills a partial chunk",
+        )
         self.run("-count", home)
         self.rpc("count", "`hdfs dfs -count /golden`: getFileInfo, getContentSummary")
         self.run("-df", "/")
@@ -187,8 +238,19 @@ class Golden:
             self.streams = self.recorder.take()
             story = "API: create, write 700 bytes, hflush, write 100, hsync, [another reader opens and reads], close"
             self.save("hdfs", "hflush", "rpc", story + "; the writer's RPC (fsync between)", pick=0)
-            self.save("wire", "hflush", "transfer", story + "; op 80: the partial chunk is sent again from its start, then with syncBlock", pick=0)
-            self.save("hdfs", "visible_length", "control", story + "; the reader's getReplicaVisibleLength to a datanode, opened with SASL NEGOTIATE")
+            self.save(
+                "wire",
+                "hflush",
+                "transfer",
+                story + "; op 80: the partial chunk is sent again from its start, then with syncBlock",
+                pick=0,
+            )
+            self.save(
+                "hdfs",
+                "visible_length",
+                "control",
+                story + "; the reader's getReplicaVisibleLength to a datanode, opened with SASL NEGOTIATE",
+            )
             reads = [s for s in self.streams if s.name.startswith("transfer") and s.client[2:3] == b"\x51"]
             self.keep("wire", "read_open", reads[0], story + "; op 81 of the open replica")
 
@@ -210,7 +272,12 @@ class Golden:
             fs.unmount()
             time.sleep(0.3)
             self.streams = self.recorder.take()
-            self.rpc("errors", "API: open a missing path (FileNotFoundException), create over a file (FileAlreadyExistsException), delete a full directory, not recursive (PathIsNotEmptyDirectoryException)")
+            self.rpc(
+                "errors",
+                "API: open a missing path (FileNotFoundException), create over a file "
+                "(FileAlreadyExistsException), delete a full directory, not recursive "
+                "(PathIsNotEmptyDirectoryException)",
+            )
 
 
 def main():

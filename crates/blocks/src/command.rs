@@ -1,12 +1,14 @@
 //! The changes of the block side, and what each does to the rows.
 
 use crate::node::Node;
-use crate::tables::{self, ContainerRow, ContainerState, JobEnd, JobRow, Leave, LeaveKind, PipelineRow};
+use crate::tables::{
+    self, ContainerRow, ContainerState, JobEnd, JobRow, Leave, LeaveKind, Listed, PipelineRow, Restored,
+};
 use crate::tables::{RepairHold, Service};
 use std::collections::BTreeSet;
 use types::mutation::{self, Mutation};
 use types::rows::{Rows, RowsError, RowsMut};
-use types::{BlockId, ContainerId, Epoch, NodeId, PipelineId};
+use types::{BlockId, ContainerId, Epoch, Millis, NodeId, PipelineId};
 
 /// Nodes of one pipeline, at most. HDFS allows a replication of 512; far fewer make sense.
 const MEMBER_COUNT_MAX: usize = types::limits::REPLICATION_MAX as usize;
@@ -53,6 +55,10 @@ pub enum Command {
     SetLeave { node: NodeId, leave: Option<Leave> },
     /// Repair waits, or goes on.
     HoldRepair { hold: Option<RepairHold> },
+    /// Blocks that a restored backup did not know are nobody's from now on, and their replicas are deleted.
+    ReleaseFound { at: Millis },
+    /// What lists of hosts say of a node. It is carried out by other commands, behind this one.
+    SetListed { node: NodeId, listed: Listed },
 }
 types::variants!(Command {
     0 => Register[node],
@@ -72,6 +78,8 @@ types::variants!(Command {
     14 => RemoveContainer { 0: container },
     15 => SetLeave { 0: node, 1: leave },
     16 => HoldRepair { 0: hold },
+    17 => ReleaseFound { 0: at },
+    18 => SetListed { 0: node, 1: listed },
 });
 
 /// Jobs under way at a time: a drain for each datanode at most, and few others.
@@ -168,8 +176,21 @@ pub fn apply_with(
             Ok(Ok(Reply::Done))
         }
         Command::SetLeave { node, leave } => set_leave(rows, *node, *leave),
+        Command::SetListed { node, listed } => {
+            if tables::node(rows, *node)?.is_none() {
+                return Ok(Err(BlocksError::Unknown { what: "node", id: node.to_string() }));
+            }
+            tables::put_listed(rows, *node, *listed);
+            Ok(Ok(Reply::Done))
+        }
         Command::HoldRepair { hold } => {
             tables::put_repair_hold(rows, *hold);
+            Ok(Ok(Reply::Done))
+        }
+        Command::ReleaseFound { at } => {
+            if let Some(restored) = tables::restored(rows)? {
+                tables::put_restored(rows, &Restored { released: Some(*at), ..restored });
+            }
             Ok(Ok(Reply::Done))
         }
         Command::BeginJob { id, row } => begin_job(rows, *id, row),

@@ -18,6 +18,7 @@ impl Node {
             rack: rack.to_owned(),
             incarnation: Incarnation::default(),
             from: format!("10.0.0.{number}"),
+            outside: None,
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The bytes of every command, as the log has it, and of every kind of row: no change of them is made by accident.
 
 use crate::command::Command;
-use crate::node::{Incarnation, Node};
+use crate::node::{Incarnation, Node, Outside};
 use crate::tables::{
-    self, ContainerRow, ContainerState, Counters, JobEnd, JobKind, JobRow, JobTask, Leave, LeaveKind, PipelineRow,
-    RepairHold, Restored, Service, Work,
+    self, ContainerRow, ContainerState, Counters, JobEnd, JobKind, JobRow, JobTask, Leave, LeaveKind, Listed,
+    PipelineRow, RepairHold, Restored, Service, Work,
 };
 use std::collections::BTreeSet;
 use testkit::golden::{Golden, is_variant, variant};
@@ -18,6 +18,8 @@ const CONTAINER: ContainerId = ContainerId(700);
 const EPOCH: Epoch = Epoch(5);
 
 const HOLD: RepairHold = RepairHold { until: Millis(1_700_000_000_900) };
+
+const LISTED: Listed = Listed { is_excluded: true, is_in_maintenance: false };
 
 fn leave(kind: LeaveKind) -> Leave {
     Leave { kind, until: Millis(1_700_000_000_700) }
@@ -35,6 +37,7 @@ fn node() -> Node {
         rack: "/rack-1".into(),
         incarnation: Incarnation { start_ms: 1_700_000_000_000, nonce: 1 << 63 },
         from: "192.168.0.7".into(),
+        outside: None,
     }
 }
 
@@ -56,9 +59,10 @@ fn jobs() -> Vec<JobRow> {
     let kinds = [
         (JobKind::Repair, JobTask::Known, None),
         (JobKind::Drain, JobTask::Known, Some(job_end())),
-        (JobKind::Balance, JobTask::Balance { within }, None),
+        (JobKind::Balance, JobTask::Balance { within, len_per_s: None }, None),
         (JobKind::Scrub, JobTask::Scrub { number, len_per_s, nodes: nodes.clone() }, None),
         (JobKind::BalanceDisks, JobTask::BalanceDisks { number, len_per_s, within, nodes }, None),
+        (JobKind::Balance, JobTask::Balance { within, len_per_s: Some(len_per_s) }, None),
     ];
     let started = Millis(1_700_000_000_000);
     kinds.map(|(kind, task, end)| JobRow { kind, subject: "node7".into(), started, task, end }).into()
@@ -86,6 +90,8 @@ fn commands() -> Vec<Command> {
         Command::RemoveContainer { container: CONTAINER },
         Command::SetLeave { node: ONE, leave: Some(leave(LeaveKind::Restart)) },
         Command::HoldRepair { hold: Some(HOLD) },
+        Command::ReleaseFound { at: Millis(1_795_280_000_000) },
+        Command::SetListed { node: ONE, listed: LISTED },
     ]
 }
 
@@ -99,6 +105,8 @@ fn commands_in_the_log() {
 fn rows_in_the_store() {
     let mut rows = MemoryRows::default();
     tables::put_node(&mut rows, &node());
+    let outside = Outside { host: "gate.example.com".into(), xfer_port: 19866, ipc_port: 19867, info_port: 19864 };
+    tables::put_node(&mut rows, &Node { id: TWO, outside: Some(outside), ..node() });
     let pipeline = PipelineRow {
         epoch: EPOCH,
         members: vec![ONE, TWO],
@@ -117,12 +125,18 @@ fn rows_in_the_store() {
     tables::put_counters(&mut rows, Counters { pipeline: 301, container: 702 });
     tables::put_service(&mut rows, ONE, Service::Serving);
     tables::put_service(&mut rows, TWO, Service::Draining);
-    let restored =
-        Restored { at: Millis(1_795_279_265_000), made: Millis(1_795_249_805_000), last_container: CONTAINER };
+    let restored = Restored {
+        at: Millis(1_795_279_265_000),
+        made: Millis(1_795_249_805_000),
+        last_container: CONTAINER,
+        released: None,
+    };
     tables::put_restored(&mut rows, &restored);
     tables::put_leave(&mut rows, ONE, Some(leave(LeaveKind::Maintenance)));
     tables::put_leave(&mut rows, TWO, Some(leave(LeaveKind::Restart)));
     tables::put_repair_hold(&mut rows, Some(HOLD));
+    tables::put_listed(&mut rows, ONE, LISTED);
+    tables::put_listed(&mut rows, TWO, Listed::default());
     let jobs = jobs();
     for (id, job) in (1..).zip(&jobs) {
         tables::put_job(&mut rows, id, job);
@@ -136,6 +150,8 @@ fn rows_in_the_store() {
         let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         golden.add(format!("{}.{key}", table.0), value);
     }
+    let released = Restored { released: Some(Millis(1_795_280_000_000)), ..restored };
+    golden.add("24.released", &tables::encode(&released));
     golden.hold(concat!(env!("CARGO_MANIFEST_DIR"), "/src/golden_rows.txt"));
     let tables = include_str!("tables.rs").matches(": Table = Table(").count();
     assert_eq!(seen.len(), tables, "each table has its example");

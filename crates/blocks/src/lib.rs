@@ -24,9 +24,9 @@ mod restored;
 pub mod tables;
 
 pub use command::{BlocksError, Command, IsEmpty, Reply, apply, apply_with};
-pub use node::{Incarnation, Node};
+pub use node::{Incarnation, Node, Outside, Place};
 pub use restored::restore;
 pub use tables::{
-    ContainerRow, ContainerState, JobEnd, JobKind, JobRow, JobTask, Leave, LeaveKind, PipelineRow, RepairHold,
+    ContainerRow, ContainerState, JobEnd, JobKind, JobRow, JobTask, Leave, LeaveKind, Listed, PipelineRow, RepairHold,
     Restored, Service, Work, has_container,
 };

@@ -30,6 +30,36 @@ pub struct Node {
     pub incarnation: Incarnation,
     /// The address its registration came from; another one than `ip` where it has several or is behind NAT.
     pub from: String,
+    /// Where clients dial it that are not on its network.
+    pub outside: Option<Outside>,
+}
+
+/// Where a datanode is dialled from outside of its network: a name or an address, and the ports there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outside {
+    pub host: String,
+    pub xfer_port: u16,
+    pub ipc_port: u16,
+    pub info_port: u16,
+}
+types::record!(Outside { 0: host, 1: xfer_port, 2: ipc_port, 3: info_port });
+
+/// Where one client dials a datanode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// An address; from outside perhaps a name.
+    pub ip: &'a str,
+    /// For clients that prefer names.
+    pub host: &'a str,
+    pub xfer_port: u16,
+    pub ipc_port: u16,
+    pub info_port: u16,
+}
+
+impl Place<'_> {
+    pub fn xfer_addr(&self) -> String {
+        addr(self.ip, self.xfer_port)
+    }
 }
 types::record!(Node {
     0: id,
@@ -42,12 +72,37 @@ types::record!(Node {
     7: rack,
     8: incarnation,
     9: from,
+    10: outside,
 });
 
 impl Node {
     /// True if a program on `host` (a name or an address) runs on this node's machine.
     pub fn is_on(&self, host: &str) -> bool {
         self.ip == host || self.host == host
+    }
+
+    /// Where a client dials it, by whether that is on the node's network.
+    pub fn place(&self, is_inside: bool) -> Place<'_> {
+        let Self { ip, host, xfer_port, ipc_port, info_port, .. } = self;
+        let outside = self.outside.as_ref().filter(|_| !is_inside);
+        outside.map_or(
+            Place { ip, host, xfer_port: *xfer_port, ipc_port: *ipc_port, info_port: *info_port },
+            |Outside { host, xfer_port, ipc_port, info_port }| Place {
+                ip: host,
+                host,
+                xfer_port: *xfer_port,
+                ipc_port: *ipc_port,
+                info_port: *info_port,
+            },
+        )
+    }
+
+    /// True if some client dials it there.
+    pub fn is_dialled_at(&self, host: &str, xfer_port: u32) -> bool {
+        [true, false].iter().any(|is_inside| {
+            let place = self.place(*is_inside);
+            place.ip == host && u32::from(place.xfer_port) == xfer_port
+        })
     }
 
     pub fn is_at(&self, other: &Self) -> bool {

@@ -12,9 +12,10 @@
 //! 22 LEAVE         node id 16 B                 Leave: absent for a node whose silence counts
 //! 23 REPAIR_HOLD   (empty)                      RepairHold: absent while repair goes on
 //! 24 RESTORED      (empty)                      Restored: absent for a store that never was restored from a backup
+//! 25 LISTED        node id 16 B                 Listed: absent for a node of which lists of hosts say nothing
 //! ```
 //!
-//! Tables 25 to 31 are kept free.
+//! Tables 26 to 31 are kept free.
 
 use crate::node::Node;
 use std::ops::{Bound, ControlFlow};
@@ -34,6 +35,7 @@ pub const JOB: Table = Table(21);
 pub const LEAVE: Table = Table(22);
 pub const REPAIR_HOLD: Table = Table(23);
 pub const RESTORED: Table = Table(24);
+pub const LISTED: Table = Table(25);
 
 /// A set of nodes. Its members are sorted, so that a set has one form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +85,15 @@ pub enum LeaveKind {
     Restart,
 }
 types::numbered!(LeaveKind { 0 => Maintenance, 1 => Restart });
+
+/// What a node is by lists of hosts in files. Whoever leads when they say so no more undoes that, and nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// It is to be emptied.
+    pub is_excluded: bool,
+    pub is_in_maintenance: bool,
+}
+types::record!(Listed { 0: is_excluded, 1: is_in_maintenance });
 
 /// An administrator has repair wait, for the whole store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +171,7 @@ pub enum JobTask {
     /// Nothing more: it stands elsewhere in the rows.
     Known,
     /// Until no datanode's fullness is farther from the mean of all, in parts of 10⁹.
-    Balance { within: u64 },
+    Balance { within: u64, len_per_s: Option<u64> },
     /// The number is the one by which the datanodes know it.
     Scrub { number: u64, len_per_s: u64, nodes: Vec<NodeId> },
     /// The same, and how far a disk may be from all disks of its node, in parts of 10⁹.
@@ -168,7 +179,7 @@ pub enum JobTask {
 }
 types::variants!(JobTask {
     0 => Known,
-    1 => Balance { 0: within },
+    1 => Balance { 0: within, 1: len_per_s },
     2 => Scrub { 0: number, 1: len_per_s, 2: nodes },
     3 => BalanceDisks { 0: number, 1: len_per_s, 2: within, 3: nodes },
 });
@@ -200,8 +211,10 @@ pub struct Restored {
     pub made: Millis,
     /// Up to this one, containers may hold blocks that the backup did not know.
     pub last_container: ContainerId,
+    /// When these were released: since then their replicas are garbage.
+    pub released: Option<Millis>,
 }
-types::record!(Restored { 0: at, 1: made, 2: last_container });
+types::record!(Restored { 0: at, 1: made, 2: last_container, 3: released });
 
 /// The last time, if there were several.
 pub fn restored(rows: &dyn Rows) -> Result<Option<Restored>, RowsError> {
@@ -287,6 +300,20 @@ pub(crate) fn put_leave(rows: &mut dyn RowsMut, id: NodeId, leave: Option<Leave>
     match leave {
         Some(leave) => rows.put(LEAVE, &id.0, encode(&leave)),
         None => rows.delete(LEAVE, &id.0),
+    }
+}
+
+/// What lists of hosts have said of nodes.
+pub fn listed(rows: &dyn Rows) -> Result<Vec<(NodeId, Listed)>, RowsError> {
+    let id = |key: Vec<u8>| key.try_into().map(NodeId).map_err(|_| corrupt("a node's key is not its id".into()));
+    all::<Listed>(rows, LISTED)?.into_iter().map(|(key, listed)| Ok((id(key)?, listed))).collect()
+}
+
+pub(crate) fn put_listed(rows: &mut dyn RowsMut, id: NodeId, listed: Listed) {
+    if listed == Listed::default() {
+        rows.delete(LISTED, &id.0);
+    } else {
+        rows.put(LISTED, &id.0, encode(&listed));
     }
 }
 

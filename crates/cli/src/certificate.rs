@@ -36,8 +36,8 @@ pub(crate) enum Command {
     /// Say whose certificate is in a directory, for which hosts, and until when it counts; or which authority
     Show {
         dir: PathBuf,
-        /// One line of JSON: name, hosts, issued_ms and ends_ms (milliseconds since 1970; null: not known, ended), is_due;
-        /// of an authority: its fingerprint
+        /// One line of JSON: name, hosts, issued_ms and ends_ms (milliseconds since 1970; null: not known, ended),
+        /// is_due; of an authority: its fingerprint
         #[arg(long)]
         json: bool,
     },

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::log::Log;
-use crate::reload::ServerFile;
+use crate::server_file::ServerFile;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -98,13 +98,6 @@ pub(crate) fn write<T: Serialize>(path: &Path, file: &T) -> Result<(), ConfigErr
     let text = toml::to_string_pretty(file).map_err(|error| ConfigError(error.to_string()))?;
     let text = format!("# Written by `levada up`, and again at each start.\n{text}");
     std::fs::write(path, text).map_err(|error| ConfigError(format!("{}: {error}", path.display())))
-}
-
-/// Where a store lies when nobody says: the user's data directory, as the XDG base directories have it.
-pub(crate) fn default_dir() -> PathBuf {
-    let data_home = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
-    data_home.or_else(home).unwrap_or_else(|| PathBuf::from(".")).join("levada")
 }
 
 /// How many datanodes have their data in the directory of a store.
@@ -200,6 +193,49 @@ mod tests {
 
     /// What either file needs; the other one's is not known to it, which is found later.
     const GIVEN: &str = "http_addr = \"127.0.0.1:0\"";
+
+    /// `memory = "256M"`, as `--memory 256M`: whatever is a number of bytes is read in both forms, from files of either
+    /// server.
+    #[test]
+    fn a_size_is_a_number_or_as_people_write_it() {
+        fn check<T: DeserializeOwned>(given: &str, path: &[&str]) {
+            let is_size = |key: &String| {
+                key.ends_with("_len")
+                    || key.ends_with("_len_per_s")
+                    || ["memory", "bytes_per_checksum"].contains(&&**key)
+            };
+            let sizes: Vec<String> = keys::<T>(path).into_iter().filter(is_size).collect();
+            assert!(!sizes.is_empty(), "{path:?}");
+            let head = path.iter().fold(String::new(), |head, table| head + table + ".");
+            let read = |key: &str, value: &str| {
+                let file = format!("{given}\n{head}{key} = {value}");
+                toml::from_str::<T>(&file).map(|_| ()).map_err(|error| error.to_string())
+            };
+            for key in sizes {
+                for right in ["1048576", "\"1M\"", "\"1.5g\"", "\"1048576\""] {
+                    assert_eq!(read(&key, right), Ok(()), "{path:?} {key} = {right}");
+                }
+                for (wrong, says) in [
+                    ("\"lots\"", "use K, M, G or T, as in 128M"),
+                    ("-1", "-1 is no number of bytes"),
+                    ("true", "a number of bytes, as 268435456 or \"256M\""),
+                ] {
+                    let error = read(&key, wrong).unwrap_err();
+                    assert!(error.contains(says) && error.contains(&key), "{path:?} {key} = {wrong}: {error}");
+                }
+            }
+        }
+        let meta = format!("{GIVEN}\nmeta.dir = \"/d\"\nmeta.rpc_addr = \"127.0.0.1:0\"");
+        check::<MetaFile>(&meta, &["meta"]);
+        check::<MetaFile>(&meta, &["log"]);
+        let data = ["xfer_addr", "ipc_addr", "metad"].map(|key| format!("data.{key} = \"127.0.0.1:0\"")).join("\n");
+        let data = format!("{GIVEN}\ndata.dir = \"/d\"\n{data}");
+        check::<DataFile>(&data, &["data"]);
+        check::<DataFile>(&data, &["data", "limits"]);
+        check::<DataFile>(&data, &["log"]);
+        let file: DataFile = toml::from_str(&format!("{data}\ndata.memory = \"256M\"")).unwrap();
+        assert_eq!(file.data.memory, 256 << 20);
+    }
 
     /// The files of the package (packaging/etc) name every setting, work as they are, and would with each comment that
     /// is a setting.

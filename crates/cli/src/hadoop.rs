@@ -131,7 +131,8 @@ fn file(properties: &[(String, String)]) -> String {
     };
     let properties: String = properties.iter().map(property).collect();
     format!(
-        "<?xml version=\"1.0\"?>\n<!-- Written by `levada up`, and again at each start. -->\n<configuration>\n{properties}</configuration>\n"
+        "<?xml version=\"1.0\"?>\n<!-- Written by `levada up`, and again at each start. -->\n\
+         <configuration>\n{properties}</configuration>\n"
     )
 }
 

@@ -8,15 +8,19 @@ mod bench;
 mod certificate;
 mod config;
 mod doctor;
+mod edge;
 mod fs;
 mod gateway;
 mod hadoop;
 mod log;
 mod manual;
+mod own_dir;
 mod ports;
+mod reach;
 mod reload;
 mod roles;
 mod secure;
+mod server_file;
 mod service;
 mod shell;
 mod up;
@@ -96,5 +100,23 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    /// README.md names each command, and none that there is not.
+    #[test]
+    fn the_first_page_names_every_command() {
+        let page = include_str!("../../../README.md");
+        let cli = Cli::command();
+        let commands: Vec<&str> =
+            cli.get_subcommands().filter(|command| !command.is_hide_set()).map(|command| command.get_name()).collect();
+        for name in &commands {
+            let is_named = page.contains(&format!("`{name}`")) || page.contains(&format!("levada {name}"));
+            assert!(is_named, "README.md does not name levada {name}");
+        }
+        let called = page.split("`levada ").skip(1);
+        let called: Vec<&str> =
+            called.filter_map(|rest| rest.split(|sign: char| !sign.is_alphanumeric()).next()).collect();
+        assert!(called.len() > 5, "{called:?}");
+        assert_eq!(called.into_iter().find(|word| !commands.contains(word)), None, "README.md names no other command");
     }
 }

@@ -1,4 +1,5 @@
-//! `levada manual DIR`: a page for `man` of the program and of each of its commands, made of the same words as `--help`.
+//! `levada manual DIR`: a page for `man` of the program and of each of its commands, made of the same words as
+//! `--help`.
 //!
 //! For those who make packages, so `--help` does not name it.
 

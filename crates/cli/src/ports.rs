@@ -6,8 +6,11 @@
 
 use crate::roles::{DataReady, MetaReady};
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+
+/// HDFS's for calls of clients.
+const RPC: u16 = 8020;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ports {
@@ -39,26 +42,39 @@ impl Ports {
         }
     }
 
-    /// RPC and HTTP port of the metadata server `number`, counted from 1.
-    pub(crate) fn meta(&self, number: u16) -> (SocketAddr, SocketAddr) {
-        let step = number - 1;
-        let [rpc, http] = match self {
-            Self::Hdfs => [8020 + step, 9870 + step],
-            Self::From(base) => [2 * step, 2 * step + 1].map(|offset| base.saturating_add(offset)),
-            Self::Free(last) => last.meta.get(usize::from(step)).map_or([0; 2], |ports| ports.map(if_free)),
-        };
-        (addr(rpc), addr(http))
+    /// RPC port of the first metadata server, as clients are told it; 0: whatever is free.
+    pub(crate) fn rpc_port(&self) -> u16 {
+        match self {
+            Self::Hdfs => RPC,
+            Self::From(base) => *base,
+            Self::Free(_) => 0,
+        }
     }
 
-    /// Transfer, RPC and HTTP port of the datanode `number`, counted from 1.
-    pub(crate) fn data(&self, number: u16) -> (SocketAddr, SocketAddr, SocketAddr) {
+    /// RPC and HTTP address of the metadata server `number`, counted from 1, which listens on `ip`.
+    pub(crate) fn meta(&self, ip: IpAddr, number: u16) -> (SocketAddr, SocketAddr) {
+        let step = number - 1;
+        let [rpc, http] = match self {
+            Self::Hdfs => [RPC + step, 9870 + step],
+            Self::From(base) => [2 * step, 2 * step + 1].map(|offset| base.saturating_add(offset)),
+            Self::Free(last) => {
+                last.meta.get(usize::from(step)).map_or([0; 2], |ports| ports.map(|port| if_free(ip, port)))
+            }
+        };
+        (SocketAddr::new(ip, rpc), SocketAddr::new(ip, http))
+    }
+
+    /// Transfer, RPC and HTTP address of the datanode `number`, counted from 1.
+    pub(crate) fn data(&self, ip: IpAddr, number: u16) -> (SocketAddr, SocketAddr, SocketAddr) {
         let step = number - 1;
         let [xfer, ipc, http] = match self {
             Self::Hdfs => [9866, 9867, 9868].map(|first| first + 10 * step),
             Self::From(base) => [10, 11, 12].map(|first| base.saturating_add(first + 10 * step)),
-            Self::Free(last) => last.data.get(usize::from(step)).map_or([0; 3], |ports| ports.map(if_free)),
+            Self::Free(last) => {
+                last.data.get(usize::from(step)).map_or([0; 3], |ports| ports.map(|port| if_free(ip, port)))
+            }
         };
-        (addr(xfer), addr(ipc), addr(http))
+        (SocketAddr::new(ip, xfer), SocketAddr::new(ip, ipc), SocketAddr::new(ip, http))
     }
 }
 
@@ -85,22 +101,25 @@ fn path(dir: &Path) -> PathBuf {
     dir.join("conf").join("ports.json")
 }
 
-fn addr(port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
-}
-
 /// The port, or 0 where another program has it.
-fn if_free(port: u16) -> u16 {
-    TcpListener::bind(addr(port)).map_or(0, |_| port)
+fn if_free(ip: IpAddr, port: u16) -> u16 {
+    TcpListener::bind((ip, port)).map_or(0, |_| port)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
+
+    const IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn addr(port: u16) -> SocketAddr {
+        SocketAddr::new(IP, port)
+    }
 
     fn numbers(ports: &Ports) -> [u16; 7] {
-        let (xfer, ipc, data_http) = ports.data(3);
-        [ports.meta(1).0, ports.meta(1).1, ports.meta(3).0, ports.meta(3).1, xfer, ipc, data_http]
+        let (xfer, ipc, data_http) = ports.data(IP, 3);
+        [ports.meta(IP, 1).0, ports.meta(IP, 1).1, ports.meta(IP, 3).0, ports.meta(IP, 3).1, xfer, ipc, data_http]
             .map(|addr| addr.port())
     }
 
@@ -122,8 +141,8 @@ mod tests {
         last.save(&dir).unwrap();
         assert_eq!(LastPorts::load(&dir), last);
         let ports = Ports::from_base(Some(0), &dir);
-        assert_eq!(ports.meta(1), (addr(free), addr(0)));
-        assert_eq!((ports.meta(2).0, ports.data(1).0), (addr(0), addr(0)));
+        assert_eq!(ports.meta(IP, 1), (addr(free), addr(0)));
+        assert_eq!((ports.meta(IP, 2).0, ports.data(IP, 1).0), (addr(0), addr(0)));
         std::fs::write(path(&dir), b"{\"meta\": [[").unwrap();
         assert_eq!(LastPorts::load(&dir), LastPorts::default());
         std::fs::remove_dir_all(&dir).unwrap();

@@ -1,17 +1,12 @@
 //! SIGHUP: a server reads its file again, takes over what can change while it runs, and says what cannot.
 
 use crate::config::{self, ConfigError};
-use crate::log::{self, Log};
+use crate::log;
+use crate::server_file::ServerFile;
 use io::task::Owned;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::path::PathBuf;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-
-/// A file of a server.
-pub(crate) trait ServerFile: Serialize + DeserializeOwned + Send + 'static {
-    fn log(&self) -> &Log;
-}
 
 /// The file with which a server started, and what of it counts by now.
 pub(crate) struct Reload<F> {
@@ -50,7 +45,10 @@ impl<F: ServerFile> Reload<F> {
             let path = self.path.clone();
             let read = io::task::blocking(move || config::read::<F>(&path)).await;
             if let Err(error) = read.map_err(|error| error.0).and_then(|file| self.take_over(file, &mut take)) {
-                tracing::error!(path = %self.path.display(), error, "configuration not reloaded; the former one counts");
+                tracing::error!(
+                    path = %self.path.display(), error,
+                    "configuration not reloaded; the former one counts"
+                );
             }
         }
     }

@@ -97,13 +97,19 @@ const START_MAX: Duration = Duration::from_secs(3);
 /// At the end of the process, for threads that have nothing to lose: all roles were stopped before.
 const THREADS_WAIT: Duration = Duration::from_secs(2);
 
-/// Why `what` did not start. Of all reasons, a port that another program has is the one that people meet first.
+/// Why `what` did not start, and what helps. Of all reasons, a port that another program has is the one that people
+/// meet first.
 pub(crate) fn not_started(what: &str, error: &(dyn Error + 'static)) -> StartError {
     let mut cause = Some(error);
     while let Some(one) = cause {
         if one.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::AddrInUse) {
             let advice = "stop it, or choose other ports (`levada up --port-base N`, 0 for free ones)";
             return StartError(format!("{what}: {error}; another program listens there: {advice}"));
+        }
+        if let Some(datad::StartError::NoCertificate { .. }) = one.downcast_ref() {
+            let advice = "start it with --join TOKEN, which `levada admin datanode invite` gives, or put there what \
+                          `levada certificate datanode` makes";
+            return StartError(format!("{what}: {error}: {advice}"));
         }
         cause = one.source();
     }
@@ -327,8 +333,9 @@ pub(crate) fn run_data(args: DataArgs) -> ExitCode {
     })
 }
 
-/// Gets the datanode's certificate by a token, unless it has one by this very token that has not ended. So a service may
-/// be started with the same token for ever, and another token has a datanode join anew whose certificate was revoked.
+/// Gets the datanode's certificate by a token, unless it has one by this very token that has not ended. So a service
+/// may be started with the same token for ever, and another token has a datanode join anew whose certificate was
+/// revoked.
 async fn join(config: &datad::Config, token: &str) -> Result<(), StartError> {
     let joined = datad::joined(config).await;
     let text = match token.strip_prefix('@') {
@@ -445,5 +452,13 @@ mod tests {
         };
         assert!(text(ErrorKind::AddrInUse).contains("--port-base"));
         assert!(!text(ErrorKind::PermissionDenied).contains("--port-base"));
+    }
+
+    #[test]
+    fn a_datanode_without_certificate_is_told_how_to_get_one() {
+        let error = datad::StartError::NoCertificate { dir: "/c".into() };
+        assert!(!error.to_string().contains("levada"), "a library knows no commands: {error}");
+        let text = not_started("datanode", &error).0;
+        assert!(["/c has no certificate", "--join TOKEN", "levada certificate"].iter().all(|part| text.contains(part)));
     }
 }

@@ -10,13 +10,14 @@
 //! Promise: once they are there the store stays secure, also where `--secure` is not given again.
 
 use crate::config::{self, Https};
+use crate::reach::Reach;
 use crate::roles::StartError;
 use io::{Clock, SystemClock};
 use security::node_name::NodeName;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tls::{Authority, Credentials, Host};
+use tls::{Authority, Credentials};
 use types::{Millis, NodeId};
 
 /// A certificate is good for weeks after it is due.
@@ -30,26 +31,20 @@ pub(crate) struct Kerberos {
     pub(crate) keytab: PathBuf,
 }
 
-/// As what clients know this machine, where a store that `up` runs listens.
-pub(crate) const HOST: &str = "localhost";
-
-/// Where browsers find such a store.
-fn hosts() -> Vec<Host> {
-    [HOST, "127.0.0.1", "::1"].iter().flat_map(|host| host.parse()).collect()
-}
-
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Certificates {
     dir: PathBuf,
+    /// By what clients know this machine.
+    reach: Reach,
     /// Metadata servers, which have nobody to ask for another certificate; datanodes ask them.
     members: Vec<(String, NodeName)>,
 }
 
 impl Certificates {
     /// None are made yet. `dir`: of the store.
-    pub(crate) fn of(dir: &Path) -> Self {
-        Self { dir: dir.join("certificates"), members: Vec::new() }
+    pub(crate) fn of(dir: &Path, reach: Reach) -> Self {
+        Self { dir: dir.join("certificates"), reach, members: Vec::new() }
     }
 
     pub(crate) fn are_there(&self) -> bool {
@@ -71,11 +66,11 @@ impl Certificates {
         let keytab = std::path::absolute(&said.keytab);
         let keytab = keytab.map_err(|error| StartError::new(&said.keytab.display().to_string(), &error))?;
         // Of this machine's names clients use the one for where they find it.
-        Ok(Some(Kerberos { principal: said.principal.replace("_HOST", HOST), keytab }))
+        Ok(Some(Kerberos { principal: said.principal.replace("_HOST", &self.reach.ticket_host()), keytab }))
     }
 
-    /// For the next start. Called when the servers have started by it: what did not work is not to take the place of what
-    /// did.
+    /// For the next start. Called when the servers have started by it: what did not work is not to take the place of
+    /// what did.
     pub(crate) fn remember(&self, kerberos: &Kerberos) -> Result<(), StartError> {
         config::write(&self.kerberos_file(), kerberos).map_err(StartError::from)
     }
@@ -125,7 +120,7 @@ impl Certificates {
     /// Makes a certificate unless there is one that will do. Waits for the disk.
     fn renew(&self, server: &str, name: NodeName) -> Result<(), StartError> {
         let (dir, ca, now) = (self.dir_of(server), self.authority(), SystemClock::new().now());
-        let hosts = hosts();
+        let hosts = self.reach.hosts();
         if Credentials::open(&dir).is_ok_and(|there| {
             let named = there.hosts();
             there.name() == name && !there.is_due(now) && hosts.iter().all(|host| named.contains(host))
@@ -166,6 +161,10 @@ fn data(number: u16) -> String {
 mod tests {
     use super::*;
 
+    fn certificates_of(dir: &Path) -> Certificates {
+        Certificates::of(dir, Reach::new(None, None, 8020).unwrap())
+    }
+
     fn name_in(dir: &Path) -> NodeName {
         Credentials::open(dir).unwrap().name()
     }
@@ -175,7 +174,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let disks = [dir.path().join("data1")];
         let make = || {
-            let mut certificates = Certificates::of(dir.path());
+            let mut certificates = certificates_of(dir.path());
             certificates.equip_meta(2).unwrap();
             certificates.equip_data(1, &disks).unwrap();
             assert!(certificates.are_there());
@@ -183,7 +182,7 @@ mod tests {
             assert_eq!(name_in(&meta), NodeName::Member(2));
             (name_in(&certificates.of_data(1)), std::fs::read(meta.join("node.crt")).unwrap(), meta)
         };
-        assert!(!Certificates::of(dir.path()).are_there());
+        assert!(!certificates_of(dir.path()).are_there());
         let (data, certificate, meta) = make();
         assert!(matches!(data, NodeName::Datanode(_)));
         assert_eq!(make(), (data, certificate.clone(), meta.clone()));
@@ -197,7 +196,7 @@ mod tests {
     #[test]
     fn the_name_in_kerberos_is_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let mut certificates = Certificates::of(dir.path());
+        let mut certificates = certificates_of(dir.path());
         certificates.equip_meta(1).unwrap();
         assert!(certificates.kerberos(None).unwrap().is_none());
         let said = |keytab: &str| Kerberos { principal: "nn/_HOST@EXAMPLE.COM".into(), keytab: keytab.into() };

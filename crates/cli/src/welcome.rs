@@ -2,6 +2,7 @@
 
 use crate::config::fs_of;
 use crate::hadoop;
+use crate::reach::Reach;
 use crate::secure::Kerberos;
 use std::fmt::{self, Write};
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ pub(crate) struct Welcome<'a> {
     /// The status page's URL.
     pub(crate) http: &'a str,
     pub(crate) data: &'a [SocketAddr],
+    pub(crate) reach: &'a Reach,
     pub(crate) security: Option<Security<'a>>,
 }
 
@@ -36,8 +38,10 @@ impl fmt::Display for Security<'_> {
         match self.kerberos {
             Some(_) => write!(
                 f,
-                "\nUsers prove by Kerberos who they are. How calls travel each client chooses: encrypted with levada, and with\n\
-                 the files of HADOOP_CONF_DIR below; by Hadoop's default with the proof alone, readable for who listens."
+                "\nUsers prove by Kerberos who they are. How calls travel each client chooses: encrypted with levada, \
+                 and with\n\
+                 the files of HADOOP_CONF_DIR below; by Hadoop's default with the proof alone, readable for who \
+                 listens."
             ),
             None => write!(
                 f,
@@ -49,7 +53,7 @@ impl fmt::Display for Security<'_> {
 
 impl Welcome<'_> {
     pub(crate) fn text(&self, hadoop_conf: Option<&Path>) -> String {
-        let Self { seconds, dir, rpc, http, data, security } = self;
+        let Self { seconds, dir, rpc, http, data, reach, security } = self;
         let fs = fs_of(rpc);
         let mut text = format!("Levada is ready after {seconds:.2} s. Its data is in {}.\n\n", dir.display());
         if rpc.len() > 1 {
@@ -63,6 +67,19 @@ impl Welcome<'_> {
         let _ = writeln!(text, "  {:<28} status and metrics", http);
         let nodes: Vec<String> = data.iter().map(SocketAddr::to_string).collect();
         let _ = writeln!(text, "  {:<28} datanodes", nodes.join(" "));
+        if let Some((name, _)) = reach.outside() {
+            let _ = writeln!(
+                text,
+                "\nClients outside of this machine's networks are told to dial {name}, all others these addresses."
+            );
+        }
+        if !reach.is_local() && security.is_none() {
+            let _ = writeln!(
+                text,
+                "\nWhoever reaches its ports may read and delete everything: keep them to a network that you \
+                 trust, or give --secure."
+            );
+        }
         if let Some(security) = security {
             let _ = writeln!(text, "\n{security}");
         }
@@ -78,7 +95,8 @@ impl Welcome<'_> {
         let _ = writeln!(text, "  hdfs dfs -ls {url}/");
         let _ = writeln!(
             text,
-            "  python3 -c \"import hdfs_native as h; print(list(h.Client('{url}').list_status('/')))\"   # pip install hdfs-native"
+            "  python3 -c \"import hdfs_native as h; print(list(h.Client('{url}').list_status('/')))\"   # pip \
+             install hdfs-native"
         );
         let _ = writeln!(text, "  {} put /etc/hosts {url}/", own_name());
         if security.as_ref().is_some_and(|security| security.kerberos.is_some()) {
@@ -106,10 +124,12 @@ mod tests {
     fn the_first_lines_say_what_is_protected_and_how_to_begin() {
         let kerberos = Kerberos { principal: "nn/localhost@EXAMPLE.COM".into(), keytab: "/etc/nn.keytab".into() };
         let (rpc, data) = (["localhost:8020".to_owned()], []);
+        let reach = Reach::new(None, None, 8020).unwrap();
         let text = |data_transfer, kerberos| {
             let security = Some(Security { data_transfer, kerberos });
             let http = "https://127.0.0.1:9870";
-            let welcome = Welcome { seconds: 1.0, dir: "/s".as_ref(), rpc: &rpc, http, data: &data, security };
+            let welcome =
+                Welcome { seconds: 1.0, dir: "/s".as_ref(), rpc: &rpc, http, data: &data, reach: &reach, security };
             welcome.text(Some("/s/conf/hadoop".as_ref()))
         };
         let secure = text("privacy", Some(&kerberos));
@@ -125,5 +145,19 @@ mod tests {
         let simple = text("integrity", None);
         assert!(simple.contains("readable for who listens") && simple.contains("who they say they are"), "{simple}");
         assert!(!simple.contains("kinit") && !simple.contains("/user/"), "{simple}");
+    }
+
+    #[test]
+    fn who_else_reaches_it_is_said() {
+        let advertised = "gate:18020".parse().unwrap();
+        let everywhere = Reach::new(Some("0.0.0.0"), Some(&advertised), 8020).unwrap();
+        let here = Reach::new(None, None, 8020).unwrap();
+        let rpc = ["gate:18020".to_owned()];
+        let text = |reach| {
+            let http = "http://gate:19870";
+            Welcome { seconds: 1.0, dir: "/s".as_ref(), rpc: &rpc, http, data: &[], reach, security: None }.text(None)
+        };
+        assert!(text(&everywhere).contains("are told to dial gate,"), "{}", text(&everywhere));
+        assert!(text(&everywhere).contains("Whoever reaches its ports") && !text(&here).contains("Whoever"));
     }
 }

@@ -126,8 +126,8 @@ async fn a_node_reads_what_it_needs_from_the_others() {
     assert_eq!(kept_count(&store, 3), 1);
 }
 
-/// A file as a reader across an ocean reads it: its footer, and then two columns, piece by piece. Each run is a client of its
-/// own, which shares but a directory with the others.
+/// A file as a reader across an ocean reads it: its footer, and then two columns, piece by piece. Each run is a client
+/// of its own, which shares but a directory with the others.
 async fn run(store: &Store, profiles: &std::path::Path, path: &str, table: &Table) -> client::AheadStatistics {
     let options = Options {
         round_trip: Some(std::time::Duration::from_millis(240)),
@@ -172,6 +172,11 @@ async fn the_columns_of_an_earlier_run_come_with_the_opening() {
         let found = (later.turn_around_count, later.failure_count, later.wasted_len);
         assert!(found == (1, 0, 0) && later.has_profile && later.has_layout, "{later:?}");
     }
+    // Another user, who has read nothing so far: the store knows what others read.
+    let home = tempfile::tempdir().unwrap();
+    let stranger = run(&store, home.path(), "/table.parquet", &table).await;
+    let found = (stranger.turn_around_count, stranger.failure_count, stranger.wasted_len);
+    assert!(found == (1, 0, 0) && stranger.has_profile && stranger.has_layout, "{stranger:?}");
     // Another file of the data set, of which nobody has asked before.
     let other = Table::new(5, 60, 500);
     write(&client, "/other.parquet", 3, &other.bytes(), usize::MAX).await;

@@ -21,6 +21,10 @@ const LOOK_EACH: Duration = Duration::from_millis(100);
 const HOUR_MS: u64 = 3600 * 1000;
 
 async fn six() -> Store {
+    of(NODE_COUNT).await
+}
+
+async fn of(node_count: usize) -> Store {
     let set = |config: &mut metad::Config| {
         config.lost_after_ms = LOST_AFTER.as_millis() as u64;
         (config.lease_soft_ms, config.block_len_min) = (1500, 1);
@@ -28,7 +32,7 @@ async fn six() -> Store {
     let set_node = |_, config: &mut datad::Config| {
         (config.limits.stalled_ms, config.limits.small_late_ms) = (SLOW.as_millis() as u64, SLOW.as_millis() as u64);
     };
-    Store::new(NODE_COUNT, set, set_node).await
+    Store::new(node_count, set, set_node).await
 }
 
 fn client(store: &Store) -> Client {
@@ -128,8 +132,84 @@ async fn a_rolling_restart_copies_nothing_and_fails_nobody() {
     assert_eq!(copied(&admin).await, 0);
 }
 
-/// One ends in order, and is expected back: nothing is copied. Another one vanishes, and its replicas are copied when its
-/// time is over; a hold on repair makes that wait.
+/// Appends a little to a file now and then, and flushes it.
+struct SlowLog {
+    ending: Arc<AtomicBool>,
+    flushed: Arc<AtomicU64>,
+    worker: io::task::Owned<client::Result<()>>,
+}
+
+impl SlowLog {
+    fn begin(client: Client, path: &'static str, data: Vec<u8>) -> Self {
+        let (ending, flushed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (is_ending, len) = (Arc::clone(&ending), Arc::clone(&flushed));
+        let worker = io::task::spawn_owned("slow log", async move {
+            let mut writer = client.create(path, &Create::default()).await?;
+            for piece in data.chunks(100) {
+                writer.write(piece).await?;
+                writer.flush().await?;
+                len.store(writer.position(), Ordering::Relaxed);
+                if is_ending.load(Ordering::Relaxed) {
+                    break;
+                }
+                sleep(LOOK_EACH).await;
+            }
+            writer.close().await
+        });
+        Self { ending, flushed, worker }
+    }
+
+    fn len(&self) -> usize {
+        self.flushed.load(Ordering::Relaxed) as usize
+    }
+
+    async fn goes_on(&self) {
+        let before = self.len();
+        while self.len() < before + 300 {
+            assert!(!self.worker.is_finished(), "the writer lost its file");
+            sleep(LOOK_EACH).await;
+        }
+    }
+
+    async fn end(self) -> usize {
+        self.ending.store(true, Ordering::Relaxed);
+        self.worker.await.unwrap().unwrap();
+        self.flushed.load(Ordering::Relaxed) as usize
+    }
+}
+
+/// Each of three nodes goes and comes back, in turn: a file that is open all the while is lost with none of them. Its
+/// writer leaves chains that lost nodes, and who may go is asked before, so the last node of a chain stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_writer_outlives_a_restart_of_all_nodes() {
+    let mut store = of(3).await;
+    let admin = client(&store);
+    let data = bytes(7, FILE_LEN);
+    let log = SlowLog::begin(client(&store), "/log", data.clone());
+    for number in 0..3 {
+        log.goes_on().await;
+        let id = store.node_id(number);
+        admin.admin().maintenance(&id, HOUR_MS).await.unwrap();
+        loop {
+            let nodes = admin.admin().datanodes().await.unwrap();
+            let node = nodes.into_iter().find(|known| known.id == id).unwrap();
+            if node.covered && !node.leased {
+                break;
+            }
+            assert!(!log.worker.is_finished(), "the writer lost its file");
+            sleep(LOOK_EACH).await;
+        }
+        store.stop(number).await;
+        log.goes_on().await;
+        store.start().await;
+        admin.admin().maintenance(&id, 0).await.unwrap();
+    }
+    let len = log.end().await;
+    assert!(read(&admin, "/log").await == data[..len], "other bytes than those written");
+}
+
+/// One ends in order, and is expected back: nothing is copied. Another one vanishes, and its replicas are copied when
+/// its time is over; a hold on repair makes that wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_is_told_from_a_loss() {
     let mut store = six().await;

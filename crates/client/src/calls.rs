@@ -108,21 +108,22 @@ impl Client {
         answer.locations.map(FilePart::from).ok_or(Error::NotFound)
     }
 
-    /// How many bytes of a block that is being written may be read: whichever of its nodes answers first says so.
+    /// How many bytes of a block that is being written may be read: whichever of its nodes answers first says so. That
+    /// none does is said of the block, not of the store.
     pub(crate) async fn visible_len(&self, block: &Located) -> Result<u64> {
-        let mut failed = None;
-        let mut missing = 0;
+        let mut tried: Vec<String> = Vec::new();
         for node in block.nodes.iter() {
             match self.visible_len_at(block, node).await {
                 Ok(len) => return Ok(len),
-                Err(error) if error.is_class(hdfs::exception::REPLICA_NOT_FOUND) => missing += 1,
-                Err(error) => failed = Some(error),
+                Err(error) if error.is_class(hdfs::exception::REPLICA_NOT_FOUND) => {}
+                Err(error @ (Error::Closed | Error::Forked)) => return Err(error),
+                Err(error) => tried.push(error.to_string()),
             }
         }
-        match failed {
+        match tried.is_empty() {
             // No node has it, or none is named: the block was asked for, and nothing was written yet.
-            None => Ok(if missing == block.nodes.len() { 0 } else { block.identity.len }),
-            Some(error) => Err(error),
+            true => Ok(0),
+            false => Err(Error::NoReplica { block: block.identity.block.0, tried: tried.join("; ") }),
         }
     }
 
@@ -261,6 +262,32 @@ impl Client {
         Ok((Generation(answer.block.b.generation_stamp), answer.block.block_token.into()))
     }
 
+    /// Nodes that could join `members` in the chain of the last block of a file, at most so many: those the server
+    /// gives none of the excluded ones for, unless one is back.
+    pub(crate) async fn additional_nodes(
+        &self,
+        path: &str,
+        file: u64,
+        block: &Identity,
+        members: &[Member],
+        count: usize,
+    ) -> Result<Vec<Node>> {
+        let request = proto::GetAdditionalDatanodeRequestProto {
+            src: path.into(),
+            blk: block.message(),
+            existings: members.iter().map(|member| member.info.clone()).collect(),
+            excludes: messages::excluded_ids(self.session.stock.excluded()).collect(),
+            num_additional_nodes: count as u32,
+            client_name: self.session.holder.clone(),
+            existing_storage_uuids: members.iter().map(|member| member.storage.clone()).collect(),
+            file_id: Some(file),
+        };
+        let answer: proto::GetAdditionalDatanodeResponseProto = self.call("getAdditionalDatanode", &request).await?;
+        let is_member = |id: &str| members.iter().any(|member| member.info.id.datanode_uuid == id);
+        let nodes = answer.block.locs.into_iter().map(Node::from);
+        Ok(nodes.filter(|node| !is_member(&node.id)).collect())
+    }
+
     /// The block goes on with these nodes.
     pub(crate) async fn update_pipeline(&self, update: &Update, members: &[Member]) -> Result<()> {
         let request = proto::UpdatePipelineRequestProto {
@@ -343,5 +370,14 @@ mod tests {
         let asked = timeout(Duration::from_secs(10), client.visible_len(&block));
         let asked = tokio::select! { asked = asked => asked, () = answer => unreachable!() };
         assert!(asked.expect("it is refused at once").is_err());
+    }
+
+    /// Who decides by the error whether the store is there must not take a datanode for it.
+    #[tokio::test]
+    async fn a_datanode_that_is_not_reached_is_not_the_store() {
+        let node = Node { ip: "127.0.0.1".into(), ipc_port: 1, ..Node::default() };
+        let block = Located { nodes: Arc::new([node]), ..Located::from(proto::LocatedBlockProto::default()) };
+        let client = Client::connect(&Url::parse("hdfs://127.0.0.1:1/").unwrap(), "me");
+        assert!(matches!(client.visible_len(&block).await, Err(Error::NoReplica { .. })));
     }
 }

@@ -111,16 +111,17 @@ impl Client {
     }
 
     async fn block_sum_of(&self, block: &Located, node: &Node, len: u64) -> Result<BlockSum, Fault> {
-        let store = &self.session.store;
-        let mut connection = match store.take_idle(node) {
-            Some(connection) => connection,
-            None => Connection::connect(node, self.options(), self.dial(node, block.secret())).await?,
+        let request = block.checksum_request(len)?;
+        let request = &request;
+        let ask = |mut connection: Connection| async move {
+            connection.send(request).await?;
+            let answer = connection.receive_answer().await?;
+            Ok((connection, answer))
         };
-        connection.send(&block.checksum_request(len)?).await?;
-        let answer = connection.receive_answer().await?;
+        let (connection, answer) = self.on_connection(block, node, self.options().timeout, ask).await?;
         let sum = answer.checksum_response.ok_or_else(|| Fault::Protocol("no checksum in its answer".into()))?;
         let md5 = <[u8; 16]>::try_from(&sum.block_checksum[..]).map_err(|_| Fault::Protocol("no MD5".into()))?;
-        store.put_idle(connection);
+        self.store().put_idle(connection);
         let kind = sum.crc_type.unwrap_or(ChecksumTypeProto::ChecksumCrc32 as i32);
         Ok(BlockSum { bytes_per_crc: sum.bytes_per_crc, crc_per_block: sum.crc_per_block, kind, md5 })
     }

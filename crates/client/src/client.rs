@@ -20,6 +20,8 @@ pub struct Client {
 pub(crate) struct Session {
     pub(crate) store: Store,
     pub(crate) user: Arc<str>,
+    /// Nothing is ever proven for this user.
+    is_without_proof: bool,
     /// Who holds our leases. Different for every session, so that one never ends what another writes.
     pub(crate) holder: String,
     pub(crate) stock: Stock,
@@ -36,21 +38,22 @@ impl std::fmt::Debug for Session {
 impl Store {
     /// The store as this user sees it. The connection is made by the first call.
     pub fn client(&self, user: &str) -> Client {
-        self.session(user, self.servers(user, hdfs::protocol::CLIENT))
+        self.session(user, false, self.servers(user, hdfs::protocol::CLIENT))
     }
 
     /// As [`Store::client`], for a name that somebody gave who has proven nothing: this client proves nothing either,
     /// so a server that asks for a proof refuses it. With a proof of this process's, whoever gave the name would be
     /// that user.
     pub fn client_without_proof(&self, user: &str) -> Client {
-        self.session(user, self.servers_without_proof(user, hdfs::protocol::CLIENT))
+        self.session(user, true, self.servers_without_proof(user, hdfs::protocol::CLIENT))
     }
 
-    fn session(&self, user: &str, rpc: Arc<rpc::Servers>) -> Client {
+    fn session(&self, user: &str, is_without_proof: bool, rpc: Arc<rpc::Servers>) -> Client {
         let mut random = io::OsRandom::new();
         let session = Session {
             store: self.clone(),
             user: user.into(),
+            is_without_proof,
             holder: format!("levada_{:016x}", types::Random::next_u64(&mut random)),
             stock: Stock::new(Arc::clone(&self.options().clock)),
             rpc,
@@ -83,6 +86,11 @@ impl Client {
 
     pub fn user(&self) -> &str {
         &self.session.user
+    }
+
+    /// Whether it is of [`Store::client_without_proof`].
+    pub fn is_without_proof(&self) -> bool {
+        self.session.is_without_proof
     }
 
     /// Where relative names of this user begin, as HDFS has it.

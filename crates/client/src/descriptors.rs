@@ -87,12 +87,13 @@ impl Client {
     /// Where the node's socket lies.
     async fn ask_path(&self, block: &Located, node: &Node) -> Result<String, Fault> {
         let request = request(block)?;
-        let mut connection = match self.store().take_idle(node) {
-            Some(connection) => connection,
-            None => Connection::connect(node, self.options(), self.dial(node, block.secret())).await?,
+        let request = &request;
+        let ask = |mut connection: Connection| async move {
+            connection.send(request).await?;
+            let answer = connection.receive_answer().await?;
+            Ok((connection, answer))
         };
-        connection.send(&request).await?;
-        let answer = connection.receive_answer().await?;
+        let (connection, answer) = self.on_connection(block, node, self.options().timeout, ask).await?;
         self.store().put_idle(connection);
         let path = answer.local_replica.and_then(|said| said.socket_path);
         path.ok_or_else(|| Fault::Protocol("it has no Unix socket".to_owned()))

@@ -54,6 +54,9 @@ pub enum Error {
     NoReplica { block: u64, tried: String },
     #[error("every node that block {block} was written to has failed: {tried}")]
     NoNodeLeft { block: u64, tried: String },
+    /// The server has no node for a block but those that did not take it.
+    #[error("{refusal} Excluded was what failed: {tried}")]
+    NoOtherNode { refusal: Box<Error>, tried: String },
     #[error("the file could not be completed: its last block has no whole replica yet")]
     NotComplete,
     #[error("{0} is not supported")]
@@ -200,6 +203,7 @@ impl Error {
             Self::Protocol { .. } => ErrorKind::Protocol,
             Self::NoReplica { .. } => ErrorKind::NoReplica,
             Self::NoNodeLeft { .. } => ErrorKind::NoNodeLeft,
+            Self::NoOtherNode { refusal, .. } => refusal.kind(),
             Self::NotComplete => ErrorKind::NotComplete,
             Self::Unsupported(_) => ErrorKind::Unsupported,
             Self::Closed => ErrorKind::Closed,

@@ -63,8 +63,8 @@ pub struct Options {
     /// Who calls in the name of the client's user, where no proof is asked for: the server looks whether he may
     /// (`hadoop.proxyuser.*`). `None`: the client's user himself. With a proof it is who proves himself.
     pub real_user: Option<String>,
-    /// How long calls wait for the only metadata server of a store while it starts anew. By default not at all: a program
-    /// knows better what it does meanwhile.
+    /// How long calls wait for the only metadata server of a store while it starts anew. By default not at all: a
+    /// program knows better what it does meanwhile.
     pub patience: rpc::Patience,
 }
 

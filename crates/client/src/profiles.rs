@@ -3,6 +3,7 @@
 //! A profile is a guess that costs bytes if it is wrong, so nothing that goes wrong with one is an error.
 
 use crate::profile_dir::ProfileDir;
+use crate::shared_profiles::SharedProfiles;
 use crate::warm::Reached;
 use prefetch::Profile;
 use prefetch::profile::ProfileName;
@@ -14,9 +15,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// of one program.
 const KNOWN_COUNT_MAX: usize = 256;
 
-/// Of one store. Where the disk has none, and when a store will keep them for all, this is the one place to ask.
+/// Of one store. Where neither disk nor memory has one, the store itself may, which keeps them for all its users.
 #[derive(Debug)]
 pub(crate) struct Profiles {
+    pub(crate) shared: SharedProfiles,
     dir: Option<ProfileDir>,
     known: Mutex<BTreeMap<ProfileName, Profile>>,
 }
@@ -24,7 +26,7 @@ pub(crate) struct Profiles {
 impl Profiles {
     /// `dir`: where they outlive the process.
     pub(crate) fn new(dir: Option<PathBuf>) -> Self {
-        Self { dir: dir.map(ProfileDir::new), known: Mutex::default() }
+        Self { shared: SharedProfiles::default(), dir: dir.map(ProfileDir::new), known: Mutex::default() }
     }
 
     /// May wait for a disk.

@@ -114,6 +114,11 @@ impl Stock {
         self.state().exclude(now, node.to_owned());
     }
 
+    /// The metadata server names this node, though it failed here a moment ago: it is back.
+    pub(crate) fn readmit(&self, node: &String) {
+        self.state().readmit(node);
+    }
+
     /// The time by which leases are measured.
     pub(crate) fn now(&self) -> Duration {
         self.clock.monotonic()

@@ -146,8 +146,8 @@ pub enum VolumeError {
     #[error("the index in {dir}: {reason}; if its disk is sound, remove that directory and it is built anew")]
     Index { dir: String, reason: String },
     #[error(
-        "the index in {dir}: this process has no room among its addresses for one more; give it fewer disks, run its roles as \
-         processes of their own, or raise `ulimit -v`"
+        "the index in {dir}: this process has no room among its addresses for one more; give it fewer disks, run its \
+         roles as processes of their own, or raise `ulimit -v`"
     )]
     Addresses { dir: String },
     #[error(transparent)]

@@ -88,7 +88,10 @@ impl Closer {
         let wait = if self.inner.health.failure().is_some() { CLOSE_WAIT_OF_FAILED } else { CLOSE_WAIT };
         if !io::task::join_within(thread, wait) {
             let dir = self.inner.layout.dir.display();
-            tracing::error!(%dir, "the disk does not answer; it is left as it is, and the next start looks through containers");
+            tracing::error!(
+                %dir,
+                "the disk does not answer; it is left as it is, and the next start looks through containers"
+            );
         }
     }
 }

@@ -204,7 +204,10 @@ impl Inner {
             self.remove_or_set_aside(&self.layout.shelved_pair(shelf, *block).sums);
         }
         for block in found.data.difference(&found.sums) {
-            tracing::warn!(%block, container = %shelf, "data without checksums: not served, and left for someone to look at");
+            tracing::warn!(
+                %block, container = %shelf,
+                "data without checksums: not served, and left for someone to look at"
+            );
         }
         for block in found.data.intersection(&found.sums) {
             if let Err(error) = self.take_in_files(shelf, *block) {
@@ -249,7 +252,10 @@ impl Inner {
         let header =
             File::open(&pair.sums).and_then(|sums| read_header(&sums)).map_err(io(DiskOp::Read("a header"), shelf))?;
         let Some(header) = header.filter(|header| header.identity.block == block) else {
-            tracing::warn!(%block, container = %shelf, "the header is damaged: not served, and left for someone to look at");
+            tracing::warn!(
+                %block, container = %shelf,
+                "the header is damaged: not served, and left for someone to look at"
+            );
             return Ok(());
         };
         let data_len = std::fs::metadata(&pair.data).map_err(io(DiskOp::Look("at data"), shelf))?.len();
@@ -279,12 +285,18 @@ impl Inner {
         // What did not read is tried again by the next start.
         let end = pack.unreadable.unwrap_or(pack.end());
         if let Some(place) = pack.unreadable {
-            tracing::error!(container = %shelf, place, "a part of a pack does not read; the replicas there are not served");
+            tracing::error!(
+                container = %shelf, place,
+                "a part of a pack does not read; the replicas there are not served"
+            );
             self.count_fault();
             self.keep_mark(shelf);
         }
         if let Some(place) = pack.foreign {
-            tracing::error!(container = %shelf, place, "what looks like a record lies behind the last of a pack; it stays");
+            tracing::error!(
+                container = %shelf, place,
+                "what looks like a record lies behind the last of a pack; it stays"
+            );
             self.count_fault();
         }
         pack.set_dead_len(self.index.dead_len(shelf)?);
@@ -397,7 +409,10 @@ impl Inner {
             if state.len == header.kept.len {
                 return self.put_locked(&replica, &mut disk, &state, state.len);
             }
-            tracing::warn!(%block, len = state.len, wanted = header.kept.len, "a put was cut short and bytes are missing");
+            tracing::warn!(
+                %block, len = state.len, wanted = header.kept.len,
+                "a put was cut short and bytes are missing"
+            );
             replica.set_identity(state.identity, Stage::Open)?;
         }
         Ok(())
@@ -431,16 +446,26 @@ impl Inner {
         let dir = self.layout.quarantine();
         let free = (0..QUARANTINE_COUNT_MAX).map(|turn| dir.join(format!("{name}.{turn}")));
         let Some(to) = free.into_iter().find(|to| !to.exists()) else {
-            tracing::error!(path = %path.display(), %why, "it cannot be used, and {} has enough of the kind; it stays", dir.display());
+            tracing::error!(
+                path = %path.display(), %why,
+                "it cannot be used, and {} has enough of the kind; it stays",
+                dir.display()
+            );
             return;
         };
         match std::fs::create_dir_all(&dir).and_then(|()| std::fs::rename(path, &to)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
-                tracing::error!(path = %path.display(), %why, %error, "it cannot be used, nor moved to quarantine; it stays");
+                tracing::error!(
+                    path = %path.display(), %why, %error,
+                    "it cannot be used, nor moved to quarantine; it stays"
+                );
             }
             Ok(()) => {
-                tracing::error!(path = %path.display(), to = %to.display(), %why, "it cannot be used, and was moved to quarantine")
+                tracing::error!(
+                    path = %path.display(), to = %to.display(), %why,
+                    "it cannot be used, and was moved to quarantine"
+                )
             }
         }
     }

@@ -85,7 +85,10 @@ impl Inner {
         slot.read_exact_at(&mut bytes, 0).map_err(io(DiskOp::Read("a slot")))?;
         let sums = read_sums(&slot, identity.checksum, kept).map_err(io(DiskOp::Read("a slot")))?;
         if !SumsHeader::speaks_of(&bytes, &sums) {
-            tracing::warn!(block = %identity.block, "a slot holds what was there before: its header alone outlived the loss of power");
+            tracing::warn!(
+                block = %identity.block,
+                "a slot holds what was there before: its header alone outlived the loss of power"
+            );
             return Ok(());
         }
         // Files that are whole came later. Where nobody can say whether they are, they are not written over.

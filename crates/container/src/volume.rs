@@ -117,7 +117,10 @@ impl Volume {
         let inner = match load() {
             Err(Unloaded::IndexDamaged(reason)) => {
                 // The files say all that it said.
-                tracing::error!(dir = %dir.display(), reason, "the index is damaged; it goes to quarantine and is built anew");
+                tracing::error!(
+                    dir = %dir.display(), reason,
+                    "the index is damaged; it goes to quarantine and is built anew"
+                );
                 quarantine_index(&layout).map_err(failed("move to quarantine", &layout.index()))?;
                 let inner = load().map_err(|error| error.for_good(&layout))?;
                 inner.fault_count.fetch_add(1, Ordering::Relaxed);

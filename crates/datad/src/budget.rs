@@ -14,6 +14,7 @@
 //! each other in a circle; longer ones give up in time.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -100,7 +101,7 @@ impl Budget {
     /// For a stream with so many nodes behind this one. Blocks for `limit` at most; `None`: there was no room all the
     /// while.
     pub(crate) fn take_within(&self, len: u64, behind_count: usize, limit: Duration) -> Option<Reservation> {
-        let class = behind_count.min(CLASS_COUNT - 1 - STREAMS) + STREAMS;
+        let class = stream_class(behind_count);
         let (number, granted) = {
             let mut state = self.shared.lock();
             if state.waiting[class].is_empty() && self.shared.take(&mut state, len, class) {
@@ -125,6 +126,13 @@ impl Budget {
         reservation
     }
 
+    /// Whether there is no room for such a stream because readers have too much, and no other streams.
+    pub(crate) fn readers_have(&self, len: u64, behind_count: usize) -> bool {
+        let (state, class) = (self.shared.lock(), stream_class(behind_count));
+        let fits = |classes| self.shared.fits(&state, len, classes);
+        fits(STREAMS..=class) && !fits(READS..=READS)
+    }
+
     /// The node stops.
     pub(crate) fn close(&self) {
         let mut state = self.shared.lock();
@@ -146,6 +154,10 @@ impl Memory for Budget {
     }
 }
 
+fn stream_class(behind_count: usize) -> usize {
+    behind_count.min(CLASS_COUNT - 1 - STREAMS) + STREAMS
+}
+
 impl Shared {
     /// What streams of this class and of those above it may have together.
     fn share(&self, class: usize) -> u64 {
@@ -153,11 +165,16 @@ impl Shared {
         class.checked_sub(STREAMS).map_or(self.len, |class| streams - streams / 4 * class as u64)
     }
 
-    fn take(&self, state: &mut State, len: u64, class: usize) -> bool {
-        let fits = (0..=class).all(|class| {
+    /// Whether the shares of these classes have room for `len` more.
+    fn fits(&self, state: &State, len: u64, mut classes: RangeInclusive<usize>) -> bool {
+        classes.all(|class| {
             let taken: u64 = state.taken[class..].iter().sum();
             taken.checked_add(len).is_some_and(|taken| taken <= self.share(class))
-        });
+        })
+    }
+
+    fn take(&self, state: &mut State, len: u64, class: usize) -> bool {
+        let fits = self.fits(state, len, READS..=class);
         if fits {
             state.taken[class] += len;
         }

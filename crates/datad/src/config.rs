@@ -53,6 +53,13 @@ pub struct Config {
     /// The name clients are told; it should resolve. If absent, the machine's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// What clients dial that are not on the node's network, as the metadata server's `inside` has it: a name or an
+    /// address of the machine or the gateway whose ports lead here. If absent, what the others dial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside_host: Option<String>,
+    /// By how much the ports there are above this node's: a port 9866 that is 19866 there has 10000.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub outside_port_shift: i32,
     /// Where the node's status page is, for links to it; 0 for none.
     #[serde(default)]
     pub info_port: u16,
@@ -66,17 +73,17 @@ pub struct Config {
     pub domain_socket: Option<PathBuf>,
     /// Bytes that all operations together may hold: streams in buffers, layouts while they are made, requests that are
     /// not whole. A stream that does not fit waits, and then is refused.
-    #[serde(default = "default_memory")]
+    #[serde(default = "default_memory", deserialize_with = "host::size::setting")]
     pub memory: u64,
     /// Bytes of each disk that new replicas leave free, for whatever else is on it. None: a tenth of the disk, at most
     /// 1 GB. HDFS: `dfs.datanode.du.reserved`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "host::size::optional_setting", skip_serializing_if = "Option::is_none")]
     pub free_reserve_len: Option<u64>,
     /// TCP congestion control by its name in the kernel; absent leaves the machine's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
     /// Bytes on the first disk for what is known of where columns of files lie; 0 for none.
-    #[serde(default = "default_layout_cache_len")]
+    #[serde(default = "default_layout_cache_len", deserialize_with = "host::size::setting")]
     pub layout_cache_len: u64,
     #[serde(default)]
     pub limits: Limits,
@@ -132,6 +139,7 @@ pub struct Limits {
     /// Replicas copied from other nodes at a time, to repair.
     pub copy_count_max: usize,
     /// Bytes a second that all of these copies take together; 0 for no limit. HDFS's balancer takes 100 MB/s.
+    #[serde(deserialize_with = "host::size::setting")]
     pub copy_len_per_s: u64,
     /// In such a time every replica is read in the background, to find damage; 0 for never. Three weeks, as HDFS
     /// (`dfs.datanode.scan.period.hours`).
@@ -139,6 +147,7 @@ pub struct Limits {
     /// Bytes a second of each disk that this takes at most; 0 for never. A disk of 20 TB takes 13 MB/s to be read in
     /// three weeks; one that is late takes more. HDFS takes 1 MiB/s (`dfs.block.scanner.volume.bytes.per.second`),
     /// whatever becomes of the period.
+    #[serde(deserialize_with = "host::size::setting")]
     pub scrub_len_per_s: u64,
     /// A process whose registration is refused, as another one with the node's id sends heartbeats, tries for so long:
     /// three times what a metadata server needs to notice that the other one is gone.
@@ -213,13 +222,17 @@ fn default_rack() -> String {
     "/default-rack".to_owned()
 }
 
+fn is_zero(shift: &i32) -> bool {
+    *shift == 0
+}
+
 fn is_empty(dir: &Path) -> bool {
     dir.as_os_str().is_empty()
 }
 
 impl Config {
     /// The directories of its disks, whichever way they were named.
-    pub(crate) fn dirs(&self) -> Result<Vec<PathBuf>, StartError> {
+    pub fn dirs(&self) -> Result<Vec<PathBuf>, StartError> {
         let dirs = match (is_empty(&self.dir), &self.dirs[..]) {
             (false, []) => std::slice::from_ref(&self.dir),
             (true, [_, ..]) => &self.dirs,
@@ -270,6 +283,8 @@ impl Config {
             rack: default_rack(),
             ip: None,
             host: None,
+            outside_host: None,
+            outside_port_shift: 0,
             info_port: 0,
             node_certificates: None,
             domain_socket: None,

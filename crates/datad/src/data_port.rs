@@ -170,14 +170,8 @@ async fn op<M: prost::Message + Default>(
     connection: &mut Connection,
     limit: Duration,
 ) -> std::result::Result<(M, Option<Reservation>), ReadError> {
-    let operation = async {
-        loop {
-            match connection.operation(&service.fronts, &service.budget).await {
-                Err(ReadError::Memory(_)) if service.end_slowest().await => {}
-                done => return done,
-            }
-        }
-    };
+    // Nobody else makes room for it: who asks has not shown a token yet.
+    let operation = connection.operation(&service.fronts, &service.budget);
     tokio::time::timeout(limit, operation).await.map_err(|_| ReadError::Torn)?
 }
 

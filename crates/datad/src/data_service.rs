@@ -6,6 +6,7 @@ use crate::config::{Config, Limits};
 use crate::fronts::Fronts;
 use crate::log_limits::LogLimits;
 use crate::operations::Operations;
+use crate::outside::Outside;
 use crate::outward::Outward;
 use crate::replicas::Replicas;
 use crate::stop::Stop;
@@ -32,6 +33,7 @@ pub(crate) struct DataService {
     /// For what asks for operations, until it is whole.
     pub(crate) fronts: Arc<Fronts>,
     pub(crate) outward: Arc<Outward>,
+    pub(crate) outside: Arc<Outside>,
     pub(crate) operations: Arc<Operations>,
     pub(crate) limits: Limits,
     /// Of connections, those that come and those to other nodes.
@@ -54,6 +56,7 @@ impl DataService {
         let budget = Budget::new(budget_len);
         Self {
             outward: Arc::new(Outward::new(Arc::clone(&replicas), budget.clone())),
+            outside: Arc::new(Outside::of(config)),
             replicas,
             admission,
             budget,
@@ -100,12 +103,13 @@ impl DataService {
     }
 
     /// Memory for a write stream with so many nodes behind this one; see [`Budget::take_within`]. Where there is none,
-    /// slow readers are ended before it is waited for. Blocks.
+    /// and readers have what is missing, slow ones are ended before it is waited for. Blocks.
     pub(crate) fn room_for_stream(&self, len: u64, behind_count: usize, limit: Duration) -> Option<Reservation> {
         let take_within = |limit| self.budget.take_within(len, behind_count, limit);
         let mut taken = take_within(Duration::ZERO);
         for _ in 0..ENDED_COUNT_MAX {
-            if taken.is_some() || !self.admission.end_slowest() {
+            let helps = || self.budget.readers_have(len, behind_count) && self.admission.end_slowest();
+            if taken.is_some() || !helps() {
                 break;
             }
             taken = take_within(ENDED_WAIT);

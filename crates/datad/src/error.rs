@@ -14,11 +14,8 @@ pub enum StartError {
     Dirs(String),
     #[error("data.node_certificates: {0}")]
     Certificates(#[from] tls::TlsError),
-    #[error(
-        "data.node_certificates: {} has no certificate yet: start the datanode with --join TOKEN, which `levada admin \
-         datanode invite` gives, or put there what `levada certificate datanode` makes",
-        dir.display()
-    )]
+    /// The datanode may join by a token, or gets one from the store's authority.
+    #[error("data.node_certificates: {} has no certificate yet", dir.display())]
     NoCertificate { dir: PathBuf },
     #[error("data.node_certificates: the certificate is of {name}, and a datanode is started")]
     OthersCertificate { name: NodeName },

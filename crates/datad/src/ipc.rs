@@ -28,7 +28,9 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use types::{BlockId, Generation, ReplicaState};
 use wire::meter::{METER, METER_PROTOCOL, MeterRequest, PROTOCOL_VERSION, Role};
-use wire::node::{self, BEGIN_RECOVERY, COMPARE, FINISH_RECOVERY, REPLICA_PROTOCOL, VERIFY};
+use wire::node::{
+    self, BEGIN_RECOVERY, COMPARE, FINISH_RECOVERY, LOG_LEVEL_LEN_MAX, REPLICA_PROTOCOL, SET_LOG_LEVEL, VERIFY,
+};
 use wire::tree::TREE;
 
 /// Requests and answers name a block and a number; the memory is for blocks.
@@ -103,8 +105,8 @@ impl Ipc {
         Err(Exception::new(
             ACCESS_CONTROL,
             format!(
-                "{method:.80} is for metadata servers, and {ip} is the address of none that this datanode knows; if one calls \
-                 from there, name the address in metad_from in this datanode's configuration"
+                "{method:.80} is for metadata servers, and {ip} is the address of none that this datanode knows; if \
+                 one calls from there, name the address in metad_from in this datanode's configuration"
             ),
         ))
     }
@@ -180,6 +182,14 @@ rows! {
     REPLICA_PROTOCOL MetadataServer VERIFY => |ipc, call| Box::pin(async move {
         let (replicas, request): (_, node::VerifyRequest) = (Arc::clone(&ipc.replicas), call.request()?);
         ipc.for_block(BlockId(request.block), move || encode(&compare::verify(&replicas, &request))).await
+    });
+    REPLICA_PROTOCOL MetadataServer SET_LOG_LEVEL => |_ipc, call| Box::pin(async move {
+        let request: node::NodeLogLevelRequest = call.request()?;
+        if request.level.len() > LOG_LEVEL_LEN_MAX {
+            return Err(Exception::io("a level of a log is shorter"));
+        }
+        host::log_level::set(&request.level).map_err(Exception::io)?;
+        encode(&node::NodeLogLevelResponse {})
     });
     REPLICA_PROTOCOL MetadataServer TREE => |ipc, call| Box::pin(async move {
         let (contents, request) = (Arc::clone(&ipc.contents), call.request()?);

@@ -52,6 +52,7 @@ mod metrics_page_tests;
 mod node;
 mod node_lock;
 mod operations;
+mod outside;
 mod outward;
 mod owner_recorder;
 mod ranges;

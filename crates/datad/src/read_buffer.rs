@@ -22,6 +22,11 @@ const FREE_LEN: usize = 64 << 10;
 /// list, which take four bytes each, in a list that has grown to twice its length.
 const BYTE_LEN: usize = 9;
 
+/// Of a message; the longest lists are of the blocks of a request for ranges, and of the nodes of a chain. With more it
+/// is refused: before its token is looked at, its fields take memory that others would have to make room for.
+const FIELD_COUNT_MAX: usize = 2 * wire::ranges::BLOCK_COUNT_MAX;
+const _: () = assert!(FIELD_COUNT_MAX > 8 * types::limits::REPLICATION_MAX as usize);
+
 #[derive(Debug, Default)]
 pub(crate) struct ReadBuffer {
     front: Front,
@@ -116,9 +121,13 @@ impl ReadBuffer {
                 false => Err(ReadError::Memory(came)),
             };
         };
+        let field_count = fields::count(message, 0);
+        if field_count > FIELD_COUNT_MAX {
+            let (what, len, max) = ("list of fields of an operation", field_count as u64, FIELD_COUNT_MAX as u64);
+            return Err(WireError::TooLong { what, len, max }.into());
+        }
         // A list has room for twice as many when it has grown.
-        let field_count = fields::count(message, 0).next_power_of_two();
-        count(memory, BYTE_LEN * len + fields::FIELD_LEN * field_count, budget)?;
+        count(memory, BYTE_LEN * len + fields::FIELD_LEN * field_count.next_power_of_two(), budget)?;
         let message = delimited::decode(message, WHAT)?;
         self.consume(start + len);
         Ok(Some(message))
@@ -209,12 +218,18 @@ mod tests {
     #[test]
     fn lists_of_empty_messages_are_counted_as_they_are_decoded() {
         let op = hdfs::proto::OpTransferBlockProto::default().encode_to_vec();
-        let bytes = [&op[..], &[0x12, 2, 0x0a, 0].repeat(100_000)].concat();
-        let mut delimited = Vec::new();
-        prost::encode_length_delimiter(bytes.len(), &mut delimited).unwrap();
-        delimited.extend(bytes);
+        let delimited = |count: usize| {
+            let bytes = [&op[..], &[0x12, 2, 0x0a, 0].repeat(count)].concat();
+            let mut delimited = Vec::new();
+            prost::encode_length_delimiter(bytes.len(), &mut delimited).unwrap();
+            [delimited, bytes].concat()
+        };
         let (mut memory, budget) = (None, Budget::new(256 << 20));
-        let op = holding(&delimited).operation(&mut AtMost(0), &mut memory, &budget).unwrap().unwrap();
+        let mut many = holding(&delimited(100_000));
+        let refused = many.operation::<hdfs::proto::OpTransferBlockProto>(&mut AtMost(0), &mut memory, &budget);
+        assert!(matches!(refused, Err(ReadError::Wire(WireError::TooLong { .. }))), "{refused:?}");
+        assert!(memory.is_none(), "it took memory from others");
+        let op = holding(&delimited(5000)).operation(&mut AtMost(0), &mut memory, &budget).unwrap().unwrap();
         let hdfs::proto::OpTransferBlockProto { targets, .. } = op;
         let taken_len = targets.capacity() * size_of::<hdfs::proto::DatanodeInfoProto>();
         assert!(memory.as_ref().is_some_and(|memory| memory.held_len() >= taken_len as u64), "{taken_len}: {memory:?}");

@@ -2,7 +2,7 @@
 //! write in front of it.
 
 use crate::admission::Transfer;
-use crate::block::{link_text, node_addr};
+use crate::block::link_text;
 use crate::connection::Connection;
 use crate::data_service::DataService;
 use crate::operations::Operation;
@@ -78,7 +78,8 @@ async fn copy(
     place: &Transfer,
 ) -> Result<(), String> {
     let text = |error: std::io::Error| error.to_string();
-    let addr = node_addr(target).ok_or("is no address")?;
+    let (outside, named) = (Arc::clone(&service.outside), target.clone());
+    let addr = io::task::blocking(move || outside.addr(&named)).await?;
     let connect = Duration::from_millis(service.limits.connect_ms);
     let connecting = tokio::time::timeout(connect, Connection::connect(addr));
     let connection = connecting.await.map_err(|_| "does not accept a connection")?.map_err(text)?;

@@ -1,7 +1,7 @@
 //! What a node says of its replicas when containers are compared: has it what it should have?
 
 use crate::held::Held;
-use types::{ContainerId, Fitness, ReplicaState};
+use types::{ContainerId, Fitness, Generation, ReplicaState};
 use wire::node::Replica;
 
 /// Whether the node can serve the replica that is asked for. `is_ordered_away`: what it has is to be deleted.
@@ -21,6 +21,11 @@ pub fn fitness(held: Option<&Held>, wanted: &Replica, is_ordered_away: bool) -> 
         () if is_whole => Fitness::Fit,
         () => Fitness::Unfit,
     }
+}
+
+/// Whether a replica may be said to be fit, if it reads well: it is as young as is asked for, and stays.
+pub fn is_worth_reading(held: &Held, generation: Generation, is_ordered_away: bool) -> bool {
+    held.generation >= generation && !is_ordered_away
 }
 
 /// Whether a replica counts in the digest of a container.
@@ -51,6 +56,12 @@ mod tests {
         assert_eq!(asked(Held { state: ReplicaState::Copying, ..HELD }, 1002, 100), Fitness::Absent);
         assert_eq!(fitness(Some(&HELD), &HELD.report(), true), Fitness::Absent, "as good as gone");
         assert_eq!(fitness(None, &HELD.report(), false), Fitness::Absent);
+    }
+
+    #[test]
+    fn what_is_too_old_or_to_be_deleted_is_not_read() {
+        let is_worth = |generation, is_ordered_away| is_worth_reading(&HELD, Generation(generation), is_ordered_away);
+        assert!(is_worth(1002, false) && !is_worth(1003, false) && !is_worth(1002, true));
     }
 
     #[test]

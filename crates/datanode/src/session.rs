@@ -147,7 +147,8 @@ impl Default for Attempts {
 }
 
 impl Attempts {
-    /// This node's certificate was revoked: how long to wait before the next attempt. Only an administrator changes that.
+    /// This node's certificate was revoked: how long to wait before the next attempt. Only an administrator changes
+    /// that.
     pub fn revoked_wait(&mut self) -> Duration {
         *self = Self::default();
         RETRY_REVOKED

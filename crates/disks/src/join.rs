@@ -185,7 +185,10 @@ fn write_disk_list(node: NodeId, disks: &[Disk], unopened: &[UnopenedDisk], form
     let number = former_list.as_ref().map_or(0, |former_list| former_list.number);
     if let Some(former_list) = &former_list {
         for (volume, dir) in former_list.disks.iter().filter(|(volume, _)| !now.iter().any(|(now, _)| now == volume)) {
-            tracing::warn!(%volume, dir = %dir.display(), "a disk of this node is in none of its directories any more; it is forgotten");
+            tracing::warn!(
+                %volume, dir = %dir.display(),
+                "a disk of this node is in none of its directories any more; it is forgotten"
+            );
         }
     }
     let changed = former_list.as_ref().is_none_or(|former_list| former_list.disks != now);

@@ -101,6 +101,14 @@ fn root_objects(name: &str) -> Vec<Vec<u8>> {
 
 const PARQUET: [&str; 3] = ["pyarrow-chunks.parquet", "pyarrow-pages.parquet", "polars.parquet"];
 const ARROW: &str = "pyarrow.arrow";
+const ORC: [&str; 6] = [
+    "pyarrow-nested.orc",
+    "pyarrow-long.orc",
+    "pyarrow-zlib.orc",
+    "pyarrow-snappy.orc",
+    "pyarrow-lz4.orc",
+    "pyarrow-zstd.orc",
+];
 const NTUPLES: [&str; 2] = ["uproot-ntuple.root", "root-ntuple.root"];
 const ROOT: [&str; 6] =
     ["uproot-flat.root", "uproot-nested.root", "root-zlib.root", "root-lzma.root", "root-lz4.root", "root-zstd.root"];
@@ -112,10 +120,12 @@ pub(crate) fn seeds(name: &str) -> Vec<Vec<u8>> {
         "layouts_of_root" => ROOT.map(golden).into(),
         "layouts_of_ntuples" => NTUPLES.map(golden).into(),
         "layouts_of_arrow" => vec![golden(ARROW)],
+        "layouts_of_orc" => ORC.map(golden).into(),
         "root_trees" => trees().collect(),
         "root_objects" => ROOT.iter().flat_map(|name| stored_objects(&golden(name))).collect(),
         "layout_records" => {
-            let layouts = PARQUET.iter().chain(&ROOT).map(|name| layout::of_bytes(&golden(name)).expect("a layout"));
+            let layouts =
+                PARQUET.iter().chain(&ROOT).chain(&ORC).map(|name| layout::of_bytes(&golden(name)).expect("a layout"));
             let records: Vec<_> = layouts.map(|layout| encode(&layout).expect("a record")).collect();
             let kept = records.iter().map(|record| [&[0], &record[..]].concat());
             let bodies = records.iter().filter_map(|record| layout::fuzz::body_of(record));

@@ -42,6 +42,7 @@ const HDFS: &str = "hdfs/tests/golden";
 const WIRE: &str = "wire/tests/golden";
 const RECORDS: &str = "raft/src/golden_records.txt";
 const MESSAGES: &str = "raft/src/golden_messages.txt";
+const EDGE: &str = "edge/src/golden.txt";
 const POSITIONS: &str = "raft/src/golden_positions.txt";
 const VOLUME: &str = "container/src/golden.txt";
 const BLOCK_TOKENS: &str = "security/tests/golden/block_token.txt";
@@ -81,12 +82,14 @@ pub const TARGETS: &[Target] = &[
     Target { name: "namespace_rows", run: namespace::fuzz::row, golden: &[] },
     Target { name: "block_rows", run: blocks::fuzz::row, golden: &[] },
     Target { name: "profiles", run: prefetch::fuzz::profile, golden: &[] },
+    Target { name: "edge_segments", run: edge::fuzz::segment, golden: &[EDGE] },
     Target { name: "ring_rows", run: security::rings::row_of, golden: &[] },
     Target { name: "joining", run: joining, golden: &[] },
     Target { name: "layouts_of_parquet", run: layouts::file, golden: &[] },
     Target { name: "layouts_of_root", run: layouts::file, golden: &[] },
     Target { name: "layouts_of_ntuples", run: layouts::file, golden: &[] },
     Target { name: "layouts_of_arrow", run: layouts::file, golden: &[] },
+    Target { name: "layouts_of_orc", run: layouts::file, golden: &[] },
     Target { name: "root_objects", run: layouts::root_object, golden: &[] },
     Target { name: "root_trees", run: layouts::root_tree, golden: &[] },
     Target { name: "layout_records", run: layouts::record, golden: &[] },

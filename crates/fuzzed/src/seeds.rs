@@ -155,7 +155,7 @@ fn written(name: &str) -> Vec<Vec<u8>> {
             let answers = [&[2, 0x08, 12][..], &[2, 0x08, 0], &acks].concat();
             answered.into_iter().chain([with(2 | 8, &with(8, &answers))]).collect()
         }
-        "layouts_of_parquet" | "layouts_of_root" | "layouts_of_ntuples" | "layouts_of_arrow" => {
+        "layouts_of_parquet" | "layouts_of_root" | "layouts_of_ntuples" | "layouts_of_arrow" | "layouts_of_orc" => {
             crate::layouts::seeds(name)
         }
         "root_objects" | "root_trees" | "layout_records" | "layouts_asked" => crate::layouts::seeds(name),

@@ -1,12 +1,13 @@
 //! What a gateway counts, and its page for scrapers: docs/metrics.md has all of it.
 
 use crate::Error;
+use crate::edge::Edge;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::{Limits, Pages, Server};
 use io::ConnectionLimit;
-use metrics::{Counter, Described, Family, Registry, gauge};
+use metrics::{Counter, Described, Family, Readings, Registry, counter, gauge};
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use xroot::{ErrorCode, RequestCode, ResponseHeader, ResponseStatus};
@@ -15,6 +16,65 @@ const FAMILIES: &[Described] = &[
     gauge("levada_gateway_connections", "Connections that go through the gateway, or ask to", &[]),
     gauge("levada_gateway_root_connections", "Connections of XRootD's clients", &[]),
 ];
+
+const EDGE_FAMILIES: &[Described] = &[
+    gauge("levada_edge_link_up", "Whether the store was reached when it was asked last", &[]),
+    counter("levada_edge_link_losses_total", "Times that the store was not reached any more", &[]),
+    counter("levada_edge_openings_total", "Files that were opened, by what that went by", &["answer"]),
+    counter("levada_edge_read_bytes_total", "Bytes of kept files that readers got, by where they were", &["from"]),
+    counter("levada_edge_fetched_bytes_total", "Bytes asked of the store, with what was read ahead", &[]),
+    gauge("levada_edge_fetches", "Fetches that run, or wait for room", &["state"]),
+    gauge("levada_edge_queue_bytes", "Bytes that are on their way, or wait for it", &["queue"]),
+    gauge("levada_edge_queue_bytes_max", "As much as may be on its way, or wait for it", &["queue"]),
+    counter("levada_edge_refused_fetches_total", "Fetches for which there was no room to wait", &[]),
+    counter("levada_edge_unwritten_extents_total", "Extents that the disk was too slow for", &[]),
+    gauge("levada_edge_kept_bytes", "Bytes that are kept", &["place"]),
+    gauge("levada_edge_kept_extents", "Extents that are kept", &[]),
+    counter("levada_edge_evicted_segments_total", "Segments on the disk that went for others", &[]),
+    counter("levada_edge_damaged_extents_total", "Extents on the disk that did not fit their checksums", &[]),
+];
+
+fn register_edge(registry: &mut Registry, edge: Weak<Edge>) {
+    registry.read(EDGE_FAMILIES, move |readings| {
+        if let Some(edge) = edge.upgrade() {
+            read_edge(&edge, readings);
+        }
+    });
+}
+
+fn read_edge(edge: &Edge, readings: &mut Readings<'_>) {
+    let (tally, usage) = (edge.tally(), edge.usage());
+    readings.put("levada_edge_link_up", &[], f64::from(u8::from(edge.is_up())));
+    readings.put("levada_edge_link_losses_total", &[], tally.lost_count.get() as f64);
+    let openings = [&tally.validated_count, &tally.unvalidated_count, &tally.refused_count];
+    for (answer, count) in ["validated", "unvalidated", "refused"].into_iter().zip(openings) {
+        readings.put("levada_edge_openings_total", &[answer], count.get() as f64);
+    }
+    for (from, len) in [("memory", &tally.memory_len), ("disk", &tally.disk_len), ("store", &tally.store_len)] {
+        readings.put("levada_edge_read_bytes_total", &[from], len.get() as f64);
+    }
+    readings.put("levada_edge_fetched_bytes_total", &[], tally.fetched_len.get() as f64);
+    let queues = edge.queues();
+    let fetches = queues.fetches;
+    for (state, count) in [("running", fetches.running_count), ("waiting", fetches.waiting_count)] {
+        readings.put("levada_edge_fetches", &[state], count as f64);
+    }
+    for (queue, len, len_max) in [
+        ("fetching", fetches.running_len, fetches.running_len_max),
+        ("waiting", fetches.waiting_len, fetches.waiting_len_max),
+        ("unwritten", queues.unwritten_len, queues.unwritten_len_max),
+    ] {
+        readings.put("levada_edge_queue_bytes", &[queue], len as f64);
+        readings.put("levada_edge_queue_bytes_max", &[queue], len_max as f64);
+    }
+    readings.put("levada_edge_refused_fetches_total", &[], tally.turned_away_count.get() as f64);
+    readings.put("levada_edge_unwritten_extents_total", &[], tally.unwritten_count.get() as f64);
+    readings.put("levada_edge_kept_bytes", &["memory"], usage.memory_len as f64);
+    readings.put("levada_edge_kept_bytes", &["disk"], usage.disk_len as f64);
+    readings.put("levada_edge_kept_extents", &[], usage.extent_count as f64);
+    readings.put("levada_edge_evicted_segments_total", &[], tally.evicted_count.get() as f64);
+    readings.put("levada_edge_damaged_extents_total", &[], tally.damaged_count.get() as f64);
+}
 
 /// Shared by all connections.
 #[derive(Clone, Debug)]
@@ -82,7 +142,11 @@ impl RootCounts {
 
 impl Counts {
     /// With all that is read at the moment of a scrape; `root_limit` has the connections of XRootD's clients.
-    pub(crate) fn new(limit: &Arc<ConnectionLimit>, root_limit: &Arc<ConnectionLimit>) -> (Self, Registry) {
+    pub(crate) fn new(
+        limit: &Arc<ConnectionLimit>,
+        root_limit: &Arc<ConnectionLimit>,
+        edge: Option<&Arc<Edge>>,
+    ) -> (Self, Registry) {
         let mut registry = Registry::default();
         host::process::register(&mut registry, env!("CARGO_PKG_VERSION"), "gateway");
         let limits = [limit, root_limit].map(Arc::downgrade);
@@ -108,6 +172,9 @@ impl Counts {
             responses: registry.counters("levada_gateway_http_responses_total", "Answers over HTTP", &["status"]),
             root: RootCounts::new(&mut registry),
         };
+        if let Some(edge) = edge {
+            register_edge(&mut registry, Arc::downgrade(edge));
+        }
         (counts, registry)
     }
 }
@@ -132,8 +199,9 @@ mod tests {
 
     #[test]
     fn the_page_has_what_a_gateway_shows() {
-        let (_, registry) = Counts::new(&ConnectionLimit::new(1), &ConnectionLimit::new(1));
+        let (_, mut registry) = Counts::new(&ConnectionLimit::new(1), &ConnectionLimit::new(1), None);
+        register_edge(&mut registry, Weak::new());
         let families = registry.families().iter().map(|family| (family.name, family.kind.to_string(), family.labels));
-        testkit::metrics_page::compare(&["Of every server", "Of gateways"], families);
+        testkit::metrics_page::compare(&["Of every server", "Of gateways", "Of edges"], families);
     }
 }

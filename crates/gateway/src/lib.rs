@@ -5,6 +5,7 @@
 //!        ◀─────────────────────── bytes, by the kernel [`tunnel`] ────────────▶
 //! any program ── GET /files/PATH ──▶ [`files`] ── as a client of the store ──▶ its servers
 //! ROOT, xrdcp, uproot ── root:// ──▶ [`root`] ─── as a client of the store ──▶ its servers
+//! the same, at an edge: near its readers ──▶ [`edge`] ─── what is not kept ──────▶ its servers, far away
 //! ```
 //!
 //! Promise: nobody gets through to anything but the store's own metadata servers, and what they name as datanodes: that
@@ -13,17 +14,25 @@
 //! takes no memory here but pipes of the kernel's.
 
 mod counts;
+mod edge;
 mod files;
 #[doc(hidden)]
 pub mod fuzz;
+mod hdfs;
 mod opened;
+mod reading;
 mod root;
 mod servers;
+mod try_again;
 mod tunnel;
 mod users;
 
 use client::{Options, Store, Url};
 use counts::Counts;
+use edge::Edge;
+pub use edge::EdgeConfig;
+use hdfs::Hdfs;
+pub use hdfs::HdfsConfig;
 use http::Limits;
 use io::task::Owned;
 use io::{ConnectionLimit, TaskGroup};
@@ -35,10 +44,11 @@ use std::io::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use users::Users;
 
 #[derive(Clone, Debug)]
 pub struct Config {
-    pub addr: SocketAddr,
+    pub place: Place,
     /// The store.
     pub url: Url,
     /// In whose name the store is asked for its servers.
@@ -50,6 +60,26 @@ pub struct Config {
     pub root_limits: RootLimits,
     /// `/metrics` and `/health`; `None`: nowhere.
     pub metrics_addr: Option<SocketAddr>,
+}
+
+/// Where a gateway stands, and what it does there beside serving files.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// Near the store: clients of the store come through.
+    NearStore(TunnelConfig),
+    /// Near its readers and far from the store: what they read is kept.
+    NearReaders {
+        edge: EdgeConfig,
+        /// HDFS's own clients; `None`: not here.
+        hdfs: Option<HdfsConfig>,
+    },
+}
+
+/// The way through a gateway to the servers of the store.
+#[derive(Clone, Copy, Debug)]
+pub struct TunnelConfig {
+    /// Where clients come to.
+    pub addr: SocketAddr,
     /// Connections through it. With more, one over which no server has said anything is closed, and of those the one
     /// that was silent for longest. Each takes up to six descriptors.
     pub connection_count_max: usize,
@@ -73,14 +103,23 @@ const HEAD_LEN_MAX: usize = 256 << 10;
 /// A gateway that serves until [`Self::stop`].
 #[derive(Debug)]
 pub struct Gateway {
-    addr: SocketAddr,
     files: Option<http::Server>,
     root: Option<Root>,
+    hdfs: Option<Hdfs>,
     metrics: Option<http::Server>,
     limit: Arc<ConnectionLimit>,
     store: Store,
+    edge: Option<Arc<Edge>>,
     tunnels: TaskGroup,
-    accept: Owned<()>,
+    /// `None`: an edge is no tunnel. Who needs one from there needs one all the way: the gateway near the store is
+    /// that.
+    tunnel: Option<Tunnel>,
+}
+
+#[derive(Debug)]
+struct Tunnel {
+    addr: SocketAddr,
+    _accept: Owned<()>,
 }
 
 impl Gateway {
@@ -91,11 +130,25 @@ impl Gateway {
 
     /// As [`Self::start`], with these options of its client.
     pub async fn start_with(config: Config, options: Options) -> Result<Self, Error> {
-        let listener = TcpListener::bind(config.addr).await?;
-        let addr = listener.local_addr()?;
-        let store = Store::new(&config.url, options);
-        let servers = Arc::new(Servers::new(store.client(&config.user), config.beside_servers));
-        if !config.beside_servers
+        let Config { place, url, user, files, root, root_limits, metrics_addr } = config;
+        let (tunnel, edge, hdfs) = match place {
+            Place::NearStore(tunnel) => (Some((tunnel, TcpListener::bind(tunnel.addr).await?)), None, None),
+            Place::NearReaders { edge, hdfs } => (None, Some(edge), hdfs),
+        };
+        let options = match &edge {
+            Some(edge) => edge.options(options),
+            None => options,
+        };
+        let store = Store::new(&url, options);
+        let tunnels = TaskGroup::default();
+        let edge = match &edge {
+            Some(edge) => Some(Edge::start(edge, &store, &user, tunnels.clone()).await?),
+            None => None,
+        };
+        let servers = |may_be_here| Arc::new(Servers::new(store.client(&user), may_be_here));
+        let tunnel = tunnel.map(|(tunnel, listener)| (tunnel, listener, servers(tunnel.beside_servers)));
+        if let Some((tunnel, _, servers)) = &tunnel
+            && !tunnel.beside_servers
             && let Some(addr) = servers.beside().await
         {
             return Err(Error::other(format!(
@@ -103,36 +156,51 @@ impl Gateway {
                  the gateway elsewhere, or say that it may be here (--beside-servers)"
             )));
         }
-        let limit = ConnectionLimit::new(config.connection_count_max);
+        // Of none, where nobody comes through.
+        let limit = ConnectionLimit::new(tunnel.as_ref().map_or(0, |(tunnel, ..)| tunnel.connection_count_max));
         let root_limit = ConnectionLimit::new(ROOT_CONNECTION_COUNT_MAX);
-        let (counts, registry) = Counts::new(&limit, &root_limit);
-        let metrics = match config.metrics_addr {
+        let (counts, registry) = Counts::new(&limit, &root_limit, edge.as_ref());
+        let metrics = match metrics_addr {
             Some(addr) => Some(counts::serve(addr, registry, Arc::clone(&limit)).await?),
             None => None,
         };
-        let files = match &config.files {
+        let files = match &files {
             Some(FilesConfig { addr, user }) => {
                 let limits = Limits { head_len_max: HEAD_LEN_MAX, ..Limits::default() };
-                let routes = files::routes(store.clone(), user, counts.clone());
+                let routes = files::routes(Users::new(store.clone(), user, edge.clone()), counts.clone());
                 Some(http::Server::serve(*addr, limits, routes, None).await?)
             }
             None => None,
         };
-        let tunnels = TaskGroup::default();
-        let root = match &config.root {
+        let root = match &root {
             Some(FilesConfig { addr, user }) => {
                 let (counts, tasks) = (counts.root.clone(), tunnels.clone());
-                Some(Root::serve(*addr, store.clone(), user, root_limit, config.root_limits, counts, tasks).await?)
+                let users = Users::new(store.clone(), user, edge.clone());
+                Some(Root::serve(*addr, users, root_limit, root_limits, counts, tasks).await?)
             }
             None => None,
         };
-        let accept = accept(listener, servers, counts, Arc::clone(&limit), tunnels.clone());
-        let accept = io::task::spawn_owned("gateway", accept);
-        Ok(Self { addr, files, root, metrics, limit, store, tunnels, accept })
+        let hdfs = match hdfs {
+            Some(hdfs) => {
+                let (users, tasks) = (Users::new(store.clone(), &user, edge.clone()), tunnels.clone());
+                Some(Hdfs::serve(hdfs, users, url.to_string(), tasks).await?)
+            }
+            None => None,
+        };
+        let tunnel = match tunnel {
+            Some((_, listener, servers)) => {
+                let addr = listener.local_addr()?;
+                let accept = accept(listener, servers, counts, Arc::clone(&limit), tunnels.clone());
+                Some(Tunnel { addr, _accept: io::task::spawn_owned("gateway", accept) })
+            }
+            None => None,
+        };
+        Ok(Self { files, root, hdfs, metrics, limit, store, edge, tunnels, tunnel })
     }
 
-    pub fn addr(&self) -> SocketAddr {
-        self.addr
+    /// Where clients come through to the store. `None`: it is an edge.
+    pub fn tunnel_addr(&self) -> Option<SocketAddr> {
+        self.tunnel.as_ref().map(|tunnel| tunnel.addr)
     }
 
     /// Where files are read over HTTP.
@@ -143,6 +211,11 @@ impl Gateway {
     /// Where files are read over XRootD.
     pub fn root_addr(&self) -> Option<SocketAddr> {
         self.root.as_ref().map(Root::addr)
+    }
+
+    /// Where HDFS's clients ask for names, and read blocks.
+    pub fn hdfs_addrs(&self) -> Option<(SocketAddr, SocketAddr)> {
+        self.hdfs.as_ref().map(|hdfs| (hdfs.addr(), hdfs.data_addr()))
     }
 
     /// Where `/metrics` is.
@@ -158,8 +231,14 @@ impl Gateway {
     /// Ends all connections.
     pub async fn stop(self) {
         self.files.iter().chain(&self.metrics).for_each(http::Server::shutdown);
-        drop((self.accept, self.root));
+        drop((self.tunnel, self.root));
+        if let Some(hdfs) = self.hdfs {
+            hdfs.stop().await;
+        }
         self.tunnels.close().await;
+        if let Some(edge) = self.edge {
+            edge.stop().await;
+        }
         self.store.close().await;
     }
 }

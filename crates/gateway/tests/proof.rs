@@ -4,7 +4,7 @@
 mod played_kerberos;
 
 use client::{Options, Store, Url};
-use gateway::{Config, FilesConfig, Gateway, RootLimits};
+use gateway::{Config, FilesConfig, Gateway, Place, RootLimits, TunnelConfig};
 use metad::{AuthenticationSetting, Environment, Metad, SecurityConfig};
 use played_kerberos::{Realm, Ticket};
 use rpc::{Kerberos, Login};
@@ -56,15 +56,13 @@ impl World {
         // The fronts have users of different names: neither is taken for the other's.
         let front = |user: &str| Some(FilesConfig { addr: any, user: user.into() });
         let config = Config {
-            addr: any,
+            place: Place::NearStore(TunnelConfig { addr: any, connection_count_max: 10, beside_servers: true }),
             url,
             user: "gateway".into(),
             files: front("web"),
             root: front("physics"),
             root_limits: RootLimits::default(),
             metrics_addr: None,
-            connection_count_max: 10,
-            beside_servers: true,
         };
         let gateway = Gateway::start_with(config, options).await.unwrap();
         Self { metad, gateway, _dir: dir }

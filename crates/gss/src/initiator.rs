@@ -39,8 +39,9 @@ pub struct Login {
 }
 
 impl Initiator {
-    /// For servers of `realm`. Without one the KDC of the tickets says of which realm a server is; where it does not know
-    /// the server, the library looks up realm and name of its host, as krb5.conf says. No ticket is looked for yet.
+    /// For servers of `realm`. Without one the KDC of the tickets says of which realm a server is; where it does not
+    /// know the server, the library looks up realm and name of its host, as krb5.conf says. No ticket is looked for
+    /// yet.
     pub fn new(tickets: Tickets, realm: Option<String>) -> Result<Self, Error> {
         Ok(Self { library: Library::get()?, tickets, realm })
     }
@@ -92,8 +93,8 @@ impl Initiator {
     }
 
     /// One connection's exchange with `service/host`, which may agree on one of `qops`, the best first. The server is
-    /// taken by this name, as Java's clients do: were its host looked up first (`dns_canonicalize_hostname` and `rdns` of
-    /// krb5.conf, which are on by default), the ticket would be for whatever name DNS has for that address.
+    /// taken by this name, as Java's clients do: were its host looked up first (`dns_canonicalize_hostname` and `rdns`
+    /// of krb5.conf, which are on by default), the ticket would be for whatever name DNS has for that address.
     pub fn begin(&self, service: &str, host: &str, qops: &[Qop]) -> Result<Initiating, Error> {
         let doing = format!("Kerberos login to {service}/{host}");
         let import =
@@ -126,8 +127,8 @@ pub struct Initiating {
 enum State {
     Proving {
         context: Context,
-        /// By which name to try again if the KDC does not know the server by its own, as it is of a realm that [domain_realm]
-        /// of krb5.conf has, or is called by an alias of DNS.
+        /// By which name to try again if the KDC does not know the server by its own, as it is of a realm that
+        /// [domain_realm] of krb5.conf has, or is called by an alias of DNS.
         looked_up: Option<Name>,
     },
     /// Both have proven themselves; the server's offer comes.

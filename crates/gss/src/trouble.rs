@@ -211,13 +211,13 @@ impl Trouble {
             }
             Self::Keytab => "look with `klist -kte KEYTAB` for the principal, and whether this user may read the file",
             Self::WrongService => {
-                "compare the principal that clients are configured with and the server's own. If only the hosts differ, this \
-                 client's library asks DNS for the host's name: set dns_canonicalize_hostname = false and rdns = false in \
-                 [libdefaults] of its krb5.conf"
+                "compare the principal that clients are configured with and the server's own. If only the hosts \
+                 differ, this client's library asks DNS for the host's name: set dns_canonicalize_hostname = false \
+                 and rdns = false in [libdefaults] of its krb5.conf"
             }
             Self::UnknownServer => {
-                "add the principal to the KDC (kadmin: addprinc -randkey), or correct the name the client asks for; if it \
-                 is krbtgt, the realms do not trust each other"
+                "add the principal to the KDC (kadmin: addprinc -randkey), or correct the name the client asks for; \
+                 if it is krbtgt, the realms do not trust each other"
             }
             Self::UnknownClient => "add the principal to the KDC, or correct its name",
             Self::Account => {

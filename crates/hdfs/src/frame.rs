@@ -16,10 +16,11 @@
 //! An empty response is still one byte, the 0 of its length, and nothing may follow the last message: Java drops the
 //! connection over either. A failure is the header alone.
 
+use crate::call_id;
 use crate::exception::Exception;
 use crate::proto::{OperationProto, RpcErrorCodeProto};
 use crate::proto::{RpcKindProto, RpcRequestHeaderProto, RpcResponseHeaderProto, RpcStatusProto};
-use crate::{call_id, opening};
+use crate::version::VERSION;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
@@ -142,7 +143,7 @@ impl Call {
         RpcResponseHeaderProto {
             call_id: call_id::for_answer(self.call_id),
             status: status.into(),
-            server_ipc_version_num: Some(opening::VERSION.into()),
+            server_ipc_version_num: Some(VERSION.into()),
             client_id: Some(self.client_id.clone()),
             retry_count: Some(self.retry_count),
             ..RpcResponseHeaderProto::default()
@@ -299,7 +300,9 @@ mod tests {
     proptest! {
         /// However the bytes are cut on the way, the same frames come out, and their messages.
         #[test]
-        fn a_call_is_read_as_it_was_written(call in 0i32.., method in ".{0,20}", body in vec(any::<u8>(), 0..300), cut in any::<usize>()) {
+        fn a_call_is_read_as_it_was_written(
+            call in 0i32.., method in ".{0,20}", body in vec(any::<u8>(), 0..300), cut in any::<usize>(),
+        ) {
             let request = RequestHeaderProto { method_name: method, ..RequestHeaderProto::default() };
             let mut wire = BytesMut::new();
             put_frame(&[&header(call), &request, &body], &mut wire);
@@ -324,7 +327,9 @@ mod tests {
         }
 
         #[test]
-        fn an_answer_is_read_as_it_was_written(id in any::<i32>(), retry_count in -1i32..9, response in vec(any::<u8>(), 0..400)) {
+        fn an_answer_is_read_as_it_was_written(
+            id in any::<i32>(), retry_count in -1i32..9, response in vec(any::<u8>(), 0..400),
+        ) {
             let call = Call { call_id: id, client_id: Bytes::from_static(b"c"), retry_count };
             let mut wire = BytesMut::from(&call.succeeded(response.len())[..]);
             wire.extend_from_slice(&response);

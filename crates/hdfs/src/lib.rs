@@ -12,6 +12,7 @@ pub mod listing;
 pub mod located;
 pub mod opening;
 pub mod protocol;
+mod version;
 mod words;
 
 /// HDFS's messages by its own names, flat; made by `cargo run -p xtask -- generate` from `crates/hdfs/proto`.

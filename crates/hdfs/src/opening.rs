@@ -11,10 +11,9 @@
 
 use crate::exception::{Exception, RPC_VERSION_MISMATCH};
 use crate::proto::{RpcErrorCodeProto, RpcRequestHeaderProto};
+pub use crate::version::VERSION;
 use crate::{call_id, frame};
 use bytes::Bytes;
-
-pub const VERSION: u8 = 9;
 
 const MAGIC: [u8; 4] = *b"hrpc";
 

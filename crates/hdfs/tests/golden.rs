@@ -18,9 +18,15 @@ macro_rules! messages_of {
         match $method {
             "getFileInfo" => $check::<GetFileInfoRequestProto, GetFileInfoResponseProto>($($argument),*),
             "getListing" => $check::<GetListingRequestProto, GetListingResponseProto>($($argument),*),
-            "getBlockLocations" => $check::<GetBlockLocationsRequestProto, GetBlockLocationsResponseProto>($($argument),*),
-            "getServerDefaults" => $check::<GetServerDefaultsRequestProto, GetServerDefaultsResponseProto>($($argument),*),
-            "getContentSummary" => $check::<GetContentSummaryRequestProto, GetContentSummaryResponseProto>($($argument),*),
+            "getBlockLocations" => {
+                $check::<GetBlockLocationsRequestProto, GetBlockLocationsResponseProto>($($argument),*)
+            }
+            "getServerDefaults" => {
+                $check::<GetServerDefaultsRequestProto, GetServerDefaultsResponseProto>($($argument),*)
+            }
+            "getContentSummary" => {
+                $check::<GetContentSummaryRequestProto, GetContentSummaryResponseProto>($($argument),*)
+            }
             "getFsStats" => $check::<GetFsStatusRequestProto, GetFsStatsResponseProto>($($argument),*),
             "mkdirs" => $check::<MkdirsRequestProto, MkdirsResponseProto>($($argument),*),
             "delete" => $check::<DeleteRequestProto, DeleteResponseProto>($($argument),*),

@@ -1,6 +1,6 @@
 //! One connection: its requests, one after the other, within the limits.
 
-use crate::Limits;
+use crate::limits::Limits;
 use crate::patient::Patient;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};

@@ -26,8 +26,8 @@ use std::sync::Arc;
 const THREAD_COUNT_MAX: usize = 4;
 /// The scheme, and the space behind it.
 const NEGOTIATE: &str = "Negotiate ";
-const ASKED: &str = "this page is for users who prove by a Kerberos ticket who they are (SPNEGO): get one with kinit, and \
-    ask with a client that sends it, as `curl --negotiate -u :`\n";
+const ASKED: &str = "this page is for users who prove by a Kerberos ticket who they are (SPNEGO): get one with kinit, \
+                     and ask with a client that sends it, as `curl --negotiate -u :`\n";
 
 /// Tells whose a proof is, or what is wrong with it, in words for whoever sent it. It may wait for a disk.
 pub type ProofSource = Arc<dyn Fn(&[u8]) -> Result<Proven, String> + Send + Sync>;

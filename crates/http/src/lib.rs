@@ -18,10 +18,14 @@
 mod connection;
 mod gate;
 mod jmx;
+mod limits;
+mod pages;
 mod patient;
 mod recent;
 
 pub use gate::{ProofSource, Proven};
+pub use limits::Limits;
+pub use pages::{Asker, CheckSource, MetricsSource, Pages, StatusSource};
 
 use axum::Router;
 use axum::body::Body;
@@ -37,74 +41,16 @@ use io::ConnectionLimit;
 use io::task::Owned;
 use metrics::Format;
 use recent::Recent;
-use serde_json::Value;
 use std::convert::Infallible;
-use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use tls::Site;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
-
-/// Tells the status of the store at this moment: a JSON object of numbers, texts and objects.
-pub type StatusSource = Arc<dyn Fn() -> Value + Send + Sync>;
-
-/// Tells what the server has counted by this moment.
-pub type MetricsSource = Arc<dyn Fn(Format) -> String + Send + Sync>;
-
-/// Begins a check of the tree: what the query says, and who asks. It ends when the channel does. `None`: too many run
-/// already.
-pub type CheckSource = Arc<dyn Fn(Vec<(String, String)>, Asker) -> Option<mpsc::Receiver<String>> + Send + Sync>;
-
-/// Who asks for a check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asker {
-    pub address: IpAddr,
-    /// Proven; `None` where no proof is asked for.
-    pub name: Option<String>,
-}
-
-/// Where the pages come from.
-#[derive(Clone)]
-pub struct Pages {
-    pub status: StatusSource,
-    pub metrics: MetricsSource,
-    /// `None`: this server has no tree.
-    pub check: Option<CheckSource>,
-    /// For the check; `None`: no proof is asked for here.
-    pub proof: Option<ProofSource>,
-}
-
-impl fmt::Debug for Pages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pages").field("checks", &self.check.is_some()).finish_non_exhaustive()
-    }
-}
+use tokio::sync::watch;
 
 /// Longest head where a ticket may come along: Active Directory has the groups of a user in it. Hadoop:
 /// `hadoop.http.max.request.header.size`.
 const HEAD_WITH_PROOF_LEN_MAX: usize = 64 << 10;
-
-/// What strangers may take. Every figure is a guess.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// When there are more, the one whose client was waited for longest is closed.
-    pub connection_count_max: usize,
-    /// Longest head of a request, and what is buffered of an answer. Browsers send one or two kilobytes.
-    pub head_len_max: usize,
-    /// For a request's head to come, from the connection's beginning or from the answer before.
-    pub head_time_max: Duration,
-    /// For a client to take anything of an answer that waits for it.
-    pub stall_time_max: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        let (head_time_max, stall_time_max) = (Duration::from_secs(20), Duration::from_secs(30));
-        Self { connection_count_max: 256, head_len_max: 16 << 10, head_time_max, stall_time_max }
-    }
-}
 
 #[derive(Clone)]
 struct Sources {

@@ -4,7 +4,7 @@
 //! metrics in each form, at most once each [`FRESH`]. A crowd that asks again and again would otherwise keep it from
 //! its work.
 
-use crate::{Pages, StatusSource};
+use crate::pages::{Pages, StatusSource};
 use io::{Clock, SystemClock};
 use metrics::Format;
 use serde_json::Value;

@@ -96,8 +96,8 @@ impl ConnectionLimit {
         Some(Arc::new(permit))
     }
 
-    /// Closes the one that has waited longest for its peer, for what it holds beside its place here. False: all are being
-    /// answered.
+    /// Closes the one that has waited longest for its peer, for what it holds beside its place here. False: all are
+    /// being answered.
     pub fn evict_one(&self) -> bool {
         let mut connections = self.connections();
         let Some((_, eviction)) = connections.waiting.pop_first() else { return false };

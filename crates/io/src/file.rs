@@ -184,6 +184,21 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
     sync_all(&File::open(dir)?)
 }
 
+/// An error if another user, but root, may read or change what is in this directory.
+pub fn must_be_own(dir: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    const OF_OTHERS: u32 = 0o077;
+    let there = std::fs::metadata(dir)?;
+    if there.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "this directory belongs to another user"));
+    }
+    if there.mode() & OF_OTHERS != 0 {
+        let why = format!("other users may use this directory (mode {:o}, should be 700)", there.mode() & 0o777);
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    Ok(())
+}
+
 /// Space of a file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {

@@ -17,8 +17,8 @@ pub enum KvError {
     )]
     Format { dir: PathBuf, found: Vec<u8> },
     #[error(
-        "a row of table {table} does not match its checksum; the disk returned other bytes than were written; stop this \
-         process, and restore the store from a copy"
+        "a row of table {table} does not match its checksum; the disk returned other bytes than were written; stop \
+         this process, and restore the store from a copy"
     )]
     Damaged { table: u8 },
     #[error("{dir} is damaged: {reason}; the disk returned other bytes than were written, so restore it from a copy")]

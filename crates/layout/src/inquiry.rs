@@ -14,7 +14,7 @@ use crate::error::{LayoutError, Result};
 use crate::limits::{Budget, Limits};
 use crate::room::Room;
 use crate::want::{Next, Want};
-use crate::{Layout, arrow, parquet, root};
+use crate::{Layout, arrow, orc, parquet, root};
 
 /// A file that is being asked. It always wants something: what needs nothing more is an [`Answer::Done`].
 #[derive(Debug)]
@@ -32,6 +32,7 @@ enum State {
     Parquet(parquet::Reading),
     Root(root::Reading),
     Arrow(arrow::Reading),
+    Orc(orc::Reading),
 }
 
 /// What a file is by its first bytes, whatever its name.
@@ -40,7 +41,6 @@ pub enum Format {
     Parquet,
     Root,
     Arrow,
-    /// Known, and not read.
     Orc,
 }
 
@@ -63,17 +63,20 @@ pub enum Answer {
 }
 
 /// Enough for any magic and for the header of a ROOT file with its first directory, whose names are mostly short.
-const HEAD_LEN: u64 = 1024;
+pub const HEAD_LEN: u64 = 1024;
 
-/// Begins to ask a file that ends as Parquet's do. What its footer says is all that is asked for, so pieces are column
-/// chunks: who reads from far away would pay for the lists of their pages with bytes, and its reader takes chunks
-/// whole.
-pub fn begin_at_end(file_len: u64, limits: Limits) -> Result<Inquiry> {
+/// Begins to ask a file that ends as those of this format do. Of Parquet what the footer says is all that is asked for,
+/// so pieces are column chunks: who reads from far away would pay for the lists of their pages with bytes, and its
+/// reader takes chunks whole.
+pub fn begin_at_end(format: Format, file_len: u64, limits: Limits) -> Result<Inquiry> {
     let budget = Budget::new(limits);
-    match parquet::begin_of_chunks(file_len)? {
-        Next::Ask(want, reading) => {
-            Inquiry { file_len, want, state: Box::new(State::Parquet(reading)), budget }.checked()
-        }
+    let begun = match format {
+        Format::Parquet => parquet::begin_of_chunks(file_len)?.map(State::Parquet),
+        Format::Orc => orc::begin(file_len)?.map(State::Orc),
+        Format::Root | Format::Arrow => return begin_within(file_len, limits),
+    };
+    match begun {
+        Next::Ask(want, state) => Inquiry { file_len, want, state: Box::new(state), budget }.checked(),
         Next::Done(_) => Err(LayoutError::Unknown("it is empty")),
     }
 }
@@ -107,6 +110,17 @@ impl Inquiry {
         self.want
     }
 
+    /// What will be wanted after that, as far as it is known: who fetches it from far away fetches it together.
+    pub fn coming(&self) -> impl Iterator<Item = Want> {
+        let reading = if let State::Orc(reading) = &*self.state { Some(reading) } else { None };
+        reading.into_iter().flat_map(orc::Reading::coming)
+    }
+
+    /// Where the last of what was known to be wanted ends, with what was given already; 0 if nothing was.
+    pub fn coming_end(&self) -> u64 {
+        if let State::Orc(reading) = &*self.state { reading.coming_end() } else { 0 }
+    }
+
     /// Goes on with the bytes that were wanted, all of them.
     pub fn give(mut self, bytes: &[u8]) -> Result<Answer> {
         if bytes.len() as u64 != self.want.len {
@@ -117,12 +131,13 @@ impl Inquiry {
                 Some(Format::Parquet) => parquet::begin(self.file_len)?.map(State::Parquet),
                 Some(Format::Root) => root::begin(bytes, self.file_len)?.map(State::Root),
                 Some(Format::Arrow) => arrow::begin(self.file_len)?.map(State::Arrow),
-                Some(Format::Orc) => return Err(LayoutError::Unknown("ORC files are not read yet")),
+                Some(Format::Orc) => orc::begin(self.file_len)?.map(State::Orc),
                 None => return Err(LayoutError::Unknown("its first bytes are those of no known format")),
             },
             State::Parquet(reading) => reading.give(bytes, &mut self.budget)?.map(State::Parquet),
             State::Root(reading) => reading.give(bytes, &mut self.budget)?.map(State::Root),
             State::Arrow(reading) => reading.give(bytes, &mut self.budget)?.map(State::Arrow),
+            State::Orc(reading) => reading.give(bytes, &mut self.budget)?.map(State::Orc),
         };
         match next {
             Next::Ask(want, state) => Ok(Answer::Ask(Self { want, state: Box::new(state), ..self }.checked()?)),
@@ -134,7 +149,7 @@ impl Inquiry {
     pub(crate) fn object_of(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         match &*self.state {
             State::Root(reading) => reading.object_of(bytes),
-            State::Head | State::Parquet(_) | State::Arrow(_) => None,
+            State::Head | State::Parquet(_) | State::Arrow(_) | State::Orc(_) => None,
         }
     }
 

@@ -4,10 +4,12 @@
 //! moving headers of megabytes and lists of ranges.
 
 mod arrow;
+mod decoders;
 mod error;
 pub mod fuzz;
 mod inquiry;
 mod limits;
+mod orc;
 mod parquet;
 mod record;
 mod room;
@@ -18,7 +20,7 @@ mod window;
 
 pub use error::LayoutError;
 pub use inquiry::{
-    Answer, Format, Inquiry, begin, begin_at_end, begin_in_room, begin_within, of_bytes, of_bytes_within,
+    Answer, Format, HEAD_LEN, Inquiry, begin, begin_at_end, begin_in_room, begin_within, of_bytes, of_bytes_within,
 };
 pub use limits::{Limits, What};
 pub use record::{RecordError, decode, encode};
@@ -31,12 +33,12 @@ use std::ops::Range;
 
 /// Which formats are read, and how far: raised with every parser that reads more or otherwise, so that what was said of
 /// a file before does not count any more.
-pub const READS: u8 = 1;
+pub const READS: u8 = 2;
 
 /// What a file holds, as far as its reader cares where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// The tables of the file: one for Parquet, any number of trees for ROOT.
+    /// The tables of the file: one for Parquet and ORC, any number of trees for ROOT.
     pub tables: Vec<Table>,
 }
 

@@ -116,12 +116,17 @@ impl Budget {
 
     /// Before the memory of a decompressed object is taken.
     pub(crate) fn object(&mut self, len: u64) -> Result<()> {
+        self.object_room(len)?;
+        spend(&mut self.left.objects_len_max, len, What::Objects)
+    }
+
+    /// As [`Self::object`], of one that does not say how long it is: no longer than this. What comes of it is work.
+    pub(crate) fn object_room(&mut self, len_max: u64) -> Result<()> {
         let max = self.left.object_len_max;
-        if len > max {
-            return Err(LayoutError::TooLarge { what: What::Object, asked: len, max });
+        if len_max > max {
+            return Err(LayoutError::TooLarge { what: What::Object, asked: len_max, max });
         }
-        spend(&mut self.left.objects_len_max, len, What::Objects)?;
-        let longer = len.saturating_sub(self.object_len);
+        let longer = len_max.saturating_sub(self.object_len);
         self.object_len += longer;
         // It is read into a list that grows.
         self.memory(longer.saturating_mul(GROWING))

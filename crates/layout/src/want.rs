@@ -1,5 +1,5 @@
 /// Bytes of the file that are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Want {
     pub offset: u64,
     pub len: u64,

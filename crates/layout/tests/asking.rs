@@ -1,7 +1,7 @@
 //! How a file is asked: what is wanted, what is refused, and what no file may cost.
 
 use layout::{
-    Answer, Column, Inquiry, Layout, LayoutError, Limits, Piece, Room, Table, Want, What, begin, begin_at_end,
+    Answer, Column, Format, Inquiry, Layout, LayoutError, Limits, Piece, Room, Table, Want, What, begin, begin_at_end,
     begin_in_room, begin_within, of_bytes, of_bytes_within,
 };
 use std::fs;
@@ -36,6 +36,15 @@ fn a_file_of_one_table_is_asked_few_times() {
     assert_eq!(wanted(&golden("pyarrow-chunks.parquet")).len(), 3);
     // And the lists of its pages, which are together.
     assert_eq!(wanted(&golden("pyarrow-pages.parquet")).len(), 4);
+    // Its begin, its end, and the footer of each of its stripes, which are known together.
+    let stripes = golden("pyarrow-nested.orc");
+    assert_eq!(wanted(&stripes).len(), 2 + 3);
+    let at_end = begin_at_end(Format::Orc, stripes.len() as u64, Limits::default()).unwrap();
+    let Want { offset, len } = at_end.want();
+    let Answer::Ask(first) = at_end.give(&stripes[offset as usize..][..len as usize]).unwrap() else { panic!() };
+    let all: Vec<Want> = std::iter::once(first.want()).chain(first.coming()).collect();
+    assert_eq!(first.coming_end(), all.iter().map(|want| want.offset + want.len).max().unwrap());
+    assert_eq!((asked(&stripes, first).0, all.len()), (all, 3));
     // Its begin, the keys, the streamers, the tree.
     assert_eq!(wanted(&golden("uproot-flat.root")).len(), 4);
 }
@@ -44,7 +53,8 @@ fn a_file_of_one_table_is_asked_few_times() {
 #[test]
 fn a_footer_alone_says_where_chunks_are() {
     let chunks = golden("pyarrow-chunks.parquet");
-    let of_chunks = |file: &[u8]| asked(file, begin_at_end(file.len() as u64, Limits::default()).unwrap());
+    let of_chunks =
+        |file: &[u8]| asked(file, begin_at_end(Format::Parquet, file.len() as u64, Limits::default()).unwrap());
     assert_eq!(of_chunks(&chunks).1, of_bytes(&chunks).unwrap());
     let paged = golden("pyarrow-pages.parquet");
     let ((wants, layout), by_pages) = (of_chunks(&paged), of_bytes(&paged).unwrap());
@@ -57,7 +67,7 @@ fn a_footer_alone_says_where_chunks_are() {
         let len = |column: &layout::Column| column.pieces.iter().map(|piece| u64::from(piece.len)).sum::<u64>();
         assert_eq!(len(chunks), len(pages));
     }
-    assert!(matches!(begin_at_end(7, Limits::default()), Err(LayoutError::Damaged(_))));
+    assert!(matches!(begin_at_end(Format::Parquet, 7, Limits::default()), Err(LayoutError::Damaged(_))));
 }
 
 #[test]
@@ -66,7 +76,6 @@ fn what_is_no_known_format_is_refused_at_once() {
     assert!(refused(b""));
     assert!(refused(b"PAR"));
     assert!(refused(b"garbage in a file that is called x.parquet"));
-    assert!(refused(b"ORC, which is not read yet"));
     let encrypted = [&b"PARE"[..], &[0; 100], b"PARE"].concat();
     assert!(refused(&encrypted));
 }
@@ -79,6 +88,8 @@ fn what_contradicts_itself_is_damaged() {
     assert!(damaged(b"PAR1\xff\xff\xff\x7fPAR1"));
     assert!(damaged(b"root\0\0\0\0"));
     assert!(damaged(b"ARROW1\0\0"));
+    assert!(damaged(b"ORC"));
+    assert!(damaged(b"ORC and so on, without an end"));
 }
 
 /// The file became shorter, or the reader stopped.
@@ -99,7 +110,8 @@ fn too_large(name: &str, limits: Limits) -> What {
 #[test]
 fn each_limit_holds() {
     let usual = Limits::default();
-    for name in ["root-zstd.root", "pyarrow-pages.parquet", "uproot-ntuple.root", "pyarrow.arrow"] {
+    for name in ["root-zstd.root", "pyarrow-pages.parquet", "uproot-ntuple.root", "pyarrow.arrow", "pyarrow-nested.orc"]
+    {
         assert_eq!(too_large(name, Limits { piece_count_max: 3, ..usual }), What::Pieces, "{name}");
         assert_eq!(too_large(name, Limits { column_count_max: 3, ..usual }), What::Columns, "{name}");
         assert_eq!(too_large(name, Limits { names_len_max: 3, ..usual }), What::Names, "{name}");
@@ -110,6 +122,9 @@ fn each_limit_holds() {
     assert_eq!(too_large("root-zstd.root", Limits { objects_len_max: 30_000, ..usual }), What::Objects);
     // What is no object, and is looked at again for each batch of rows or group of pages.
     assert_eq!(too_large("pyarrow.arrow", Limits { objects_len_max: 3, ..usual }), What::Objects);
+    assert_eq!(too_large("pyarrow-nested.orc", Limits { objects_len_max: 3, ..usual }), What::Objects);
+    assert_eq!(too_large("pyarrow-zlib.orc", Limits { object_len_max: 1000, ..usual }), What::Object);
+    assert_eq!(too_large("pyarrow-zlib.orc", Limits { objects_len_max: 5000, ..usual }), What::Objects);
     assert_eq!(too_large("pyarrow-pages.parquet", Limits { objects_len_max: 3, ..usual }), What::Objects);
 }
 
@@ -149,7 +164,15 @@ fn asked_in_room(file: &[u8], room: &Left) -> Result<Layout, LayoutError> {
 
 #[test]
 fn what_is_made_of_a_file_is_taken_from_its_room_before() {
-    for name in ["pyarrow-pages.parquet", "polars.parquet", "pyarrow.arrow", "uproot-nested.root", "root-ntuple.root"] {
+    for name in [
+        "pyarrow-pages.parquet",
+        "polars.parquet",
+        "pyarrow.arrow",
+        "uproot-nested.root",
+        "root-ntuple.root",
+        "pyarrow-nested.orc",
+        "pyarrow-zstd.orc",
+    ] {
         let file = golden(name);
         let room = Left(Arc::new((1 << 30).into()));
         let layout = asked_in_room(&file, &room).unwrap();

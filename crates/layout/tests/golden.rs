@@ -1,6 +1,7 @@
 //! Files that uproot, ROOT, pyarrow and polars wrote, and what those say where the pieces are: `golden/make.py`.
 
 use layout::{Answer, Layout, Want, begin, decode, encode};
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -122,12 +123,23 @@ fn pages_lie_where_their_heads_are() {
     check("polars.parquet");
 }
 
+/// Where pyarrow reads when it is asked for a column.
+#[test]
+fn streams_of_orc_lie_where_pyarrow_reads_them() {
+    check("pyarrow-nested.orc");
+    check("pyarrow-long.orc");
+    for method in ["zlib", "snappy", "lz4", "zstd"] {
+        check(&format!("pyarrow-{method}.orc"));
+    }
+}
+
 /// Of each file the begin alone, as after an interrupted copy.
 #[test]
 fn what_is_cut_is_refused() {
     for entry in fs::read_dir(golden()).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_none_or(|ending| ending != "root" && ending != "parquet" && ending != "arrow") {
+        let is_file = |ending: &OsStr| ["root", "parquet", "arrow", "orc"].iter().any(|known| ending == *known);
+        if !path.extension().is_some_and(is_file) {
             continue;
         }
         let whole = fs::read(&path).unwrap();

@@ -137,7 +137,7 @@ fn main() {
 
     let (mut begun, mut steps, mut applied, mut listed) = <(Pieces, Pieces, Pieces, Pieces)>::default();
     let (mut splits, mut shortage) = (0, None);
-    let mut round = begun.time(|| MembershipRound::begin(&cluster, &repair, &rules));
+    let mut round = begun.time(|| MembershipRound::begin(&cluster, &repair, &surplus, &rules));
     while shortage.is_none() {
         let command = match steps.time(|| round.step(&cluster, &repair, &rules, &mut random)) {
             MembershipStep::Propose(command) => command,

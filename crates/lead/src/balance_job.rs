@@ -8,6 +8,7 @@ use crate::job_state::JobState;
 use crate::repair::Repair;
 use blocks::Work;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Containers under way at a time. Each may be five gigabytes.
 const ACTIVE_COUNT_MAX: usize = 2;
@@ -16,6 +17,10 @@ const ACTIVE_COUNT_MAX: usize = 2;
 #[derive(Clone, Debug)]
 pub struct Balance {
     within: u64,
+    /// Bytes a second that moves take in the long run; 0: no limit.
+    len_per_s: u64,
+    /// No move begins before: those that began take so long.
+    paid_until: Duration,
     /// False: an earlier leader began the job, and its moves are planned once all datanodes have sent heartbeats.
     planned: bool,
     waiting: VecDeque<Move>,
@@ -29,9 +34,11 @@ pub struct Balance {
 }
 
 impl Balance {
-    pub fn new(within: u64) -> Self {
+    pub fn new(within: u64, len_per_s: u64) -> Self {
         Self {
             within,
+            len_per_s,
+            paid_until: Duration::ZERO,
             planned: false,
             waiting: VecDeque::new(),
             proposed: None,
@@ -52,12 +59,17 @@ impl Balance {
         (self.waiting, self.planned) = (moves.into(), true);
     }
 
-    /// The next move, if there is room for one.
-    pub fn take(&mut self) -> Option<Move> {
-        if self.stopping || self.proposed.is_some() || self.active.len() >= ACTIVE_COUNT_MAX {
+    /// The next move, if there is room for one, and its turn has come.
+    pub fn take(&mut self, now: Duration) -> Option<Move> {
+        let is_full = self.proposed.is_some() || self.active.len() >= ACTIVE_COUNT_MAX;
+        if self.stopping || is_full || now < self.paid_until {
             return None;
         }
         self.proposed = self.waiting.pop_front();
+        let len = self.proposed?.len;
+        // Whole containers move, each as quickly as it can: the rate is that of the pauses between them.
+        let took_ms = len.saturating_mul(1000).checked_div(self.len_per_s).unwrap_or(0);
+        self.paid_until = now.saturating_add(Duration::from_millis(took_ms));
         self.proposed
     }
 
@@ -146,30 +158,45 @@ mod tests {
     /// Whoever asked for it and a round of repair look up the same moves: nothing is moved twice.
     #[test]
     fn a_plan_is_made_once() {
-        let mut balance = Balance::new(0);
-        assert_eq!((balance.unplanned(), balance.take()), (Some(0), None));
+        let mut balance = Balance::new(0, 0);
+        assert_eq!((balance.unplanned(), balance.take(Duration::ZERO)), (Some(0), None));
         balance.on_planned(moves(&[1, 2]));
-        assert_eq!(balance.take(), Some(moves(&[1])[0]));
+        assert_eq!(balance.take(Duration::ZERO), Some(moves(&[1])[0]));
         balance.on_planned(moves(&[1, 2]));
         balance.on_proposed(true);
-        assert_eq!(balance.take(), Some(moves(&[2])[0]));
+        assert_eq!(balance.take(Duration::ZERO), Some(moves(&[2])[0]));
         assert_eq!((balance.waiting.len(), balance.done.total_count), (0, 2));
     }
 
     /// While the last move is being written down the job has not ended, whoever looks at it.
     #[test]
     fn a_move_that_is_being_written_down_is_waited_for() {
-        let mut balance = Balance::new(0);
+        let mut balance = Balance::new(0, 0);
         balance.on_planned(moves(&[1]));
-        balance.take().unwrap();
+        balance.take(Duration::ZERO).unwrap();
         assert!(!balance.has_ended());
         balance.put_back();
-        assert!(!balance.has_ended() && balance.take().is_some() && balance.take().is_none());
+        assert!(
+            !balance.has_ended() && balance.take(Duration::ZERO).is_some() && balance.take(Duration::ZERO).is_none()
+        );
         balance.stopping = true;
         assert!(!balance.has_ended());
         balance.on_proposed(true);
         assert!(!balance.has_ended() && balance.proposed.is_none());
         balance.active.clear();
         assert!(balance.has_ended());
+    }
+
+    /// A move of ten bytes at five a second: the next one begins two seconds later, however quick the first was.
+    #[test]
+    fn moves_keep_to_their_rate() {
+        let mut balance = Balance::new(0, 5);
+        balance.on_planned(moves(&[1, 2, 3]));
+        let second = Duration::from_secs(1);
+        assert!(balance.take(second).is_some());
+        balance.on_proposed(true);
+        assert_eq!((balance.take(2 * second), balance.take(3 * second)), (None, Some(moves(&[2])[0])));
+        balance.put_back();
+        assert!(balance.take(4 * second).is_none() && balance.take(5 * second).is_some());
     }
 }

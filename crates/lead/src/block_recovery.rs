@@ -35,20 +35,20 @@ pub struct RecoveryPlan {
     pub nodes: Vec<NodeId>,
 }
 
+/// A put replica has all that was ever sent for the block under its generation; nothing can be beyond it. If something
+/// is, the block was opened again under the same generation, as some clients do, and this node was not there.
+pub(crate) fn was_left_behind(put: &FencedReplica, survivors: &[FencedReplica]) -> bool {
+    let beyond = |other: &FencedReplica| other.generation == put.generation && other.len > put.len;
+    put.state == ReplicaState::Finalized && survivors.iter().any(beyond)
+}
+
 /// Finds the length, at most that of `cut`. `generation` and `len` are what the namespace has recorded. `None`: nothing
 /// of the block is left.
 fn agree(survivors: &[FencedReplica], generation: Generation, len: u64, cut: Option<u64>) -> Option<RecoveryPlan> {
     let is_usable =
         |survivor: &&FencedReplica| survivor.generation >= generation && survivor.state != ReplicaState::Copying;
     let usable: Vec<&FencedReplica> = survivors.iter().filter(is_usable).collect();
-    // A put replica has all that was ever sent for the block under its generation; nothing can be beyond it. If
-    // something is, the block was opened again under the same generation, as some clients do, and this node was not
-    // there.
-    let is_old = |put: &FencedReplica| {
-        let beyond = |other: &FencedReplica| other.generation == put.generation && other.len > put.len;
-        put.state == ReplicaState::Finalized && survivors.iter().any(beyond)
-    };
-    let usable: Vec<&FencedReplica> = usable.into_iter().filter(|survivor| !is_old(survivor)).collect();
+    let usable: Vec<&FencedReplica> = usable.into_iter().filter(|one| !was_left_behind(one, survivors)).collect();
     let best_state = usable.iter().map(|survivor| survivor.state).max()?;
     let of_state = usable.iter().filter(|survivor| survivor.state == best_state);
     let youngest = of_state.clone().map(|survivor| survivor.generation).max()?;

@@ -170,6 +170,11 @@ impl Cluster {
                 member.leave = Some(leave);
             }
         }
+        for (id, listed) in tables::listed(rows)? {
+            if let Some(member) = cluster.nodes.get_mut(&id) {
+                member.listed = listed;
+            }
+        }
         for (id, row) in tables::pipelines(rows)? {
             cluster.mirror_pipeline(id, row);
         }
@@ -279,7 +284,17 @@ impl Cluster {
                     member.leave = *leave;
                 }
             }
+            (Command::SetListed { node, listed }, _) => {
+                if let Some(member) = self.nodes.get_mut(node) {
+                    member.listed = *listed;
+                }
+            }
             (Command::HoldRepair { hold }, _) => self.repair_hold = *hold,
+            (Command::ReleaseFound { at }, _) => {
+                if let Some(restored) = &mut self.restored {
+                    restored.released = Some(*at);
+                }
+            }
             (
                 Command::CreateSet { .. }
                 | Command::OpenContainer { .. }
@@ -476,7 +491,17 @@ impl Cluster {
     /// Its block may have been made after the backup from which these rows were restored: no file owns it because
     /// nobody remembers, and it is kept.
     pub fn may_be_forgotten(&self, block: BlockId) -> bool {
-        self.restored.is_some_and(|restored| block.born_in() <= restored.last_container)
+        self.restored.is_some_and(|restored| restored.released.is_none() && block.born_in() <= restored.last_container)
+    }
+
+    /// It was such a block, and an administrator wants none of them any more.
+    pub fn was_released(&self, block: BlockId) -> bool {
+        self.restored.is_some_and(|restored| restored.released.is_some() && block.born_in() <= restored.last_container)
+    }
+
+    /// There may be such blocks, and they were not released.
+    pub(crate) fn has_forgotten(&self) -> bool {
+        self.restored.is_some_and(|restored| restored.released.is_none() && restored.last_container > ContainerId(0))
     }
 
     /// It was there once, and emptied.

@@ -5,6 +5,9 @@
 //! in no pipeline any more, and not before. A node that is down left its pipelines when it was lost. The members that
 //! took its places copy from the others; until they have everything, the node is not drained.
 //!
+//! A found block ([`crate::FoundBlocks`]) of which no node that stays has as good a replica keeps it from ending:
+//! nobody copies these but an administrator.
+//!
 //! A block that no node has whole does not keep a drain from ending. The drain's result then says so: the node's
 //! replica is damaged or too short.
 //!
@@ -39,6 +42,8 @@ pub enum LeftBehind {
     Leased,
     /// Its catalogue is not complete since, or not all of its replicas are known to be on other nodes.
     Unsettled,
+    /// So many blocks that a restored backup did not know are nowhere else.
+    Found(usize),
 }
 
 impl Surplus {

@@ -1,7 +1,7 @@
 //! Draining a datanode, as a job.
 //!
 //! The job has ended when the node is in no pipeline and no client may put a block there any more. Each of its replicas
-//! must also be on other nodes, or not be needed.
+//! must also be on other nodes, or not be needed; found blocks are needed until an administrator has released them.
 
 use crate::drain::{DrainPicture, LeftBehind};
 use crate::job_progress::Drain;
@@ -23,17 +23,19 @@ impl Drain {
 
 impl Leader {
     /// Nodes that drain without a job that shows it: it was asked for, and the leader fell before the job was written
-    /// down.
-    pub fn drains_without_job(&self) -> Vec<NodeId> {
+    /// down. Or its job ended while it was down, and it came back with found blocks that it alone has.
+    pub fn drains_without_job(&self, rules: &LivenessRules) -> Vec<NodeId> {
         let draining = self.cluster.nodes().filter(|member| member.service == Service::Draining);
         let is_without_job = |node: &NodeId| {
             let subject = node.to_string();
-            // One that is in no pipeline was seen to end, by a leader before this one perhaps.
             let is_of_node = |has_ended| {
                 let mut jobs = self.jobs.iter().filter(|job| job.kind == JobKind::Drain && job.subject == subject);
-                jobs.any(|job| has_ended || !job.state.has_ended())
+                jobs.any(|job| has_ended && !job.is_of_backup || !job.state.has_ended())
             };
-            !is_of_node(self.cluster.pipelines_left(*node).next().is_none())
+            // One that is in no pipeline was seen to end, by a leader before this one perhaps.
+            let has_ended =
+                || self.cluster.pipelines_left(*node).next().is_none() && !self.has_brought_found(*node, rules);
+            !is_of_node(has_ended())
         };
         draining.map(|member| member.node.id).filter(is_without_job).collect()
     }
@@ -73,38 +75,80 @@ impl Leader {
         let is_lost = rules.is_lost(self.cluster.node(id));
         let rest = match is_lost || mutation::is(Mutation::HastyDrain) {
             true => None,
-            false => self.left_behind(id, lease_soft, rules.now),
+            false => self.left_behind(id, lease_soft, rules),
         };
-        let drained = || JobState::Done(self.drained_note(id, is_lost));
-        (work, rest.map_or_else(drained, |why| JobState::Waiting(why.to_owned())))
+        let drained = || JobState::Done(self.drained_note(id, is_lost, rules));
+        (work, rest.map_or_else(drained, |why| JobState::Waiting(waits_here(why))))
     }
 
-    /// The node was to be emptied, and is.
-    pub fn has_drained(&self, member: &Member) -> bool {
-        let subject = member.node.id.to_string();
+    /// Whether the node is up with found blocks that it alone has. While any node that is not lost has yet to report,
+    /// nobody knows.
+    fn has_brought_found(&self, node: NodeId, rules: &LivenessRules) -> bool {
+        let is_lost = |node: NodeId| rules.is_lost(self.cluster.node(node));
+        !is_lost(node) && self.found_unreported().all(is_lost) && self.lone_found_count(node, rules) > 0
+    }
+
+    /// The node was to be emptied, and is. One that is back may have found blocks until it has reported all it has.
+    pub fn has_drained(&self, member: &Member, rules: &LivenessRules) -> bool {
+        let node = member.node.id;
+        let subject = node.to_string();
+        let is_reported = || !self.may_have_unknown(node) || rules.is_lost(Some(member));
         let is_drained = || {
             let of_node = self.jobs.iter().filter(|job| job.kind == JobKind::Drain && job.subject == subject);
-            of_node.last().is_none_or(|job| matches!(job.state, JobState::Done(_)))
+            // One that ended before the store was restored says nothing of blocks that came since.
+            of_node.last().is_none_or(|job| matches!(job.state, JobState::Done(_)) && !job.is_of_backup)
         };
-        member.service == Service::Draining && self.cluster.pipelines_of(member.node.id).is_empty() && is_drained()
+        let is_empty = member.service == Service::Draining && self.cluster.pipelines_of(node).is_empty();
+        is_empty && is_drained() && is_reported() && self.lone_found_count(node, rules) == 0
+    }
+
+    /// Whether the node may have found blocks that are not listed.
+    fn may_have_unknown(&self, node: NodeId) -> bool {
+        self.cluster.has_forgotten() && !self.found.reports.is_complete(node)
+    }
+
+    /// Blocks that a restored backup did not know, of which no other node that stays has as good a replica. At most a
+    /// thousand are counted.
+    pub fn lone_found_count(&self, node: NodeId, rules: &LivenessRules) -> usize {
+        let stays = |other: NodeId| {
+            let member = self.cluster.node(other);
+            let is_up = member.is_some_and(|member| member.seen().is_some() && !member.is_in_maintenance());
+            is_up && !rules.is_lost(member) && !self.cluster.drains(other)
+        };
+        self.found.lone_count(node, LONE_COUNT_MAX, stays)
+    }
+
+    /// Whether everything that a node has is on another one that is up, and is not in maintenance itself; of one in
+    /// maintenance found blocks, too.
+    pub fn may_be_away(&self, node: NodeId, rules: &LivenessRules) -> bool {
+        // Looking at all found blocks takes a while.
+        let has_lone = || self.cluster.is_in_maintenance(node) && self.lone_found_count(node, rules) > 0;
+        self.cluster.is_covered(node, rules) && !has_lone()
     }
 
     /// Why a node that is in no pipeline any more may still have what others lack; `None` if it has not.
-    fn left_behind(&mut self, node: NodeId, lease_soft: Duration, now: Duration) -> Option<&'static str> {
+    fn left_behind(&mut self, node: NodeId, lease_soft: Duration, rules: &LivenessRules) -> Option<LeftBehind> {
+        let now = rules.now;
         let lease_limit = self.block_leases.any_out(now).then_some(lease_soft);
         let left = self.surplus.left_behind(node, self.undecided.has(node), lease_limit, &self.repair, now);
-        left.map(|left| match left {
-            LeftBehind::Leased => {
-                "clients may still put small files here that they began before; they are waited for up to a minute"
-            }
-            LeftBehind::Unsettled => "the last of what it has is compared with what others have",
-        })
+        let lone = || Some(self.lone_found_count(node, rules)).filter(|count| *count > 0).map(LeftBehind::Found);
+        left.or_else(lone)
     }
 
     /// How a drain ended. Blocks that no node has whole do not keep it from ending, and are named as such.
-    fn drained_note(&self, node: NodeId, is_lost: bool) -> String {
+    fn drained_note(&self, node: NodeId, is_lost: bool, rules: &LivenessRules) -> String {
         let (missing, useless) = (self.repair.progress().missing_count, self.surplus.useless_count(node, &self.repair));
+        let lone = self.lone_found_count(node, rules);
         match (is_lost, missing, useless) {
+            (true, ..) if lone > 0 => format!(
+                "it is down, and {} that the restored backup did not know were on it alone: start it once more to save \
+                 them; of the others {missing} in the whole store have no copy that is up",
+                blocks(lone)
+            ),
+            (true, ..) if self.may_have_unknown(node) => format!(
+                "it is down, and may have blocks that the restored backup did not know: start it once more to save \
+                 them; of the others no datanode that is up has a copy of {missing} in the whole store"
+            ),
             (true, 0, _) => "it is down, and others have all its blocks".to_owned(),
             (true, missing, _) => format!(
                 "it is down, and others have all its blocks but those of which no datanode that is up has a copy, \
@@ -116,6 +160,32 @@ impl Leader {
                  copy; what it has of them is damaged or too short, and goes with it (hdfs fsck names their files)"
             ),
         }
+    }
+}
+
+/// So many found blocks are counted for people: looking at each takes a while.
+const LONE_COUNT_MAX: usize = 1000;
+
+fn blocks(count: usize) -> String {
+    match count {
+        1 => "1 block".to_owned(),
+        LONE_COUNT_MAX => format!("{LONE_COUNT_MAX} blocks or more"),
+        _ => format!("{count} blocks"),
+    }
+}
+
+/// What a drain waits for on a node that is in no pipeline any more.
+fn waits_here(why: LeftBehind) -> String {
+    match why {
+        LeftBehind::Leased => {
+            "clients may still put small files here that they began before; they are waited for up to a minute".into()
+        }
+        LeftBehind::Unsettled => "the last of what it has is compared with what others have".into(),
+        LeftBehind::Found(count) => format!(
+            "{} that the restored backup did not know are on it alone, and would go with it: save found blocks as \
+             files, and release them",
+            blocks(count)
+        ),
     }
 }
 
@@ -141,6 +211,7 @@ mod tests {
     use super::*;
     use crate::leader::tests::{HOME, NOW, begin, block, load, node, reported, rows, rules, run};
     use blocks::{Command, JobTask};
+    use types::Millis;
     use types::rows::MemoryRows;
 
     const SOFT: Duration = Duration::from_secs(60);
@@ -153,16 +224,28 @@ mod tests {
         begin(rows, leader, JobKind::Drain, &node(number).to_string(), &JobTask::Known)
     }
 
+    /// All that the node has, which is this found block or nothing.
+    fn tell_found(leader: &mut Leader, number: u8, replica: Option<crate::ReportedReplica>) {
+        tell_found_at(leader, number, replica, NOW);
+    }
+
+    fn tell_found_at(leader: &mut Leader, number: u8, replica: Option<crate::ReportedReplica>, now: Duration) {
+        assert!(leader.on_catalogue(node(number), true, now));
+        leader.decide_replicas(node(number), replica.map(|replica| (replica, None, false)).as_slice(), false, now);
+        leader.on_catalogue_complete(node(number));
+        leader.check();
+    }
+
     /// Node 3 is in no pipeline, and tells all that it has once more; what is surplus there is with others.
     #[test]
     fn a_drain_ends_when_all_that_the_node_has_is_with_others() {
         let mut rows = rows();
         let mut leader = load(&rows);
-        assert_eq!(leader.drains_without_job(), []);
+        assert_eq!(leader.drains_without_job(&rules()), []);
         set_service(&mut rows, &mut leader, 3, Service::Draining);
-        assert_eq!(leader.drains_without_job(), [node(3)]);
+        assert_eq!(leader.drains_without_job(&rules()), [node(3)]);
         let id = begin_drain(&mut rows, &mut leader, 3);
-        assert_eq!(leader.drains_without_job(), []);
+        assert_eq!(leader.drains_without_job(&rules()), []);
         let settle = |leader: &mut Leader| {
             let ended = leader.settle_job(id, &[], &rules(), SOFT);
             leader.check();
@@ -175,10 +258,10 @@ mod tests {
         leader.surplus.on_catalogue_complete(node(3));
         assert!(!settle(&mut leader));
         leader.surplus.forget(HOME, node(3), block(1));
-        let has_drained = |leader: &Leader| leader.has_drained(leader.cluster.node(node(3)).unwrap());
+        let has_drained = |leader: &Leader| leader.has_drained(leader.cluster.node(node(3)).unwrap(), &rules());
         assert!(!has_drained(&leader));
         assert_eq!((settle(&mut leader), has_drained(&leader)), (true, true));
-        assert_eq!((settle(&mut leader), leader.drains_without_job()), (false, vec![]), "that is known");
+        assert_eq!((settle(&mut leader), leader.drains_without_job(&rules())), (false, vec![]), "that is known");
         set_service(&mut rows, &mut leader, 3, Service::Serving);
         assert!(!has_drained(&leader));
         set_service(&mut rows, &mut leader, 3, Service::Draining);
@@ -195,15 +278,141 @@ mod tests {
         let mut rows = rows();
         let mut first = load(&rows);
         set_service(&mut rows, &mut first, 1, Service::Draining);
-        assert_eq!(load(&rows).drains_without_job(), [node(1)]);
+        assert_eq!(load(&rows).drains_without_job(&rules()), [node(1)]);
         let id = begin_drain(&mut rows, &mut first, 1);
         let mut next = load(&rows);
-        assert_eq!(next.drains_without_job(), []);
+        assert_eq!(next.drains_without_job(&rules()), []);
         assert!(next.settle_job(id, &[], &rules(), SOFT).is_none());
         assert_eq!(next.jobs.get(id).unwrap().work.total_count, 1, "its container is to be copied");
         set_service(&mut rows, &mut next, 1, Service::Serving);
         assert_eq!(next.jobs.get(id).unwrap().state, JobState::Stopped("it serves again".to_owned()));
         next.check();
+    }
+
+    /// A store was restored, and node 3 has a block of after the backup, which nobody else has. Its drain had ended
+    /// before the backup was made.
+    #[test]
+    fn a_node_with_the_only_copy_of_a_found_block_is_not_drained() {
+        let mut rows = rows();
+        let mut before = load(&rows);
+        set_service(&mut rows, &mut before, 3, Service::Draining);
+        let ended = begin_drain(&mut rows, &mut before, 3);
+        let settle = |leader: &mut Leader, id| {
+            if leader.surplus.take_ask(node(3)) {
+                leader.surplus.on_catalogue_begun(node(3), NOW);
+                leader.surplus.on_catalogue_complete(node(3));
+            }
+            let ended = leader.settle_job(id, &[], &rules(), SOFT);
+            leader.check();
+            ended
+        };
+        assert_eq!(settle(&mut before, ended), None, "it is asked for all that it has");
+        assert!(settle(&mut before, ended).is_some(), "it has nothing");
+        let end = blocks::JobEnd { at: Millis(1), stopped: false, note: String::new(), work: Work::default() };
+        run(&mut rows, &mut before, &Command::EndJob { id: ended, end });
+        blocks::restore(&mut rows, Millis(1), Millis(2)).unwrap();
+
+        let mut leader = load(&rows);
+        let has_drained = |leader: &Leader| leader.has_drained(leader.cluster.node(node(3)).unwrap(), &rules());
+        let report = |leader: &mut Leader, number, len| {
+            tell_found(leader, number, Some(crate::ReportedReplica { len, ..reported(7) }));
+        };
+        assert!(!has_drained(&leader), "who says so did not know what came after the backup");
+        report(&mut leader, 3, 5);
+        assert_eq!(leader.drains_without_job(&rules()), [node(3)], "it is looked at anew");
+        let id = begin_drain(&mut rows, &mut leader, 3);
+        let said = |leader: &Leader| match &leader.jobs.get(id).unwrap().state {
+            JobState::Waiting(why) => why.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((settle(&mut leader, id), settle(&mut leader, id)), (None, None));
+        assert!(said(&leader).starts_with("1 block that the restored backup did not know are on it alone"));
+        report(&mut leader, 2, 4);
+        assert_eq!(settle(&mut leader, id), None, "that one is shorter");
+        set_service(&mut rows, &mut leader, 1, Service::Draining);
+        report(&mut leader, 1, 5);
+        assert_eq!(settle(&mut leader, id), None, "that one is to go as well");
+        report(&mut leader, 2, 5);
+        assert!(settle(&mut leader, id).is_some() && has_drained(&leader));
+        assert!(!leader.drains_without_job(&rules()).contains(&node(3)), "that is known");
+    }
+
+    /// Node 2 had a copy of the found block that node 3 has, and its disk fails; or it starts anew, and nobody knows
+    /// what it brings back.
+    #[test]
+    fn a_copy_of_a_found_block_that_is_gone_counts_no_more() {
+        let mut rows = rows();
+        blocks::restore(&mut rows, Millis(1), Millis(2)).unwrap();
+        let mut leader = load(&rows);
+        (2..=3).for_each(|number| tell_found(&mut leader, number, Some(reported(7))));
+        let lone = |leader: &Leader| leader.lone_found_count(node(3), &rules());
+        assert_eq!(lone(&leader), 0);
+        tell_found(&mut leader, 2, None);
+        assert_eq!((lone(&leader), leader.found.replicas(block(7)).unwrap().len()), (1, 1), "it is there no more");
+        tell_found(&mut leader, 2, Some(reported(7)));
+        assert_eq!(lone(&leader), 0);
+        let process = leader.cluster.node(node(2)).unwrap().node.clone();
+        leader.on_registered(&process, crate::NodeUsage::default(), NOW).unwrap();
+        assert_eq!(lone(&leader), 1, "it may have come back without the disk");
+        tell_found(&mut leader, 2, Some(reported(7)));
+        assert_eq!(lone(&leader), 0);
+    }
+
+    /// Node 3 was down when it was to be emptied, and comes back with a block that the restored backup did not know.
+    #[test]
+    fn a_node_that_was_down_is_looked_at_anew_when_it_is_back_with_found_blocks() {
+        let mut rows = rows();
+        blocks::restore(&mut rows, Millis(1), Millis(2)).unwrap();
+        let mut leader = load(&rows);
+        let at = |now| LivenessRules { now, ..rules() };
+        let (away, lost) = (at(NOW + SOFT), at(NOW + 2 * SOFT));
+        let tell = |leader: &mut Leader, number, replica, now| tell_found_at(leader, number, replica, now);
+        let has_drained = |leader: &Leader, rules| leader.has_drained(leader.cluster.node(node(3)).unwrap(), rules);
+        set_service(&mut rows, &mut leader, 3, Service::Draining);
+        let id = begin_drain(&mut rows, &mut leader, 3);
+        (1..=2).for_each(|number| tell(&mut leader, number, None, away.now));
+        assert!(leader.settle_job(id, &[], &away, SOFT).is_some(), "nothing more is to come of it");
+        let JobState::Done(note) = &leader.jobs.get(id).unwrap().state else { panic!() };
+        assert!(note.starts_with("it is down, and may have blocks that the restored backup did not know"), "{note}");
+        assert_eq!((leader.drains_without_job(&away), has_drained(&leader, &away)), (vec![], true));
+
+        let process = leader.cluster.node(node(3)).unwrap().node.clone();
+        leader.on_registered(&process, crate::NodeUsage::default(), away.now).unwrap();
+        assert!(!has_drained(&leader, &away), "nobody knows what it has");
+        assert_eq!(leader.drains_without_job(&away), [], "it is waited for");
+        tell(&mut leader, 3, Some(reported(7)), away.now);
+        assert!(!has_drained(&leader, &away));
+        assert_eq!(leader.drains_without_job(&away), [node(3)]);
+        let again = begin_drain(&mut rows, &mut leader, 3);
+        assert_eq!(leader.settle_job(again, &[], &away, SOFT), None);
+        assert!(leader.surplus.take_ask(node(3)));
+        tell(&mut leader, 3, Some(reported(7)), away.now);
+        assert_eq!(leader.settle_job(again, &[], &away, SOFT), None);
+        let JobState::Waiting(why) = &leader.jobs.get(again).unwrap().state else { panic!() };
+        assert!(why.starts_with("1 block that the restored backup did not know are on it alone"), "{why}");
+
+        // It goes once more: nothing comes of looking at it again and again.
+        (1..=2).for_each(|number| tell(&mut leader, number, None, lost.now));
+        assert!(leader.settle_job(again, &[], &lost, SOFT).is_some());
+        assert_eq!((leader.drains_without_job(&lost), has_drained(&leader, &lost)), (vec![], false));
+        tell(&mut leader, 2, Some(reported(7)), lost.now);
+        assert!(has_drained(&leader, &lost), "another node has it after all");
+    }
+
+    #[test]
+    fn a_drain_goes_on_when_found_blocks_are_released() {
+        let mut rows = rows();
+        blocks::restore(&mut rows, Millis(1), Millis(2)).unwrap();
+        let mut leader = load(&rows);
+        set_service(&mut rows, &mut leader, 3, Service::Draining);
+        leader.decide_replicas(node(3), &[(reported(7), None, false)], false, NOW);
+        assert_eq!(leader.lone_found_count(node(3), &rules()), 1);
+        let leave = Some(blocks::Leave { kind: blocks::LeaveKind::Maintenance, until: Millis(9) });
+        run(&mut rows, &mut leader, &Command::SetLeave { node: node(3), leave });
+        assert!(!leader.may_be_away(node(3), &rules()), "nor is it to go for a maintenance");
+        run(&mut rows, &mut leader, &Command::ReleaseFound { at: Millis(3) });
+        assert_eq!(leader.lone_found_count(node(3), &rules()), 0);
+        assert!(leader.may_be_away(node(3), &rules()));
     }
 
     #[test]

@@ -126,7 +126,7 @@ mod tests {
         let mut block_leases = BlockLeases::load(&rows, NOW, Duration::from_secs(60)).unwrap();
         block_leases.reserved(InodeId(50), 10, Generation(1001));
         let home = LeasedHome { container: HOME, set: cluster.set_of(HOME, &[node(1), node(2)]) };
-        block_leases.grant("a", [127, 0, 0, 1].into(), home, &[block(0)], None, NOW).unwrap();
+        block_leases.grant("a", home, &[block(0)], None, NOW).unwrap();
         Leader { cluster, doomed: Doomed::default(), repair: Repair::default(), block_leases }
     }
 

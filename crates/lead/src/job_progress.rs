@@ -34,7 +34,7 @@ impl Running {
         Some(match &row.task {
             JobTask::Known if row.kind == JobKind::Drain => Self::Drain(Drain::new(NodeId::parse(&row.subject)?)),
             JobTask::Known => return None,
-            JobTask::Balance { within } => Self::Balance(Balance::new(*within)),
+            JobTask::Balance { within, len_per_s } => Self::Balance(Balance::new(*within, len_per_s.unwrap_or(0))),
             JobTask::Scrub { number, len_per_s, nodes } => {
                 Self::Scrub(Scrub::new(*number, ScrubTerms { len_per_s: *len_per_s }, nodes.iter().copied()))
             }

@@ -104,7 +104,7 @@ impl Leader {
     pub fn next_move(&mut self, rules: &LivenessRules) -> Option<(Move, Command)> {
         loop {
             let balance = self.jobs.find_running(Running::as_balance)?;
-            let next = balance.take()?;
+            let next = balance.take(rules.now)?;
             match self.cluster.begin_move(&next, &self.repair, rules) {
                 Some(command) => return Some((next, command)),
                 None => balance.on_proposed(false), // it is not possible any more
@@ -172,7 +172,7 @@ mod tests {
         let disks = JobTask::BalanceDisks { number: 8, len_per_s: 1, within: 1, nodes: vec![node(1)] };
         begin(&mut rows, &mut first, JobKind::Scrub, "", &scrub(7));
         begin(&mut rows, &mut first, JobKind::BalanceDisks, "", &disks);
-        let id = begin(&mut rows, &mut first, JobKind::Balance, "", &JobTask::Balance { within: 1 });
+        let id = begin(&mut rows, &mut first, JobKind::Balance, "", &JobTask::Balance { within: 1, len_per_s: None });
         let mut next = load(&rows);
         assert_eq!(scrub_number(&mut next), Some(7));
         assert_eq!(next.on_disk_balance_report(node(1), None).map(|order| order.number), Some(8));

@@ -45,7 +45,11 @@ pub struct Job {
     /// By this leader's clock; before, it ran so long under others.
     started: Duration,
     ran_before: Duration,
+    /// By the wall clock, of one that was written down.
+    begun: Millis,
     ended: Option<Duration>,
+    /// It had ended before the rows were restored from a backup: what it found may not be so any more.
+    pub(crate) is_of_backup: bool,
     written: Written,
     samples: VecDeque<(Duration, u64)>,
 }
@@ -61,7 +65,9 @@ impl Job {
             running: None,
             started: now,
             ran_before: Duration::ZERO,
+            begun: Millis(0),
             ended: None,
+            is_of_backup: false,
             written: Written::Never,
             samples: VecDeque::new(),
         }
@@ -117,20 +123,28 @@ impl Jobs {
     /// Loads jobs from the rows: those that an earlier leader began, and those that ended.
     pub fn load(rows: &dyn Rows, wall: Millis, now: Duration) -> Result<Self, RowsError> {
         let mut jobs = Self::default();
+        // By the clock of the lost store, or of this one.
+        let restored = tables::restored(rows)?.map(|restored| restored.at.max(restored.made));
         for (id, mut row) in tables::jobs(rows)? {
             let until = row.end.as_ref().map_or(wall, |end| end.at);
             let mut job = Job::new(id, row.kind, &row.subject, now);
             job.ran_before = Duration::from_millis(until.0.saturating_sub(row.started.0));
-            job.written = Written::Begun;
+            (job.written, job.begun) = (Written::Begun, row.started);
             if let Some(end) = row.end.take() {
                 (job.ended, job.work, job.written) = (Some(now), end.work, Written::Ended);
                 job.state = JobState::of(&end);
+                job.is_of_backup = restored.is_some_and(|restored| end.at <= restored);
             } else {
                 job.running = Running::begin(&row);
             }
             jobs.insert_written(job);
         }
         Ok(jobs)
+    }
+
+    /// When the last job of this kind began that is remembered.
+    pub fn last_begun(&self, kind: JobKind) -> Option<Millis> {
+        self.jobs.values().filter(|job| job.kind == kind && job.written != Written::Never).map(|job| job.begun).max()
     }
 
     /// The id of the next job.
@@ -141,7 +155,7 @@ impl Jobs {
     /// A job was written down, under an id from [`Self::next_id`].
     pub(crate) fn begun(&mut self, id: u64, row: &JobRow, now: Duration) {
         let mut job = Job::new(id, row.kind, &row.subject, now);
-        (job.written, job.running) = (Written::Begun, Running::begin(row));
+        (job.written, job.running, job.begun) = (Written::Begun, Running::begin(row), row.started);
         self.insert_written(job);
     }
 

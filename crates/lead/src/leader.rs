@@ -25,6 +25,7 @@ use crate::jobs::Jobs;
 use crate::key_rings::KeyRings;
 use crate::liveness::LivenessRules;
 use crate::node_claim::Newcomers;
+use crate::profile_pace::ProfilePace;
 use crate::repair::Repair;
 use crate::repair_context::RepairContext;
 use crate::replica_fate::Undecided;
@@ -73,11 +74,15 @@ pub struct Leader {
     /// How many blocks have too few copies.
     pub census: LastCensus,
     pub jobs: Jobs,
+    /// A datanode came that nobody knew, and balancing has not begun since.
+    pub is_newcomer_empty: bool,
     /// Keys of tokens, and what they signed of late.
     pub keys: KeyRings,
     pub token_numbers: TokenNumbers,
     /// How much containers hold.
     pub container_sizes: ContainerSizes,
+    /// How often users have access profiles kept.
+    pub profile_pace: ProfilePace,
     /// Files whose replication was changed.
     pub resizes: ResizeQueue,
     pub(crate) container_audit: ContainerAudit,
@@ -117,10 +122,12 @@ impl Leader {
             unresponsive: Unresponsive::default(),
             shortage: Shortage::default(),
             census: LastCensus::default(),
+            is_newcomer_empty: false,
             jobs: Jobs::load(rows, wall, now)?,
             keys: KeyRings::load(rows)?,
             token_numbers: TokenNumbers::default(),
             container_sizes: ContainerSizes::default(),
+            profile_pace: ProfilePace::default(),
             resizes: ResizeQueue::default(),
             container_audit: ContainerAudit::default(),
             lost: BTreeSet::new(),
@@ -157,6 +164,8 @@ impl Leader {
             Command::EndJob { id, end } => self.jobs.end_written(*id, end, rules.now),
             Command::SetService { node, service } => self.on_service(*node, *service, rules.now),
             Command::RemoveContainer { container } => self.hash_trees.on_removed(*container),
+            // The next catalogue of each node names them again, and what nobody owns goes.
+            Command::ReleaseFound { .. } => self.found.release(),
             _ => {}
         }
         Wakeups::default()
@@ -194,6 +203,14 @@ impl Leader {
         here.for_each(|member| self.surplus.ask_all(member.node.id));
     }
 
+    /// Nodes that may have found blocks which are not listed: their catalogues did not come, or not all of them is
+    /// decided.
+    pub fn found_unreported(&self) -> impl Iterator<Item = NodeId> {
+        let may_have_some = self.cluster.has_forgotten();
+        let nodes = self.cluster.nodes().filter(move |_| may_have_some).map(|member| member.node.id);
+        nodes.filter(|node| !self.found.reports.is_complete(*node))
+    }
+
     /// The disks of each node, as it reported them last.
     pub fn disks(&self) -> &BTreeMap<NodeId, Vec<DiskReport>> {
         &self.disks
@@ -221,6 +238,8 @@ impl Leader {
         self.undecided.check();
         self.withheld_deletions.check();
         self.found.check();
+        let forgotten = self.found.reports.undecided().find(|(node, block)| !self.undecided.contains(*node, *block));
+        assert_eq!(forgotten, None, "nobody judges again a replica that may be one of a found block");
         self.repair.check();
         self.surplus.check();
         self.hash_trees.check(&self.cluster);
@@ -230,6 +249,7 @@ impl Leader {
         self.keys.check();
         self.container_sizes.check();
         self.shortage.check();
+        self.profile_pace.check();
         // Positions in passes over the rows, which may name what is gone, have no relation to the rest: `resizes`,
         // `container_audit`, `removal_after`. Nor has `census`, which is what was counted at an earlier moment.
         let mut known = self.lost.iter().chain(self.disks.keys()).chain(self.unresponsive.nodes());
@@ -336,7 +356,7 @@ pub(crate) mod tests {
         assert_eq!(leader.begin_put("thief", claim(100), false, NOW), Err(LeaseRefused::NotHeld));
         leader.block_leases.reserved(InodeId(50), 10, Generation(1001));
         let home = LeasedHome { container: HOME, set: None };
-        leader.block_leases.grant("honest", [127, 0, 0, 1].into(), home, &[block(100)], None, NOW).unwrap();
+        leader.block_leases.grant("honest", home, &[block(100)], None, NOW).unwrap();
         leader.check();
     }
 
@@ -359,6 +379,36 @@ pub(crate) mod tests {
             assert_eq!(leader.repair.next_check(NOW), Some(HOME), "{command:?}");
             assert!(leader.surplus.take_ask(node(2)), "{command:?}");
         }
+    }
+
+    /// Nobody is to release what the list of found blocks may lack.
+    #[test]
+    fn a_datanode_has_reported_its_found_blocks_when_all_of_its_catalogue_is_decided() {
+        let mut rows = rows();
+        assert_eq!(load(&rows).found_unreported().count(), 0, "nothing was restored");
+        blocks::restore(&mut rows, Millis(1), Millis(2)).unwrap();
+        let mut leader = load(&rows);
+        let unreported = |leader: &Leader| leader.found_unreported().collect::<Vec<_>>();
+        assert_eq!(unreported(&leader), [node(1), node(2), node(3)]);
+        let judge = |leader: &mut Leader, index, may_be_put| {
+            let orders = leader.decide_replicas(node(1), &[(reported(index), None, may_be_put)], false, NOW);
+            leader.check();
+            assert!(orders.delete.is_empty());
+        };
+        assert!(leader.on_catalogue(node(1), true, NOW));
+        judge(&mut leader, 7, false);
+        // As long as its client may put it, it is no found block yet.
+        judge(&mut leader, 8, true);
+        leader.on_catalogue_complete(node(1));
+        assert_eq!((unreported(&leader).contains(&node(1)), leader.found.block_count()), (true, 1));
+        judge(&mut leader, 8, false);
+        assert_eq!((unreported(&leader), leader.found.block_count()), (vec![node(2), node(3)], 2));
+        // It has been started anew, perhaps with a disk more.
+        let process = leader.cluster.node(node(1)).unwrap().node.clone();
+        leader.on_registered(&process, NodeUsage::default(), NOW).unwrap();
+        assert!(unreported(&leader).contains(&node(1)));
+        run(&mut rows, &mut leader, &Command::ReleaseFound { at: Millis(3) });
+        assert_eq!((unreported(&leader), leader.found.block_count()), (vec![], 0));
     }
 
     #[test]

@@ -135,6 +135,57 @@ mod tests {
         assert!(matches!(next(&leader), Some(Command::SetMembers { members, .. }) if members.len() == 2));
     }
 
+    /// A writer's chain has the nodes that are in maintenance. The third has every complete block, and nothing of the
+    /// one that is being written: were both to go, what was acknowledged of it would be with nobody who is up.
+    #[test]
+    fn a_block_that_is_being_written_is_on_its_chain_alone() {
+        let (mut rows, mut leader) = (rows(), leader());
+        hear_all_but(&mut leader, &[]);
+        (1..=2).for_each(|number| set(&mut rows, &mut leader, number, Some(LeaveKind::Maintenance)));
+        run(&mut rows, &mut leader, &members(1, &[1, 2, 3]).unwrap());
+        leader.cluster.on_copied(HOME, Epoch(2));
+        assert!(leader.cluster.has_complete(HOME, node(3)));
+        (1..=2).for_each(|number| assert!(!leader.cluster.is_covered(node(number), &at_later()), "{number}"));
+        run(&mut rows, &mut leader, &Command::Whole { containers: vec![(HOME, PipelineId(1), Epoch(2))] });
+        (1..=2).for_each(|number| assert!(leader.cluster.is_covered(node(number), &at_later()), "{number}"));
+    }
+
+    /// Nodes 1 and 2 are off as their maintenance ends, and node 3 came for its time. It stays until they are back, or
+    /// lost and replaced: nobody else can be read from.
+    #[test]
+    fn a_node_that_came_for_a_maintenance_stays_while_it_alone_is_up() {
+        let (mut rows, mut leader) = (rows(), leader());
+        run(&mut rows, &mut leader, &members(1, &[1, 2, 3]).unwrap());
+        run(&mut rows, &mut leader, &Command::Whole { containers: vec![(HOME, PipelineId(1), Epoch(2))] });
+        run(&mut rows, &mut leader, &Command::Joined { pipeline: PipelineId(1), epoch: Epoch(2) });
+        hear_all_but(&mut leader, &[1, 2]);
+        let patient = LivenessRules { lost_after: 2 * LATER, ..at_later() };
+        assert_eq!(next_change(&leader.cluster, &patient, &mut First), None, "they are silent, and not lost");
+        assert_eq!(next(&leader), members(2, &[2, 3]), "they are lost");
+        hear_all_but(&mut leader, &[1]);
+        assert_eq!(next_change(&leader.cluster, &patient, &mut First), None, "one is back");
+        hear_all_but(&mut leader, &[]);
+        leader.cluster.on_disconnected(node(1));
+        assert_eq!(next_change(&leader.cluster, &patient, &mut First), None, "one may have stopped just now");
+        hear_all_but(&mut leader, &[]);
+        assert_eq!(next_change(&leader.cluster, &patient, &mut First), members(2, &[1, 2]), "both are back");
+    }
+
+    /// The same where the third member is to be emptied.
+    #[test]
+    fn a_draining_node_stays_while_others_are_silent() {
+        let (mut rows, mut leader) = (rows(), leader());
+        run(&mut rows, &mut leader, &members(1, &[1, 2, 3]).unwrap());
+        run(&mut rows, &mut leader, &Command::Whole { containers: vec![(HOME, PipelineId(1), Epoch(2))] });
+        run(&mut rows, &mut leader, &Command::Joined { pipeline: PipelineId(1), epoch: Epoch(2) });
+        run(&mut rows, &mut leader, &Command::SetService { node: node(1), service: blocks::Service::Draining });
+        hear_all_but(&mut leader, &[2]);
+        let patient = LivenessRules { lost_after: 2 * LATER, ..at_later() };
+        assert_eq!(next_change(&leader.cluster, &patient, &mut First), None);
+        hear_all_but(&mut leader, &[]);
+        assert_eq!(next_change(&leader.cluster, &patient, &mut First), members(2, &[2, 3]));
+    }
+
     /// Readers go elsewhere while they can.
     #[test]
     fn a_node_in_maintenance_is_read_last_and_written_to_by_nobody() {

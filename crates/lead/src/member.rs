@@ -1,7 +1,7 @@
 //! A datanode as the leader sees it now: its row and its last heartbeat.
 
 use crate::fullness::{FULL_PARTS, parts};
-use blocks::{Incarnation, Leave, LeaveKind, Node, Service};
+use blocks::{Incarnation, Leave, LeaveKind, Listed, Node, Service};
 use std::time::Duration;
 use types::StorageUsage;
 
@@ -48,6 +48,8 @@ pub struct Member {
     pub service: Service,
     /// Its silence does not count.
     pub leave: Option<Leave>,
+    /// What it is by lists of hosts.
+    pub listed: Listed,
     /// `None`: known from the rows alone; it has not registered with this process yet.
     pub(crate) seen: Option<Duration>,
     /// When it registered anew with this process, having been here before.
@@ -81,6 +83,7 @@ impl Member {
             transfer_count: 0,
             service: Service::default(),
             leave: None,
+            listed: Listed::default(),
             seen: None,
             returned: None,
             hung_up: false,

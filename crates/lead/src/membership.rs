@@ -12,18 +12,23 @@
 //! Promise: no node counts as lost before this process has received heartbeats for as long as a node may be silent. So
 //! no decision follows from the picture at a start. A container whose whole members are all lost keeps them, since only
 //! they have its blocks. The other containers of its pipeline are carved off and repaired. No live member is removed
-//! before all containers are whole on the remaining ones. A node in maintenance is not relieved: another one joins only
-//! where all whole members are in maintenance, and stays until that is over. While repair is held nothing changes. One command is proposed at a time, and the picture is read
-//! again after each.
+//! before all containers are whole on the remaining ones, and as many of those as there should be are up. Where no
+//! whole member is up, a node outside that has everything as surplus gets a place; where all are lost, one that has
+//! something. Then as many others join as there should be copies of what is left, and the lost ones stay members, as
+//! they may have the rest. A node in maintenance is not
+//! relieved: another one joins only where all whole members are in maintenance, and stays until that is over. While
+//! repair is held nothing changes. One command is proposed at a time, and the picture is read again after each.
 
 use crate::cluster::{Cluster, Pipeline};
 use crate::liveness::{LivenessRules, swap};
 use crate::member::Member;
 use crate::repair::Repair;
+use crate::surplus::Surplus;
+use crate::surplus_holders::Holder;
 use crate::takeover::Shortage;
 use blocks::Command;
 use blocks::{PipelineRow, Service};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::mutation::{self, Mutation};
 use types::{ContainerId, NodeId, PipelineId, Random};
 
@@ -41,6 +46,8 @@ pub struct MembershipRound {
     shortage: Shortage,
     /// The first that finds no room. Room is made for it, by one move at a time.
     stuck: Option<PipelineId>,
+    /// Nodes that get a place back, as they alone are up and have what is left.
+    holders: BTreeMap<PipelineId, Holder>,
 }
 
 /// What one step of a round came to.
@@ -68,7 +75,7 @@ impl From<Result<Command, Shortage>> for PipelineNeed {
 }
 
 impl MembershipRound {
-    pub fn begin(cluster: &Cluster, repair: &Repair, rules: &LivenessRules) -> Self {
+    pub fn begin(cluster: &Cluster, repair: &Repair, surplus: &Surplus, rules: &LivenessRules) -> Self {
         if !rules.has_heard_all() || cluster.repair_hold.is_some() {
             return Self::default();
         }
@@ -84,12 +91,14 @@ impl MembershipRound {
             .collect();
         let burdened = cluster.nodes.keys().filter(|node| cluster.excess_len(**node, repair) > 0);
         waiting.extend(burdened.flat_map(|node| cluster.pipelines_of(*node)));
+        let holders = cluster.surplus_holders(repair, surplus, rules);
+        waiting.extend(holders.keys());
         let worklists = &cluster.worklists;
         waiting.extend(worklists.joining.iter().chain(&worklists.uneven).chain(&worklists.twins));
         let mut order: Vec<(usize, PipelineId)> =
             waiting.into_iter().map(|id| (cluster.source_count(&cluster.pipelines[&id], rules), id)).collect();
         order.sort_unstable();
-        Self { waiting: order.into_iter().map(|(_, id)| id).collect(), ..Self::default() }
+        Self { waiting: order.into_iter().map(|(_, id)| id).collect(), holders, ..Self::default() }
     }
 
     /// Looks at some more. A pipeline whose change was proposed is looked at again.
@@ -100,7 +109,7 @@ impl MembershipRound {
                 let room = stuck.and_then(|id| cluster.make_room(id, repair, rules));
                 return room.map_or(Step::Done(self.shortage), Step::Propose);
             };
-            match cluster.look(*id, repair, rules, random) {
+            match cluster.look(*id, self.holders.get(id), repair, rules, random) {
                 PipelineNeed::Settled => {}
                 PipelineNeed::Lacks(shortage) => {
                     self.shortage += shortage;
@@ -128,7 +137,22 @@ impl Cluster {
         sources.count()
     }
 
-    fn look(&self, id: PipelineId, repair: &Repair, rules: &LivenessRules, random: &mut dyn Random) -> PipelineNeed {
+    /// Whether a whole member is up, so that all blocks can be read.
+    pub(crate) fn has_source_here(&self, pipeline: &Pipeline, rules: &LivenessRules) -> bool {
+        let is_whole = |node: &NodeId| pipeline.lagging_count == 0 || !pipeline.row.is_joining(*node);
+        let is_up = |node: &NodeId| self.nodes.get(node).is_some_and(|member| rules.is_here(member));
+        pipeline.row.members.iter().any(|node| is_whole(node) && is_up(node))
+    }
+
+    /// `holder`: a node that was up and had what is left when no whole member was, as the round began.
+    fn look(
+        &self,
+        id: PipelineId,
+        holder: Option<&Holder>,
+        repair: &Repair,
+        rules: &LivenessRules,
+        random: &mut dyn Random,
+    ) -> PipelineNeed {
         let Some(pipeline) = self.pipelines.get(&id) else { return PipelineNeed::Settled };
         let row = &pipeline.row;
         let set = |members: Vec<NodeId>| {
@@ -141,17 +165,30 @@ impl Cluster {
             return PipelineNeed::Change(Command::Joined { pipeline: id, epoch: row.epoch });
         }
         if let Some(back) = self.returned(pipeline, repair, rules) {
-            // The member that joined last has copied least.
+            // The member that joined last has copied least; but it may be all that is up.
             let out = row.members.iter().copied().find(lost).or_else(|| {
                 let joined = row.joining.iter().max_by_key(|(_, epoch)| *epoch);
-                joined.map(|(node, _)| *node)
+                let is_read = |node: &NodeId| !row.is_joining(*node) && self.is_up(*node, rules);
+                joined.map(|(node, _)| *node).filter(|_| row.members.iter().any(is_read))
             });
             return set(swap(&row.members, out.filter(|_| row.members.len() >= wanted), Some(back)));
+        }
+        let is_needed = |node: &NodeId| !row.members.contains(node) && !self.has_source_here(pipeline, rules);
+        if let Some(holder) = holder.filter(|holder| self.is_up(holder.node, rules) && is_needed(&holder.node)) {
+            match &holder.containers {
+                None => return set(swap(&row.members, None, Some(holder.node))),
+                Some(held) if self.are_all_lost(pipeline, rules) => {
+                    if let Some(command) = self.give_place(id, holder.node, held) {
+                        return PipelineNeed::Change(command);
+                    }
+                }
+                Some(_) => {}
+            }
         }
         if self.source_count(pipeline, rules) == 0 {
             // All came later. Some may have all of a container since then, and others no room for it.
             let parted = self.part(id, repair, rules, random).or_else(|| self.unburden(id, repair, rules, random));
-            return parted.map_or(PipelineNeed::Settled, PipelineNeed::from);
+            return parted.map_or_else(|| self.spread(id, repair, rules, random), PipelineNeed::from);
         }
         // One that never had all ends no copying.
         let joining = |node: &NodeId| row.is_joining(*node);
@@ -182,7 +219,10 @@ impl Cluster {
                 return PipelineNeed::Settled;
             }
             let draining = row.members.iter().copied().find(|node| self.drains(*node));
-            let Some(out) = draining.or_else(|| self.fullest(&row.members)) else { return PipelineNeed::Settled };
+            let out = draining.or_else(|| self.fullest(&row.members));
+            let Some(out) = out.filter(|out| self.can_spare(pipeline, *out, repair, rules)) else {
+                return PipelineNeed::Settled;
+            };
             return set(swap(&row.members, Some(out), None));
         }
         let twins = self.by_set.get(&(row.members.clone(), row.wanted)).into_iter().flatten();
@@ -194,6 +234,52 @@ impl Cluster {
             let containers = pipeline.containers.iter().copied().take(MERGE_COUNT_MAX).collect();
             PipelineNeed::Change(Command::Merge { from: id, into: *into, containers })
         })
+    }
+
+    /// All members that had everything are lost. Of what those have who came since, there are to be as many copies as
+    /// of all else: the lost ones may not come back.
+    fn spread(&self, id: PipelineId, repair: &Repair, rules: &LivenessRules, random: &mut dyn Random) -> PipelineNeed {
+        let row = &self.pipelines[&id].row;
+        let lost = |node: &NodeId| rules.is_lost(self.nodes.get(node));
+        let here = || row.members.iter().filter(|node| row.is_joining(**node) && !lost(node));
+        let staying = here().filter(|node| !self.drains(**node)).count();
+        if here().next().is_none() || staying >= usize::from(row.wanted) {
+            return PipelineNeed::Settled;
+        }
+        let out = row.members.iter().copied().find(|node| row.is_joining(*node) && lost(node));
+        self.replace(id, out, repair, rules, random).into()
+    }
+
+    /// `node` comes into the set of those of `held` that the same members have.
+    fn give_place(&self, id: PipelineId, node: NodeId, held: &[ContainerId]) -> Option<Command> {
+        let pipeline = &self.pipelines[&id];
+        let row = &pipeline.row;
+        let whole = |home: &ContainerId| self.containers.get(home).map(|container| row.whole_at(container.epoch));
+        let is_here = |home: &&ContainerId| pipeline.containers.contains(*home);
+        let first = whole(held.iter().find(is_here)?)?;
+        let alike = held.iter().filter(is_here).filter(|home| whole(home).as_ref() == Some(&first));
+        let containers: Vec<ContainerId> = alike.copied().take(MERGE_COUNT_MAX).collect();
+        let (epoch, members) = (row.epoch, swap(&row.members, None, Some(node)));
+        if containers.len() == pipeline.containers.len() {
+            return Some(Command::SetMembers { pipeline: id, epoch, members });
+        }
+        (!first.is_empty()).then_some(Command::Carve { from: id, epoch, containers, members })
+    }
+
+    /// It is here, and nothing hints that it goes just now.
+    fn is_up(&self, node: NodeId, rules: &LivenessRules) -> bool {
+        self.nodes.get(&node).is_some_and(|member| rules.is_here(member) && !member.is_quiet(rules.now))
+    }
+
+    /// Whether as many others as there should be are up, and lack nothing that is known of. Those that are silent, and
+    /// not lost yet, may not come back: `out` may be the last that can be read from.
+    fn can_spare(&self, pipeline: &Pipeline, out: NodeId, repair: &Repair, rules: &LivenessRules) -> bool {
+        let lacks = |node: &NodeId| {
+            !mutation::is(Mutation::JoinUncopied) && !repair.lacked_by(*node).is_disjoint(&pipeline.containers)
+        };
+        let serves = |node: &NodeId| self.is_up(*node, rules) && !lacks(node);
+        let others = pipeline.row.members.iter().filter(|node| **node != out && serves(node)).count();
+        others >= usize::from(pipeline.row.wanted)
     }
 
     /// A former member that is back while others still copy what it has.
@@ -223,13 +309,14 @@ impl Cluster {
     }
 
     /// Whether everything that a node in maintenance has is on another one that is up, and is not in maintenance
-    /// itself. So it may go.
+    /// itself. So it may go. A block that is being written counts as well: it is on the nodes of its chain, and a
+    /// member that came later has it only when it is complete.
     pub fn is_covered(&self, node: NodeId, rules: &LivenessRules) -> bool {
         let covers = |home: ContainerId, other: &NodeId| {
             let member = self.nodes.get(other);
             *other != node
                 && !self.is_in_maintenance(*other)
-                && self.has_complete(home, *other)
+                && self.is_whole(home, *other)
                 && member.is_some_and(|member| member.is_live(rules.now))
         };
         self.pipelines_of(node).iter().filter_map(|id| self.pipelines.get(id)).all(|pipeline| {
@@ -256,10 +343,21 @@ impl Cluster {
 /// The next change of a pipeline's members that a round proposes, if no copy is under way; for tests.
 #[cfg(test)]
 pub(crate) fn next_change(cluster: &Cluster, rules: &LivenessRules, random: &mut dyn Random) -> Option<Command> {
-    let repair = Repair::default();
-    let mut round = MembershipRound::begin(cluster, &repair, rules);
+    next_change_with(cluster, &Repair::default(), &Surplus::default(), rules, random)
+}
+
+/// The same, with what is known of copies and of surplus replicas.
+#[cfg(test)]
+pub(crate) fn next_change_with(
+    cluster: &Cluster,
+    repair: &Repair,
+    surplus: &Surplus,
+    rules: &LivenessRules,
+    random: &mut dyn Random,
+) -> Option<Command> {
+    let mut round = MembershipRound::begin(cluster, repair, surplus, rules);
     loop {
-        match round.step(cluster, &repair, rules, random) {
+        match round.step(cluster, repair, rules, random) {
             Step::Propose(command) => return Some(command),
             Step::Again => {}
             Step::Done(_) => return None,

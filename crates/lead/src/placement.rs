@@ -61,8 +61,8 @@ pub enum Plan<T> {
 pub enum PlaceError {
     /// The text is HDFS's, after the name of the file: people and tools know it.
     #[error(
-        "could only be written to 0 of the 1 minReplication nodes. There are {running} datanode(s) running and {} node(s) are \
-         excluded in this operation.{}", count(*.excluded), advice(*.full)
+        "could only be written to 0 of the 1 minReplication nodes. There are {running} datanode(s) running and {} node(s) \
+         are excluded in this operation.{}", count(*.excluded), advice(*.full)
     )]
     NoNodes {
         running: usize,
@@ -83,7 +83,8 @@ fn advice(full: usize) -> String {
         String::new()
     } else {
         format!(
-            " The disks of {full} of them are full, with no room for another block: delete files, or add disks or datanodes."
+            " The disks of {full} of them are full, with no room for another block: delete files, or add disks or \
+             datanodes."
         )
     }
 }
@@ -243,8 +244,8 @@ impl Cluster {
         })
     }
 
-    /// Up to `count` more nodes for a chain that has `existing`. Excluded nodes that came back are taken after all others. Nodes that are not quiet come first, of those the ones
-    /// that add a rack, then the idle ones.
+    /// Up to `count` more nodes for a chain that has `existing`. Excluded nodes that came back are taken after all
+    /// others. Nodes that are not quiet come first, of those the ones that add a rack, then the idle ones.
     pub fn additional(
         &self,
         existing: &[NodeId],

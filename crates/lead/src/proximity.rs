@@ -74,7 +74,6 @@ impl Cluster {
         now: Duration,
         random: &mut dyn Random,
     ) -> Vec<&Member> {
-        let view = self.viewpoint(client);
         let mut members = self.members(home);
         members.retain(|member| !member.revoked && !member.unproven);
         let has = |id| if complete { self.has_complete(home, id) } else { self.is_whole(home, id) };
@@ -82,11 +81,22 @@ impl Cluster {
         if members.iter().any(serves) {
             members.retain(serves);
         }
+        self.nearest_first(&mut members, client, now, random);
+        members
+    }
+
+    pub(crate) fn nearest_first(
+        &self,
+        members: &mut [&Member],
+        client: Option<&str>,
+        now: Duration,
+        random: &mut dyn Random,
+    ) {
+        let view = self.viewpoint(client);
         members.sort_by_cached_key(|member| {
             let may_go = member.leave.is_some();
             (!member.is_live(now), may_go, member.is_quiet(now), view.distance(&member.node), random.next_u64())
         });
-        members
     }
 
     /// The order in which a chain passes `members`: the nearest to the client first, then each nearest to the one

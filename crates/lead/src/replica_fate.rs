@@ -4,8 +4,9 @@
 //! replica, or one whose home is elsewhere, may be the best that is left. It is surplus, and is deleted when the
 //! members of the home have confirmed the block ([`crate::Surplus`]). A block of a container or index that was never
 //! given out here is unknown to the namespace and left alone. A replica reported while its block is being written is
-//! judged again when the block is complete; [`Undecided`] keeps it. Where the rows were restored from a backup, a replica
-//! that they may have forgotten is listed, and stays ([`crate::FoundBlocks`]).
+//! judged again when the block is complete; [`Undecided`] keeps it. Where the rows were restored from a backup, a
+//! replica that they may have forgotten is listed, and stays ([`crate::FoundBlocks`]); so does one that is younger than
+//! its row, and was appended to since where its home was then.
 
 use crate::cluster::Cluster;
 use namespace::BlockView;
@@ -40,7 +41,8 @@ pub enum ReplicaFate {
     /// Its block was never given out here. It may be from a time this store has forgotten: a log that was put back from
     /// an old copy, for example.
     Strange,
-    /// Its block has no owner in these rows, which were restored from a backup that may be older than the block.
+    /// Its block has no owner in these rows, which were restored from a backup that may be older than the block; or its
+    /// home is elsewhere by them, and it may have bytes that were appended after the backup.
     Found,
 }
 
@@ -65,15 +67,20 @@ impl Cluster {
             if may_be_put && !mutation::is(Mutation::DeleteLeased) {
                 return Judgement { fate: ReplicaFate::Stays, again: true };
             }
-            if self.may_be_forgotten(reported.block) {
+            if self.may_be_forgotten(reported.block) && !mutation::is(Mutation::DeleteFound) {
                 return Judgement { fate: ReplicaFate::Found, again: false };
             }
-            let fate = if self.was_given_out(reported.block) { ReplicaFate::Goes } else { ReplicaFate::Strange };
+            let is_ours = self.was_given_out(reported.block) || self.was_released(reported.block);
+            let fate = if is_ours { ReplicaFate::Goes } else { ReplicaFate::Strange };
             return Judgement { fate, again: false };
         };
         let stale = wanted.complete && reported.generation < wanted.generation;
         // While a block is written its chain may have nodes that its home has not yet.
         let elsewhere = wanted.complete && !self.is_member(wanted.home, node) && !mutation::is(Mutation::KeepElsewhere);
+        let is_younger = reported.generation > wanted.generation && !mutation::is(Mutation::DeleteFound);
+        if elsewhere && is_younger && self.may_be_forgotten(reported.block) {
+            return Judgement { fate: ReplicaFate::Found, again: false };
+        }
         if stale || elsewhere {
             return Judgement { fate: ReplicaFate::Surplus, again: false };
         }
@@ -113,20 +120,26 @@ struct Kept {
 }
 
 impl Undecided {
-    pub fn keep(&mut self, node: NodeId, reported: ReportedReplica) {
+    /// False: there is no room. It is reported again with a later catalogue.
+    pub fn keep(&mut self, node: NodeId, reported: ReportedReplica) -> bool {
         let kept_of_node = self.of.get(&node).map_or(0, |kept| kept.replicas.len());
         let has_room = kept_of_node < KEPT_COUNT_MAX && self.count < TOTAL_COUNT_MAX;
         if !has_room && !self.of.get(&node).is_some_and(|kept| kept.replicas.contains_key(&reported.block)) {
-            return;
+            return false;
         }
         if self.of.entry(node).or_default().replicas.insert(reported.block, reported).is_none() {
             self.count += 1;
         }
+        true
     }
 
     /// Some report of `node` is still undecided.
     pub fn has(&self, node: NodeId) -> bool {
         self.of.contains_key(&node)
+    }
+
+    pub(crate) fn contains(&self, node: NodeId, block: BlockId) -> bool {
+        self.of.get(&node).is_some_and(|kept| kept.replicas.contains_key(&block))
     }
 
     /// All reports of `node`, to be judged again; nothing if that was done a moment ago. They stay undecided until they
@@ -189,7 +202,7 @@ mod tests {
     use super::*;
     use blocks::{Command, Node, apply};
     use types::rows::MemoryRows;
-    use types::{InodeId, PipelineId};
+    use types::{InodeId, Millis, PipelineId};
 
     const HOME: ContainerId = ContainerId(1);
     const FILE: FileId = InodeId(16_386);
@@ -199,7 +212,7 @@ mod tests {
     }
 
     /// Nodes 1 and 2 hold container 1, of which 10 indexes were given out.
-    fn cluster() -> Cluster {
+    fn rows() -> MemoryRows {
         let mut rows = MemoryRows::default();
         let members = vec![node(1), node(2)];
         for command in [
@@ -211,7 +224,11 @@ mod tests {
         ] {
             apply(&mut rows, &command).unwrap().unwrap();
         }
-        Cluster::load(&rows, 1).unwrap()
+        rows
+    }
+
+    fn cluster() -> Cluster {
+        Cluster::load(&rows(), 1).unwrap()
     }
 
     fn reported() -> ReportedReplica {
@@ -271,6 +288,48 @@ mod tests {
         );
     }
 
+    /// Indexes that the backup does not know as given out may have been since: such blocks are kept like all others,
+    /// and go with them.
+    #[test]
+    fn what_a_backup_did_not_know_stays_until_it_is_released() {
+        let mut rows = rows();
+        blocks::restore(&mut rows, Millis(1), Millis(2)).unwrap();
+        let later = ReportedReplica { block: BlockId::new(HOME, 10), ..reported() };
+        let fate = |rows: &MemoryRows, reported: ReportedReplica| {
+            Cluster::load(rows, 1).unwrap().decide_fate(node(1), &reported, None, false).fate
+        };
+        assert_eq!([reported(), later].map(|replica| fate(&rows, replica)), [ReplicaFate::Found; 2]);
+        let mut leading = Cluster::load(&rows, 1).unwrap();
+        let release = Command::ReleaseFound { at: Millis(3) };
+        let answer = apply(&mut rows, &release).unwrap();
+        leading.on_applied(&release, &answer);
+        assert_eq!([reported(), later].map(|replica| fate(&rows, replica)), [ReplicaFate::Goes; 2]);
+        assert_eq!(leading.decide_fate(node(1), &later, None, false).fate, ReplicaFate::Goes);
+        let strange = ReportedReplica { block: BlockId::new(ContainerId(1 << 40), 0), ..reported() };
+        assert_eq!(fate(&rows, strange), ReplicaFate::Strange, "no backup makes it ours");
+    }
+
+    /// Its home was moved after the backup, and then it was appended to in place.
+    #[test]
+    fn what_was_appended_elsewhere_after_a_backup_stays_until_it_is_released() {
+        let mut rows = rows();
+        let fate = |rows: &MemoryRows, number: u8, generation, complete| {
+            let reported = ReportedReplica { generation: Generation(generation), len: 9, ..reported() };
+            let wanted = BlockView { complete, ..wanted() };
+            let judged = Cluster::load(rows, 1).unwrap().decide_fate(node(number), &reported, Some(&wanted), false);
+            (judged.fate, judged.again)
+        };
+        assert_eq!(fate(&rows, 3, 1006, true), (ReplicaFate::Surplus, false), "nothing was restored");
+        blocks::restore(&mut rows, Millis(1), Millis(2)).unwrap();
+        assert_eq!(fate(&rows, 3, 1006, true), (ReplicaFate::Found, false));
+        assert_eq!(fate(&rows, 3, 1005, true), (ReplicaFate::Surplus, false), "the row has all of it");
+        assert_eq!(fate(&rows, 3, 1004, true), (ReplicaFate::Surplus, false));
+        assert_eq!(fate(&rows, 1, 1006, true), (ReplicaFate::Stays, false), "it is at home");
+        assert_eq!(fate(&rows, 3, 1006, false), (ReplicaFate::Stays, true), "judged when it is complete");
+        apply(&mut rows, &Command::ReleaseFound { at: Millis(3) }).unwrap().unwrap();
+        assert_eq!(fate(&rows, 3, 1006, true), (ReplicaFate::Surplus, false));
+    }
+
     #[test]
     fn the_last_word_about_a_block_counts_and_there_is_a_bound() {
         let reported = |index: u32, generation| ReportedReplica {
@@ -300,13 +359,16 @@ mod tests {
         let kept = undecided.of(node(1));
         assert_eq!((kept.len(), kept[3]), (KEPT_COUNT_MAX, reported(3, 1009)));
     }
+
     /// Many nodes that nobody knows may register and tell of as much as they like.
     #[test]
     fn what_all_nodes_tell_has_a_bound_and_a_lost_node_gives_its_place_back() {
         let reported = |index: usize| ReportedReplica { block: BlockId::new(HOME, index as u32), ..reported() };
         let mut undecided = Undecided::default();
         for number in 1..=12 {
-            (0..KEPT_COUNT_MAX).for_each(|index| undecided.keep(node(number), reported(index)));
+            for index in 0..KEPT_COUNT_MAX {
+                undecided.keep(node(number), reported(index));
+            }
         }
         undecided.check();
         assert_eq!((undecided.count, undecided.has(node(11))), (TOTAL_COUNT_MAX, false));

@@ -3,7 +3,7 @@
 //! ```text
 //! heartbeat ──on_heartbeat──▶ copies, failures; then, by the rows of what was put: decide_replicas
 //!     └── answer: on_deleted (owed deletions), take_surplus ──(rows)──▶ confirm_surplus, copy_orders
-//! catalogue ──on_catalogue──▶ decide_replicas for each page ──▶ surplus.on_catalogue_complete
+//! catalogue ──on_catalogue──▶ decide_replicas for each page ──▶ on_catalogue_complete
 //! ```
 //!
 //! Promise: a deletion is ordered for two kinds of replicas only. The block of the first had no owner in the rows, and
@@ -95,6 +95,7 @@ impl Leader {
             return None;
         }
         self.cluster.on_registered(now, id, usage);
+        self.found.reports.on_registered(id);
         // What it lacks, or brings back.
         for pipeline in self.cluster.pipelines_of(id) {
             for home in self.cluster.containers_of(*pipeline) {
@@ -162,6 +163,7 @@ impl Leader {
     /// `node` is lost. What it reported and is not decided is reported again, should it come back: nobody keeps it
     /// meanwhile, and a drain waits for that.
     pub fn on_lost(&mut self, node: NodeId) {
+        self.found.reports.on_lost(node);
         let was_undecided = self.undecided.forget(node);
         if self.withheld_deletions.forget(node) || was_undecided {
             self.surplus.on_member_again(node);
@@ -215,10 +217,29 @@ impl Leader {
                 (ReplicaFate::Strange, _) => judged.strange.push(reported.block),
                 (ReplicaFate::Stays | ReplicaFate::Owned | ReplicaFate::Surplus, _) => {}
             }
-            if again {
-                self.undecided.keep(node, *reported);
-            } else {
+            // Members that lack the block copy from it, as from other surplus. The second look keeps it.
+            if let (ReplicaFate::Found, Some(wanted)) = (judgement.fate, wanted) {
+                if comes_to(&self.cluster, &self.repair, node, reported.block) {
+                    again = true;
+                } else {
+                    self.surplus.keep(node, *reported, wanted.home, now);
+                    self.repair.on_surplus(reported.block);
+                    judged.has_surplus = true;
+                }
+            }
+            // It will be a found block, unless it is put.
+            let may_be_found = again && wanted.is_none() && self.cluster.may_be_forgotten(reported.block);
+            if !may_be_found {
+                self.found.reports.on_decided(node, reported.block);
+            }
+            if !again {
                 self.undecided.settle(node, reported);
+                continue;
+            }
+            match self.undecided.keep(node, *reported) {
+                true if may_be_found => self.found.reports.on_undecided(node, reported.block),
+                false if may_be_found => self.found.reports.on_passed_over(node),
+                _ => {}
             }
         }
         judged
@@ -270,9 +291,11 @@ impl Leader {
         let mut delete = Vec::new();
         for (reported, wanted) in found {
             let judgement = cluster.decide_fate(node, reported, wanted.as_ref(), true);
-            // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the block.
+            // It had a file when it was kept. If it has none now, that was deleted, and no other ever gets the block:
+            // unless it may have more than that file had, and is looked at anew as one without an owner.
+            let has_ended = wanted.is_none() && !cluster.may_be_forgotten(reported.block);
             let is_surplus =
-                mutation::is(Mutation::SkipSecondLook) || wanted.is_none() || judgement.fate == ReplicaFate::Surplus;
+                mutation::is(Mutation::SkipSecondLook) || has_ended || judgement.fate == ReplicaFate::Surplus;
             let is_doubtful = |wanted: &&BlockView| {
                 if mutation::is(Mutation::TrustDamagedOthers) {
                     return false;
@@ -318,8 +341,15 @@ impl Leader {
         let is_known = self.cluster.node(node).is_some_and(|member| member.seen().is_some());
         if is_known && is_first {
             self.surplus.on_catalogue_begun(node, now);
+            self.found.reports.on_catalogue_begun(node);
         }
         is_known
+    }
+
+    /// Its last page was taken.
+    pub fn on_catalogue_complete(&mut self, node: NodeId) {
+        self.surplus.on_catalogue_complete(node);
+        self.found.on_catalogue_complete(node);
     }
 }
 
@@ -333,7 +363,7 @@ mod tests {
     use super::*;
     use crate::leader::tests::{HOME, NOW, block, leader, node, reported};
     use crate::repair::Lack;
-    use types::InodeId;
+    use types::{InodeId, Millis};
 
     const GENERATION: Generation = Generation(1005);
 
@@ -451,6 +481,41 @@ mod tests {
         let came = leader.on_heartbeat(node(3), &Heartbeat { put, ..Heartbeat::default() }, NOW).unwrap();
         assert!(came.wakes_repair && leader.repair.progress().copied_count == 1);
         leader.check();
+    }
+
+    /// A restored backup does not know of an append in place, nor where the block's home was then.
+    #[test]
+    fn what_was_appended_after_a_backup_is_listed_and_copied_from_and_not_deleted() {
+        let mut rows = crate::leader::tests::rows();
+        blocks::restore(&mut rows, Millis(1), Millis(2)).unwrap();
+        let mut leader = crate::leader::tests::load(&rows);
+        let appended = ReportedReplica { generation: Generation(1006), len: 9, ..reported(1) };
+        let listed = |leader: &Leader| leader.found.replicas(block(1)).is_some_and(|on| on.contains_key(&node(3)));
+        assert!(decide(&mut leader, 3, appended, Some(wanted()), false).has_surplus);
+        assert!(listed(&leader));
+        assert_eq!(leader.surplus.sources(block(1), GENERATION, 5), [node(3)], "members may lack the block");
+        let confirm = |leader: &mut Leader, wanted: Option<BlockView>| {
+            leader.surplus.approve_deletion(HOME, node(3), appended, NOW);
+            assert_eq!(leader.take_surplus(node(3), NOW), [appended]);
+            let delete = leader.confirm_surplus(node(3), &[(appended, wanted)], NOW);
+            leader.check();
+            delete
+        };
+        assert_eq!(confirm(&mut leader, Some(wanted())), [], "though members have as much as the row tells of");
+        assert_eq!((listed(&leader), leader.due_for_decision(node(3), false, NOW)), (true, vec![]));
+        // Its file is deleted.
+        decide(&mut leader, 3, appended, Some(wanted()), false);
+        assert_eq!(confirm(&mut leader, None), []);
+        assert_eq!(leader.due_for_decision(node(3), false, NOW), [appended]);
+        assert_eq!(decide(&mut leader, 3, appended, None, false), ReplicaOrders::default());
+        assert!(listed(&leader));
+        // What is listed may go then.
+        let release = blocks::Command::ReleaseFound { at: Millis(3) };
+        let answer = blocks::apply(&mut rows, &release).unwrap();
+        leader.cluster.on_applied(&release, &answer);
+        leader.found.release();
+        assert!(decide(&mut leader, 3, appended, Some(wanted()), false).has_surplus && !listed(&leader));
+        assert_eq!(confirm(&mut leader, Some(wanted())), [(block(1), Generation(1006))]);
     }
 
     #[test]

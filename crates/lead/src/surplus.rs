@@ -348,6 +348,22 @@ impl Surplus {
         fit.map(|((_, node), _)| *node).collect()
     }
 
+    /// Containers of which something is kept.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = ContainerId> {
+        self.by_home.keys().copied()
+    }
+
+    /// What is kept of a container, on which node.
+    pub(crate) fn kept_in(&self, home: ContainerId) -> impl Iterator<Item = (NodeId, &ReportedReplica)> {
+        let kept = self.by_home.get(&home).into_iter().flatten();
+        kept.map(|((_, node), (reported, _))| (*node, reported))
+    }
+
+    /// Whether `node` reported more than there was room for.
+    pub(crate) fn is_overflowing(&self, node: NodeId) -> bool {
+        self.overflowing.contains(&node)
+    }
+
     /// Whether `node` has reported a surplus replica of `block`.
     pub(crate) fn holds(&self, block: BlockId, node: NodeId) -> bool {
         let mut homes = self.homes.get(&block).into_iter().flatten().filter_map(|home| self.by_home.get(home));

@@ -221,8 +221,8 @@ impl Admission {
         let own = self.config.id;
         match proof.member() {
             Some(id) => format!(
-                "the certificate is of metadata server {id}, which is no member of this group as server {own} knows it. \
-                 If it is to be one, add it to the group"
+                "the certificate is of metadata server {id}, which is no member of this group as server {own} knows \
+                 it. If it is to be one, add it to the group"
             ),
             _ if !self.config.is_group() => "this metadata server is alone, and takes no messages of others".to_owned(),
             _ => format!(

@@ -4,8 +4,8 @@
 //! Where no tokens are asked for, what a block has instead tells file and home, and is signed by nobody. They are asked
 //! for from the first keys on: these wait until all members know the form, and nobody's data is to wait for that.
 
-use crate::caller::Session;
 use crate::core::Core;
+use crate::session::Session;
 use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::exception::RETRIABLE;
@@ -184,13 +184,27 @@ pub(crate) fn of_order(
     block: BlockId,
 ) -> Option<node::BlockToken> {
     if !core.config.block_tokens {
-        return Some(node::BlockToken {
-            identifier: BlockScope { file, home }.encode().into(),
-            password: Bytes::new(),
-        });
+        return Some(unsigned(file, home));
     }
     let modes = Modes::of(&[mode]);
     let grant = Grant { user: CLUSTER_USER, file, modes, block: modes.changes().then_some(block) };
+    of_cluster(core, home, block, grant)
+}
+
+/// To read a found block for a superuser, and no other block of what may be a file that is there.
+pub(crate) fn to_read_found(core: &Core, file: FileId, home: ContainerId, block: BlockId) -> Option<node::BlockToken> {
+    if !core.config.block_tokens {
+        return Some(unsigned(file, home));
+    }
+    let grant = Grant { user: CLUSTER_USER, file, modes: Modes::of(&[Mode::Read]), block: Some(block) };
+    of_cluster(core, home, block, grant)
+}
+
+fn unsigned(file: FileId, home: ContainerId) -> node::BlockToken {
+    node::BlockToken { identifier: BlockScope { file, home }.encode().into(), password: Bytes::new() }
+}
+
+fn of_cluster(core: &Core, home: ContainerId, block: BlockId, grant: Grant<'_>) -> Option<node::BlockToken> {
     let now = core.now();
     match sign(&mut core.leader().keys, now, grant) {
         Ok(made) => Some(node::BlockToken { identifier: made.identifier(home), password: made.password() }),

@@ -17,7 +17,8 @@ pub(crate) const DELEGATION_TOKENS: u8 = KEY_RINGS + 1;
 /// Invitations of datanodes, and certificates that were revoked.
 pub(crate) const JOINING: u8 = DELEGATION_TOKENS + 1;
 
-/// Datanodes' times away, and holds on repair.
+/// Datanodes' times away, holds on repair, where datanodes are dialled from outside, rates of balancing, the release of
+/// found blocks, and what lists of hosts say.
 pub(crate) const LEAVES: u8 = JOINING + 1;
 
 /// One change, with everything the leader decided in it. The order of the variants is that of the numbers in the log:
@@ -55,7 +56,18 @@ impl Command {
             Self::Namespace(namespace::Request { op: Op::Concat(concat), .. }) if concat.remembers.is_some() => {
                 KEY_RINGS
             }
-            Self::Blocks(blocks::Command::SetLeave { .. } | blocks::Command::HoldRepair { .. }) => LEAVES,
+            Self::Blocks(blocks::Command::Register(node)) if node.outside.is_some() => LEAVES,
+            Self::Blocks(blocks::Command::BeginJob { row, .. })
+                if matches!(row.task, blocks::JobTask::Balance { len_per_s: Some(_), .. }) =>
+            {
+                LEAVES
+            }
+            Self::Blocks(
+                blocks::Command::SetLeave { .. }
+                | blocks::Command::HoldRepair { .. }
+                | blocks::Command::ReleaseFound { .. }
+                | blocks::Command::SetListed { .. },
+            ) => LEAVES,
             Self::Namespace(_) | Self::Blocks(_) | Self::Found(_) | Self::Raise { .. } => raft::LEVEL_FIRST,
             Self::Rings(_) => KEY_RINGS,
             Self::Joining(_) => JOINING,

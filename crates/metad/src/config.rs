@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use types::limits;
+use types::{Network, limits};
 
 /// Heartbeats come each second, and one may be late.
 const LOST_AFTER_MS_MIN: u64 = 2000;
@@ -14,6 +14,8 @@ const LOST_AFTER_MS_MIN: u64 = 2000;
 const AUDIT_FILE_LEN_MIN: u64 = 1 << 20;
 /// Each is renamed when one is full.
 const AUDIT_FILE_COUNT_MAX: u32 = 1000;
+/// Each is looked at for an answer with blocks. A guess: a site has a few.
+const INSIDE_COUNT_MAX: usize = 1000;
 /// Each container costs a row, and a question each hour.
 const CONTAINER_LEN_MIN: u64 = 1 << 20;
 
@@ -43,13 +45,13 @@ pub struct Config {
     #[serde(default = "default_replication")]
     pub replication: u16,
     /// Length of a block whose writer names none. HDFS: `dfs.blocksize`.
-    #[serde(default = "default_block_len")]
+    #[serde(default = "default_block_len", deserialize_with = "host::size::setting")]
     pub block_len: u64,
     /// HDFS: `dfs.namenode.fs-limits.min-block-size`.
-    #[serde(default = "default_block_len_min")]
+    #[serde(default = "default_block_len_min", deserialize_with = "host::size::setting")]
     pub block_len_min: u64,
     /// Bytes under one checksum, for writers that ask. HDFS: `dfs.bytes-per-checksum`.
-    #[serde(default = "default_bytes_per_checksum")]
+    #[serde(default = "default_bytes_per_checksum", deserialize_with = "host::size::setting")]
     pub bytes_per_checksum: u32,
     /// Members of this group may do everything, as may the user who runs the server.
     #[serde(default = "default_supergroup")]
@@ -67,7 +69,7 @@ pub struct Config {
     #[serde(default = "default_lost_after_ms")]
     pub lost_after_ms: u64,
     /// Containers are sealed at about this length: the unit in which blocks are placed, compared and moved.
-    #[serde(default = "default_container_len")]
+    #[serde(default = "default_container_len", deserialize_with = "host::size::setting")]
     pub container_len: u64,
     /// Access times are not kept more exactly than this; 0: not at all. HDFS: `dfs.namenode.accesstime.precision`, 1 h.
     #[serde(default = "default_access_time_ms")]
@@ -80,6 +82,14 @@ pub struct Config {
     /// `fs.trash.checkpoint.interval`, in minutes there.
     #[serde(default)]
     pub trash_checkpoint_ms: u64,
+    /// So often balancing between datanodes begins by itself, and as soon as a new one has joined; 0: never. HDFS has
+    /// its balancer started by hand, or by cron.
+    #[serde(default)]
+    pub balance_each_ms: u64,
+    /// Bytes a second that balancing moves between datanodes in the long run; 0: as much as datanodes copy. HDFS:
+    /// `dfs.datanode.balance.bandwidthPerSec`, of each datanode there.
+    #[serde(default, deserialize_with = "host::size::setting")]
+    pub balance_len_per_s: u64,
     /// Datanodes ask for a token with each operation on a block. Set alike on all servers of the group. HDFS:
     /// `dfs.block.access.token.enable`.
     #[serde(default)]
@@ -95,26 +105,31 @@ pub struct Config {
     /// configuration names no `rack`, and of clients. None: all others are in `/default-rack`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_script: Option<PathBuf>,
-    /// Datanodes that may register, by host; a file as HDFS's `dfs.hosts`, with a state for each if it is JSON. None, or
-    /// an empty one: all may. Read again by `hdfs dfsadmin -refreshNodes`.
+    /// Datanodes that may register, by host; a file as HDFS's `dfs.hosts`, with a state for each if it is JSON. None,
+    /// or an empty one: all may. Read again by `hdfs dfsadmin -refreshNodes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts_include: Option<PathBuf>,
     /// Datanodes that are to be emptied: a file as HDFS's `dfs.hosts.exclude`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts_exclude: Option<PathBuf>,
+    /// Clients that call from these networks, `10.0.0.0/8`, are inside: they are told datanodes' own addresses, and all
+    /// others those that datanodes have outside, if they have. None: the networks of this machine, but for the gateways
+    /// there, through which callers come whose addresses were changed on the way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inside: Vec<String>,
     /// Bytes of changes that are kept in the log, in memory and on disk, for servers of the group that were away for a
     /// while.
-    #[serde(default = "default_log_kept_len")]
+    #[serde(default = "default_log_kept_len", deserialize_with = "host::size::setting")]
     pub log_kept_len: u64,
     /// Bytes for changes that wait to be synced, and for requests and answers under way.
-    #[serde(default = "default_memory")]
+    #[serde(default = "default_memory", deserialize_with = "host::size::setting")]
     pub memory: u64,
     /// With fewer free bytes where `dir` is, the server warns. None: 2 GiB, or a tenth of a smaller disk.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "host::size::optional_setting", skip_serializing_if = "Option::is_none")]
     pub free_warn_len: Option<u64>,
     /// With fewer, it refuses what clients change, but for what frees space. HDFS goes into safe mode
     /// (`dfs.namenode.resource.du.reserved`, 100 MB). None: 512 MiB, or a fortieth of a smaller disk.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "host::size::optional_setting", skip_serializing_if = "Option::is_none")]
     pub free_reserve_len: Option<u64>,
     /// Calls that change something or were denied are written to `audit/audit.log` in `dir`.
     #[serde(default = "default_audit_log")]
@@ -123,7 +138,7 @@ pub struct Config {
     #[serde(default)]
     pub audit_reads: bool,
     /// Bytes of a file of the audit log; then the next one begins.
-    #[serde(default = "default_audit_file_len")]
+    #[serde(default = "default_audit_file_len", deserialize_with = "host::size::setting")]
     pub audit_file_len: u64,
     /// Files of the audit log that are kept, with the one that grows.
     #[serde(default = "default_audit_file_count")]
@@ -170,12 +185,15 @@ impl Config {
             access_time_ms: default_access_time_ms(),
             trash_interval_ms: 0,
             trash_checkpoint_ms: 0,
+            balance_each_ms: 0,
+            balance_len_per_s: 0,
             block_tokens: false,
             block_key_update_ms: default_block_key_update_ms(),
             block_token_lifetime_ms: default_block_token_lifetime_ms(),
             topology_script: None,
             hosts_include: None,
             hosts_exclude: None,
+            inside: Vec::new(),
             log_kept_len: default_log_kept_len(),
             memory: default_memory(),
             free_warn_len: None,
@@ -230,10 +248,22 @@ impl Config {
                 self.block_token_lifetime_ms, self.block_key_update_ms
             ));
         }
+        self.networks_inside()?;
         if self.lease_soft_ms > self.lease_hard_ms {
             return Err("lease_soft_ms must not be above lease_hard_ms".into());
         }
         Ok(())
+    }
+
+    /// The networks of `inside`.
+    pub(crate) fn networks_inside(&self) -> Result<Vec<Network>, String> {
+        if self.inside.len() > INSIDE_COUNT_MAX {
+            return Err(format!("inside names {} networks; {INSIDE_COUNT_MAX} are enough", self.inside.len()));
+        }
+        let network = |text: &String| {
+            Network::parse(text).ok_or_else(|| format!("inside: {text:?} is no network; write it as 10.0.0.0/8"))
+        };
+        self.inside.iter().map(network).collect()
     }
 
     fn check_members(&self) -> Result<(), String> {
@@ -255,7 +285,8 @@ impl Config {
         if !self.members.is_empty() && !is_listed && !self.join {
             let id = self.id;
             return Err(format!(
-                "members lacks this server, {id}; add it, or set join = true if it is to be added to a group that is there"
+                "members lacks this server, {id}; add it, or set join = true if it is to be added to a group that is \
+                 there"
             ));
         }
         Ok(())

@@ -116,6 +116,7 @@ pub(crate) mod tests {
             rack: "/r".into(),
             incarnation: blocks::Incarnation::default(),
             from: "127.0.0.1".into(),
+            outside: None,
         };
         let usage = NodeUsage {
             storage: StorageUsage { capacity_len: 1 << 50, used_len: 0, free_len: 1 << 50 },

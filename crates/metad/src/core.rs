@@ -1,7 +1,6 @@
 //! Shared context of all calls and background tasks of one leader.
 
 use crate::backup_session::BackupSession;
-use crate::caller::{Session, Users};
 use crate::change_error::ChangeError;
 use crate::command::{Command, Reply};
 use crate::config::Config;
@@ -9,6 +8,7 @@ use crate::connections::Connections;
 use crate::free_space::Room;
 use crate::heartbeat_reception::HeartbeatReception;
 use crate::host_lists::HostLists;
+use crate::inside::Inside;
 use crate::leader_lock::{LeaderLock, Leading};
 use crate::live::Live;
 use crate::machine::Machine;
@@ -17,8 +17,10 @@ use crate::node_registry::NodeRegistry;
 use crate::recoveries::Recoveries;
 use crate::refusal::{self, Placed};
 use crate::revocation::is_believed;
+use crate::session::Session;
 use crate::telemetry::{Queue, Telemetry};
 use crate::topology_script::TopologyScript;
+use crate::users::Users;
 use blocks::BlocksError;
 use hdfs::Exception;
 use io::{Clock, OsRandom};
@@ -66,6 +68,7 @@ pub(crate) struct Core {
     pub(crate) host_lists: Option<HostLists>,
     /// `None`: datanodes alone name their racks.
     pub(crate) racks: Option<TopologyScript>,
+    pub(crate) inside: Inside,
     pub(crate) users: Arc<Users>,
     pub(crate) pool: String,
     /// Since when this server leads.
@@ -137,6 +140,7 @@ impl Core {
         let term_base = restored.map_or(0, |restored| restored.at.0.saturating_mul(TERMS_OF_RESTORED));
         let racks = config.topology_script.clone().map(TopologyScript::new);
         let host_lists = HostLists::of(&config);
+        let inside = Inside::of(&config);
         let reception = HeartbeatReception::new(started, config.lost_after() / 2);
         Ok(Self {
             config,
@@ -148,6 +152,7 @@ impl Core {
             room,
             host_lists,
             racks,
+            inside,
             users,
             pool,
             started,

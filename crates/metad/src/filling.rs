@@ -158,6 +158,7 @@ async fn pipeline(core: &Core) -> Result<PipelineId, FillError> {
             rack: "/default-rack".into(),
             incarnation: Incarnation { start_ms: 1, nonce: 1 },
             from: String::new(),
+            outside: None,
         };
         decide(core, blocks::Command::Register(node)).await?;
     }

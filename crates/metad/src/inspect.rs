@@ -96,7 +96,7 @@ impl Inspection {
 
     /// Whether the node was to be emptied, and is.
     pub fn is_drained(&self, node: NodeId) -> bool {
-        let leader = self.core.leader();
-        leader.cluster.node(node).is_some_and(|member| leader.has_drained(member))
+        let (rules, leader) = (crate::repair::rules(&self.core), self.core.leader());
+        leader.cluster.node(node).is_some_and(|member| leader.has_drained(member, &rules))
     }
 }

@@ -5,12 +5,12 @@
 //! invitation for a new datanode is answered with an id that is drawn. A certificate that is signed after a revocation
 //! counts, one that was signed before does not, whatever the clocks say; see [`crate::revocation`].
 
-use crate::caller::Session;
 use crate::command;
 use crate::core::Core;
 use crate::named_datanode;
 use crate::refusal;
 use crate::revocation::{counts, revocation};
+use crate::session::Session;
 use hdfs::Exception;
 use hdfs::exception::RETRIABLE;
 use io::{Clock, LogLimit, SystemClock};
@@ -59,7 +59,8 @@ pub(crate) async fn join(
         (None, None) => match own {
             Some(own) => {
                 return Err(refusal::denied(format!(
-                    "the token is for a new datanode, and the disks are of {own}: ask for a token that is for it, by its id"
+                    "the token is for a new datanode, and the disks are of {own}: ask for a token that is for it, by \
+                     its id"
                 )));
             }
             None => NodeId(io::random::uuid()),
@@ -266,8 +267,8 @@ async fn must_be_signed_by(core: &Core, authority: &Authority) -> Result<(), Exc
         return Ok(());
     }
     Err(refusal::illegal(format!(
-        "metadata server {} leads by a certificate that security.authority there has not signed, so whoever joined by a \
-         token of that authority would not believe it: give it one of that authority first",
+        "metadata server {} leads by a certificate that security.authority there has not signed, so whoever joined by \
+         a token of that authority would not believe it: give it one of that authority first",
         core.config.id
     )))
 }

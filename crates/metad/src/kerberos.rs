@@ -31,8 +31,8 @@ pub(crate) fn of(config: &Config) -> Result<Ends, StartError> {
     warn_of_others(&keytab);
     if security.node_certificates.is_none() {
         tracing::warn!(
-            "no datanode can join: datanodes have no tickets, and security.node_certificates is missing. Give all servers \
-             certificates, as docs/security.md says"
+            "no datanode can join: datanodes have no tickets, and security.node_certificates is missing. Give all \
+             servers certificates, as docs/security.md says"
         );
     }
     let settings = AcceptorSettings { principal: principal.clone(), keytab: keytab.clone(), replay_cache: None };

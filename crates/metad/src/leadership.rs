@@ -12,7 +12,6 @@
 //! again, stops.
 
 use crate::admission::Admission;
-use crate::caller::{Session, Users};
 use crate::command::{Command, Founding};
 use crate::config::Config;
 use crate::connections::Connections;
@@ -25,8 +24,10 @@ use crate::node_registry::{NodeRegistry, RegistrationRefusals};
 use crate::peers::Peers;
 use crate::report::Turns;
 use crate::revocation::{counts, is_believed};
+use crate::session::Session;
 use crate::start_error::StartError;
 use crate::telemetry::Telemetry;
+use crate::users::Users;
 use crate::{audit, refusal, tasks};
 use hdfs::Exception;
 use io::Clock;
@@ -187,7 +188,7 @@ impl Leadership {
     /// The same, of a call that [`Admission`] looks at next: it also decides of those that are looked at alone.
     pub(crate) async fn session_to_admit(&self, call: &Call) -> Result<Session, Exception> {
         self.must_count(&call.user.proof)?;
-        self.users.session(&self.connections, call, self.clock.monotonic()).await
+        Session::of(&self.users, &self.connections, call, self.clock.monotonic()).await
     }
 
     /// Refuses a datanode whose certificate was revoked, also over a connection that was opened before.

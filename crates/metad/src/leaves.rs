@@ -1,4 +1,5 @@
-//! Times in which a datanode's silence does not count, and holds on repair: how they are written down, and how they end.
+//! Times in which a datanode's silence does not count, and holds on repair: how they are written down, and how they
+//! end.
 
 use crate::command;
 use crate::core::Core;

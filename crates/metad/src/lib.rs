@@ -38,7 +38,6 @@ mod balancer;
 mod block_deletion;
 mod block_tokens;
 mod call_record;
-mod caller;
 mod change_error;
 mod client;
 mod command;
@@ -68,6 +67,7 @@ mod host_lists;
 mod http_query;
 #[cfg(test)]
 mod identity_tests;
+mod inside;
 mod inspect;
 mod joining;
 mod kerberos;
@@ -91,6 +91,7 @@ mod nodes;
 mod pages;
 mod peers;
 mod principal;
+mod profile_attribute;
 mod rack_lookup;
 mod readings;
 mod recoveries;
@@ -105,6 +106,7 @@ mod route;
 mod security_config;
 mod server;
 mod service;
+mod session;
 mod settings;
 mod start_error;
 mod status;
@@ -115,10 +117,13 @@ mod to_hdfs;
 mod token_claims;
 mod topology_script;
 mod trash;
+mod users;
 mod visit;
 
-pub use backup::{BackupError, Header as BackupHeader, Verified as VerifiedBackup, Writer as BackupWriter};
-pub use backup::{restore as restore_backup, verify as verify_backup};
+pub use backup::{
+    BackupError, Header as BackupHeader, Restored as RestoredBackup, Verified as VerifiedBackup, Writer as BackupWriter,
+};
+pub use backup::{restore as restore_backup, take_stopped as back_up_stopped, verify as verify_backup};
 pub use config::{Config, MemberAddr};
 pub use environment::{Environment, GroupLookUp};
 pub use filling::{FillError, fill, path as filled_path};

@@ -1,18 +1,20 @@
 //! Settings of a metadata server that change while it runs: those that a new reading of its file may give other values.
 //!
-//! Promise: whoever asks gets the value of the last reading; nobody keeps one for longer than a step. All other settings
-//! are those of the start.
+//! Promise: whoever asks gets the value of the last reading; nobody keeps one for longer than a step. All other
+//! settings are those of the start.
 
 use crate::config::Config;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The names of these settings, as the file has them. What else differs in it waits for the next start.
-pub(crate) const KEYS: &[&str] = &["trash_interval_ms", "trash_checkpoint_ms"];
+pub(crate) const KEYS: &[&str] = &["trash_interval_ms", "trash_checkpoint_ms", "balance_each_ms", "balance_len_per_s"];
 
 #[derive(Debug)]
 pub(crate) struct Live {
     trash_interval_ms: AtomicU64,
     trash_checkpoint_ms: AtomicU64,
+    balance_each_ms: AtomicU64,
+    balance_len_per_s: AtomicU64,
 }
 
 impl Live {
@@ -20,6 +22,8 @@ impl Live {
         Self {
             trash_interval_ms: AtomicU64::new(config.trash_interval_ms),
             trash_checkpoint_ms: AtomicU64::new(config.trash_checkpoint_ms),
+            balance_each_ms: AtomicU64::new(config.balance_each_ms),
+            balance_len_per_s: AtomicU64::new(config.balance_len_per_s),
         }
     }
 
@@ -27,6 +31,18 @@ impl Live {
     pub(crate) fn set(&self, config: &Config) {
         self.trash_interval_ms.store(config.trash_interval_ms, Ordering::Relaxed);
         self.trash_checkpoint_ms.store(config.trash_checkpoint_ms, Ordering::Relaxed);
+        self.balance_each_ms.store(config.balance_each_ms, Ordering::Relaxed);
+        self.balance_len_per_s.store(config.balance_len_per_s, Ordering::Relaxed);
+    }
+
+    /// How often balancing begins by itself; `None`: never.
+    pub(crate) fn balance_each_ms(&self) -> Option<u64> {
+        Some(self.balance_each_ms.load(Ordering::Relaxed)).filter(|each| *each > 0)
+    }
+
+    /// 0: no limit.
+    pub(crate) fn balance_len_per_s(&self) -> u64 {
+        self.balance_len_per_s.load(Ordering::Relaxed)
     }
 
     /// How long a checkpoint of the trash is kept; `None`: there is no trash.

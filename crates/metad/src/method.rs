@@ -18,6 +18,8 @@ pub(crate) enum Who {
     User,
     /// The user who runs the server, members of the supergroup, and those whom [`crate::rights`] names.
     Administrator,
+    /// No administrator by the settings: who gets the answer can read and write all files by it.
+    Superuser,
     /// A datanode. Under SIMPLE its messages identify it: the id of this store's block pool when it registers
     /// (`nodes::registration::is_foreign`), and the registration with each later message
     /// (`nodes::registration::admit`).

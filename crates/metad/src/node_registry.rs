@@ -8,9 +8,9 @@ use lead::{Cluster, NodeUsage};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use types::NodeId;
 use types::limits::DATANODE_COUNT_MAX;
 use types::rows::RowsError;
+use types::{Millis, NodeId};
 
 #[derive(Debug, Default)]
 pub(crate) struct NodeRegistry {
@@ -39,6 +39,8 @@ struct NodeEntry {
     at: Duration,
     /// Of its program.
     version: String,
+    /// By how much its clock was ahead of this server's.
+    clock_ahead_ms: Option<i64>,
 }
 
 impl NodeRegistry {
@@ -49,7 +51,7 @@ impl NodeRegistry {
     pub(crate) fn registered(&self, node: Node, usage: NodeUsage, version: String, at: Duration) {
         let mut nodes = self.lock();
         if nodes.len() < DATANODE_COUNT_MAX || nodes.contains_key(&node.id) {
-            nodes.insert(node.id, NodeEntry { node, usage, at, version });
+            nodes.insert(node.id, NodeEntry { node, usage, at, version, clock_ahead_ms: None });
         }
         assert!(nodes.len() <= DATANODE_COUNT_MAX, "{} nodes are known", nodes.len());
     }
@@ -59,6 +61,18 @@ impl NodeRegistry {
         if let Some(word) = self.lock().get_mut(&node) {
             (word.usage, word.at) = (usage, at);
         }
+    }
+
+    /// What its clock was as it sent a message, and this server's as that came. How long it was under way nobody knows.
+    pub(crate) fn told_time(&self, node: NodeId, clock: Millis, here: Millis) {
+        if let Some(word) = self.lock().get_mut(&node) {
+            word.clock_ahead_ms = Some((clock.0 as i64).saturating_sub(here.0 as i64));
+        }
+    }
+
+    /// By how much clocks of nodes are ahead of this server's, of those that said so.
+    pub(crate) fn clocks_ahead_ms(&self) -> BTreeMap<NodeId, i64> {
+        self.lock().iter().filter_map(|(node, word)| Some((*node, word.clock_ahead_ms?))).collect()
     }
 
     /// False: this process has not described itself to this server.

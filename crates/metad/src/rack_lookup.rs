@@ -3,8 +3,8 @@
 //! Promise: only the registration of an unknown node waits for the script. Clients continue without an answer after
 //! [`CLIENT_WAIT`], and known nodes keep their racks until the script answers otherwise.
 
-use crate::caller::Session;
 use crate::core::Core;
+use crate::session::Session;
 use crate::topology_script::{ASK_WAIT, REST};
 use blocks::Node;
 use io::time::{sleep, timeout};

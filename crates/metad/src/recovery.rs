@@ -128,7 +128,10 @@ async fn run(core: &Arc<Core>, file: FileId, last: BlockView, generation: Genera
             Attempt::Ended(len) => return finish(core, file, &last, generation, len).await,
             Attempt::Again(reason) => tracing::debug!(block = %last.block, reason, "file recovery waiting"),
             Attempt::Doubtful => {
-                tracing::warn!(block = %last.block, %generation, "no datanode with a valid replica finished the recovery");
+                tracing::warn!(
+                    block = %last.block, %generation,
+                    "no datanode with a valid replica finished the recovery"
+                );
                 io::time::sleep(retry).await;
                 return false;
             }
@@ -261,7 +264,7 @@ async fn read(
     node_questions::verify(core, nodes, block, generation, len).await
 }
 
-fn survivor(node: NodeId, replica: &node::Replica) -> Option<FencedReplica> {
+pub(crate) fn survivor(node: NodeId, replica: &node::Replica) -> Option<FencedReplica> {
     let state = ReplicaState::try_from(replica.state).ok()?;
     Some(FencedReplica { node, state, generation: replica.generation_stamp(), len: replica.len })
 }
@@ -333,7 +336,7 @@ mod tests {
         create(&core, &FsPath::parse("/f").unwrap()).await;
         let now = core.monotonic();
         core.leader().writer_leases.asks("writer");
-        core.leader().writer_leases.answered("writer", [127, 0, 0, 1].into(), true, now);
+        core.leader().writer_leases.answered("writer", true, now);
         take_all(&core, "writer", now).await.unwrap();
         assert_eq!(count_of(&core, "writer").await, 1);
         core.leader().writer_leases.forget("writer", now);

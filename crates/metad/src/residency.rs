@@ -184,9 +184,12 @@ mod tests {
     #[test]
     fn what_is_long_is_not_read_here() {
         let dir = tempfile::tempdir().unwrap();
-        let (store, here) = (store(dir.path()), Residency::default());
-        let few = here.read_here(&store, |rows| count(rows, VISITED_COUNT_MAX - 1));
+        let store = store(dir.path());
+        // The first may wait for a page of the program itself.
+        let mut reads = (0..3).map(|_| Residency::default());
+        let few = reads.find_map(|here| here.read_here(&store, |rows| count(rows, VISITED_COUNT_MAX - 1)));
         assert_eq!(few.unwrap().unwrap(), VISITED_COUNT_MAX - 1);
+        let here = Residency::default();
         assert!(here.read_here(&store, |rows| count(rows, VISITED_COUNT_MAX)).is_none());
         assert!(here.read_here(&store, |rows| Ok(count(rows, VISITED_COUNT_MAX).unwrap_or(0))).is_none());
     }

@@ -1,7 +1,7 @@
 //! Rights of users who are no superusers to look at the store as its administrator does, and to change it.
 //!
 //! ```text
-//! superuser ──▶ files of everybody, and all that follows
+//! superuser ──▶ files of everybody, what has keys to them (backups, invitations of datanodes), and all that follows
 //! administrator ──▶ nodes, jobs, members, safe mode, settings ──▶ and to look
 //! observer ──▶ to look at these: lists, reports, checks of the tree
 //! ```

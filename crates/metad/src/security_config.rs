@@ -187,8 +187,8 @@ impl SecurityConfig {
         let qops = qops_of("data_transfer_protection", &self.data_transfer_protection)?;
         match self.encrypt_data_transfer {
             true if qops.iter().any(|qop| *qop != Qop::Privacy) => {
-                Err("security.encrypt_data_transfer is on, and security.data_transfer_protection asks for less: leave that \
-                     out, or list privacy alone"
+                Err("security.encrypt_data_transfer is on, and security.data_transfer_protection asks for less: leave \
+                     that out, or list privacy alone"
                     .into())
             }
             true => Ok(vec![Qop::Privacy]),

@@ -1,6 +1,5 @@
 //! A metadata server without its port: its owner passes calls in.
 
-use crate::caller::Users;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::free_space::Room;
@@ -9,6 +8,7 @@ use crate::machine::Machine;
 use crate::service::Service;
 use crate::start_error::StartError;
 use crate::telemetry::Telemetry;
+use crate::users::Users;
 use crate::{audit, door, http_query, readings, status};
 use bytes::Bytes;
 use hdfs::Exception;

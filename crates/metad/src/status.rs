@@ -59,8 +59,8 @@ pub(crate) fn status(leadership: &Leadership) -> Value {
 fn disk(disk: &types::DiskReport) -> Value {
     json!({
         "dir": disk.dir, "volume": disk.volume, "failure": disk.failure, "capacity_len": disk.capacity_len,
-        "used_len": disk.used_len, "free_len": disk.free_len, "replicas": disk.replica_count, "streams": disk.stream_count,
-        "unread_ms": disk.unread_ms,
+        "used_len": disk.used_len, "free_len": disk.free_len, "replicas": disk.replica_count,
+        "streams": disk.stream_count, "unread_ms": disk.unread_ms,
     })
 }
 
@@ -110,8 +110,9 @@ fn of_leader(core: &Core) -> Value {
                     LeaveKind::Restart => "restart",
                 });
                 json!({
-                    "disks": disks, "id": node.id.to_string(), "addr": node.xfer_addr(), "rack": node.rack, "live": is_live,
-                    "used_len": usage.used_len, "free_len": usage.free_len, "transfers": member.transfer_count,
+                    "disks": disks, "id": node.id.to_string(), "addr": node.xfer_addr(), "rack": node.rack,
+                    "live": is_live, "used_len": usage.used_len, "free_len": usage.free_len,
+                    "transfers": member.transfer_count,
                     "leave": leave, "leave_until_ms": member.leave.map(|leave| leave.until.0),
                 })
             })

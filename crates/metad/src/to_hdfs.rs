@@ -17,7 +17,7 @@ use hdfs::proto::{
     TokenProto,
 };
 use io::OsRandom;
-use lead::{Cluster, Member, kept_text};
+use lead::{Cluster, Leader, Member, kept_text};
 use namespace::BlockRef;
 use namespace::{BlockView, FileBlocks, Kind, Status, StatusRow};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,18 +77,21 @@ pub(crate) struct Locator<'a> {
     pub(crate) pool: &'a str,
     /// The client's address; near nodes come first.
     pub(crate) host: &'a str,
+    /// The client is on the datanodes' network.
+    is_inside: bool,
     pub(crate) wall: Millis,
     pub(crate) now: Duration,
 }
 
 impl<'a> Locator<'a> {
     pub(crate) fn new(core: &'a Core, host: &'a str) -> Self {
-        Self { pool: &core.pool, host, wall: core.now(), now: core.monotonic() }
+        let is_inside = host.parse().is_ok_and(|address| core.inside.has(address));
+        Self { pool: &core.pool, host, is_inside, wall: core.now(), now: core.monotonic() }
     }
 
-    /// For readers: every member, live ones first.
-    fn readers<'c>(&self, cluster: &'c Cluster, random: &mut OsRandom, view: &BlockView) -> Vec<&'c Member> {
-        cluster.readers_order(view.home, view.complete, Some(self.host), self.now, random)
+    /// For readers: every member, live ones first, or who else has it.
+    fn readers<'l>(&self, leader: &'l Leader, random: &mut OsRandom, view: &BlockView) -> Vec<&'l Member> {
+        leader.readers_order(view, Some(self.host), self.now, random)
     }
 
     /// For a writer that continues: members that can take part.
@@ -135,7 +138,7 @@ impl<'a> Locator<'a> {
         }
     }
 
-    /// For readers: every member of each block, live ones first. Under the cluster's lock a piece of the blocks gets
+    /// For readers: every member of each block, live ones first. Under the leader's lock a piece of the blocks gets
     /// its order of nodes, and no more; others may change the cluster in between.
     pub(crate) fn located_blocks(
         &self,
@@ -145,9 +148,9 @@ impl<'a> Locator<'a> {
     ) -> Result<Located, Exception> {
         let mut places = Places::default();
         let mut order = |piece: &[BlockView]| -> Vec<Vec<usize>> {
-            core.with_cluster(|cluster, random| {
+            core.with_leader(|leader, random| {
                 let mut order = |view| {
-                    let members = self.readers(cluster, random, view).into_iter();
+                    let members = self.readers(leader, random, view).into_iter();
                     members.map(|member| places.number(member, || self.place(member))).collect()
                 };
                 piece.iter().map(&mut order).collect()
@@ -178,14 +181,15 @@ impl<'a> Locator<'a> {
     /// has stored is a quarter of the bytes, which no client looks at here.
     fn location(&self, member: &Member) -> DatanodeInfoProto {
         let node = &member.node;
+        let place = node.place(self.is_inside);
         DatanodeInfoProto {
             id: DatanodeIdProto {
-                ip_addr: node.ip.clone(),
-                host_name: node.host.clone(),
+                ip_addr: place.ip.to_owned(),
+                host_name: place.host.to_owned(),
                 datanode_uuid: node.id.to_string(),
-                xfer_port: node.xfer_port.into(),
-                info_port: node.info_port.into(),
-                ipc_port: node.ipc_port.into(),
+                xfer_port: place.xfer_port.into(),
+                info_port: place.info_port.into(),
+                ipc_port: place.ipc_port.into(),
                 info_secure_port: None,
             },
             location: Some(node.rack.clone()),
@@ -248,7 +252,7 @@ fn told<'t>(view: &BlockView, token: &'t [u8]) -> Block<'t> {
 /// The node a client means: by its id, or by where it is dialled.
 pub(crate) fn node_id(cluster: &Cluster, id: &DatanodeIdProto) -> Option<NodeId> {
     by_uuid(cluster, id).or_else(|| {
-        let same = |member: &&Member| member.node.ip == id.ip_addr && u32::from(member.node.xfer_port) == id.xfer_port;
+        let same = |member: &&Member| member.node.is_dialled_at(&id.ip_addr, id.xfer_port);
         cluster.nodes().find(same).map(|member| member.node.id)
     })
 }
@@ -274,8 +278,13 @@ pub(crate) fn named<'a>(cluster: &Cluster, ids: impl IntoIterator<Item = &'a Dat
         let node = by_uuid(cluster, id).or_else(|| {
             // Made once: there may be thousands of nodes.
             let by_addr = by_addr.get_or_insert_with(|| {
-                let addr = |node: &'_ blocks::Node| (node.ip.clone(), u32::from(node.xfer_port));
-                cluster.nodes().map(|member| (addr(&member.node), member.node.id)).collect::<BTreeMap<_, _>>()
+                let addrs = |node: &blocks::Node| {
+                    [true, false].map(|is_inside| {
+                        let place = node.place(is_inside);
+                        ((place.ip.to_owned(), u32::from(place.xfer_port)), node.id)
+                    })
+                };
+                cluster.nodes().flat_map(|member| addrs(&member.node)).collect::<BTreeMap<_, _>>()
             });
             by_addr.get(&(id.ip_addr.clone(), id.xfer_port)).copied()
         });
@@ -298,7 +307,9 @@ pub(crate) fn favored(cluster: &Cluster, hints: &[String]) -> Vec<NodeId> {
     let hints: BTreeSet<&str> = hints.iter().map(String::as_str).collect();
     let matches = |member: &&Member| {
         let node = &member.node;
-        hints.contains(&*node.xfer_addr()) || hints.contains(&*format!("{}:{}", node.host, node.xfer_port))
+        [true, false].map(|is_inside| node.place(is_inside)).iter().any(|place| {
+            hints.contains(&*place.xfer_addr()) || hints.contains(&*format!("{}:{}", place.host, place.xfer_port))
+        })
     };
     cluster.nodes().filter(matches).map(|member| member.node.id).collect()
 }

@@ -24,8 +24,8 @@ pub(crate) fn claim(leadership: &Leadership, identifier: &[u8]) -> Result<Claim,
     let claimed = claimed(&view, leadership.clock.now(), identifier);
     let claimed = claimed.map_err(|error| ClaimError::Token { reason: error.to_string() })?;
     claimed.map_err(|refusal| match refusal {
-        // A server that stands by may not have heard of the token yet, nor of its renewal: the leader has. So it is with
-        // one that led until it was cut off, and does not know that it leads no more.
+        // A server that stands by may not have heard of the token yet, nor of its renewal: the leader has. So it is
+        // with one that led until it was cut off, and does not know that it leads no more.
         Refusal::Unknown { .. } | Refusal::Expired { .. } if !leadership.is_sure() => {
             let standby = leadership.standby();
             ClaimError::Told(Exception::unauthorized(standby.class, standby.message))

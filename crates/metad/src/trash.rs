@@ -2,18 +2,21 @@
 //!
 //! ```text
 //! /user/NAME/.Trash/Current/PATH         clients move what is removed here, each by itself
-//!                  /yyMMddHHmmss/PATH    a checkpoint: Current, as of that moment (UTC)
+//!                  /yyMMddHHmmss/PATH    a checkpoint: Current, as of that moment, in the time zone of who made it
 //! ```
 //!
 //! The layout is HDFS's, so the tools of both find what the other's moved here. Promise: a checkpoint is deleted only
-//! when `trash_interval_ms` has passed since the moment in its name; names of any other form are left alone. Each
-//! deletion is one entry of the log, whatever the tree holds; its blocks are freed step by step ([`crate::block_deletion`]).
+//! when `trash_interval_ms` has passed since the moment in its name, and since something was moved there last, whatever
+//! time zone a client has; names of any other form are left alone. Each
+//! deletion is one entry of the log, whatever the tree holds; its blocks are freed step by step
+//! ([`crate::block_deletion`]).
 
 use crate::change_error::ChangeError;
 use crate::core::Core;
 use crate::date;
 use crate::task_fault::rest_after_fault;
 use io::time::sleep;
+use namespace::error::rename_fault::RenameFault;
 use namespace::read::{self, PageLimits};
 use namespace::{Caller, Delete, NsError, Rename2};
 use std::sync::Arc;
@@ -29,7 +32,10 @@ const CURRENT: &str = "Current";
 /// The settings and the clock are looked at so often at least: both change by hand.
 const LOOK_EACH: Duration = Duration::from_secs(10);
 /// Checkpoints that a user's tools and this server made in the same second, with -1, -2 … behind the name, as in HDFS.
-const SAME_SECOND_MAX: u32 = 1000;
+const SAME_SECOND_MAX: u32 = 100;
+/// Checkpoints of one user that are deleted in a round. Users can make directories of such names themselves, any
+/// number.
+const DELETED_COUNT_MAX: u64 = 1000;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TrashError {
@@ -81,11 +87,12 @@ pub(crate) async fn round(core: &Core, now: Millis) -> Result<(), TrashError> {
     loop {
         let names = directories(core, &homes, after).await?;
         let Some(last) = names.last() else { break };
-        after = last.clone().into_bytes();
-        for name in &names {
+        after = last.name.clone().into_bytes();
+        for Directory { name, .. } in &names {
             let trash = homes.join(name)?.join(TRASH)?;
-            deleted_count += delete_old(core, &trash, now, keep_ms).await?;
-            made_count += u64::from(make_checkpoint(core, &trash, now).await?);
+            let deleted = one_users(delete_old(core, &trash, now, keep_ms).await)?;
+            let made = one_users(make_checkpoint(core, &trash, now).await)?;
+            (deleted_count, made_count) = (deleted_count + deleted, made_count + u64::from(made));
         }
     }
     if deleted_count + made_count > 0 {
@@ -94,19 +101,33 @@ pub(crate) async fn round(core: &Core, now: Millis) -> Result<(), TrashError> {
     Ok(())
 }
 
+/// A refusal is for what the user has in the trash, and no matter of the others.
+fn one_users<T: Default>(done: Result<T, TrashError>) -> Result<T, TrashError> {
+    match done {
+        Err(TrashError::Change { path, source: ChangeError::Refused(why) }) => {
+            tracing::warn!(%path, %why, "the trash of a user is left as it is");
+            Ok(T::default())
+        }
+        done => done,
+    }
+}
+
 async fn delete_old(core: &Core, trash: &FsPath, now: Millis, keep_ms: u64) -> Result<u64, TrashError> {
     let (mut after, mut count) = (Vec::new(), 0);
     loop {
         let names = directories(core, trash, after).await?;
         let Some(last) = names.last() else { return Ok(count) };
-        after = last.clone().into_bytes();
-        for name in &names {
+        after = last.name.clone().into_bytes();
+        for Directory { name, changed } in &names {
             let Some(made) = checkpoint_time(name) else { continue };
-            if made.0.saturating_add(keep_ms) >= now.0 {
+            if made.max(*changed).0.saturating_add(keep_ms) >= now.0 {
                 continue;
             }
             assert!(name != CURRENT, "what was removed just now is no checkpoint");
             let path = trash.join(name)?;
+            if count == DELETED_COUNT_MAX {
+                return Ok(count);
+            }
             match core.change_unasked(Delete { path: path.clone(), recursive: true, examined: None }).await {
                 Ok(_) => count += 1,
                 Err(source) => return Err(TrashError::Change { path, source }),
@@ -126,15 +147,31 @@ async fn make_checkpoint(core: &Core, trash: &FsPath, now: Millis) -> Result<boo
         match core.change_unasked(rename).await {
             Ok(_) => return Ok(true),
             Err(ChangeError::Refused(NsError::NotFound(_))) => return Ok(false),
-            Err(ChangeError::Refused(NsError::AlreadyExists(_))) => {}
+            Err(ChangeError::Refused(why)) if is_taken(&why) => {}
             Err(source) => return Err(TrashError::Change { path: trash.clone(), source }),
         }
     }
     Ok(false)
 }
 
-/// Names of a page of directories in a directory; none, if it is not there. Names that are no UTF-8 are nobody's home.
-async fn directories(core: &Core, path: &FsPath, mut after: Vec<u8>) -> Result<Vec<String>, RowsError> {
+/// Whether something else has that name, of whatever kind: users may put there what they like.
+fn is_taken(why: &NsError) -> bool {
+    match why {
+        NsError::AlreadyExists(_) => true,
+        NsError::Rename(fault) => matches!(**fault, RenameFault::KindsDiffer { .. } | RenameFault::TargetNotEmpty(_)),
+        _ => false,
+    }
+}
+
+#[derive(Debug)]
+struct Directory {
+    name: String,
+    /// When something was put into it or taken away last.
+    changed: Millis,
+}
+
+/// A page of directories in a directory; none, if it is not there. Names that are no UTF-8 are nobody's home.
+async fn directories(core: &Core, path: &FsPath, mut after: Vec<u8>) -> Result<Vec<Directory>, RowsError> {
     loop {
         let (its_path, its_after) = (path.clone(), after);
         let page = core
@@ -147,10 +184,13 @@ async fn directories(core: &Core, path: &FsPath, mut after: Vec<u8>) -> Result<V
             return Ok(Vec::new()); // a file lists itself, without a name
         }
         let directories = page.entries.iter().filter(|entry| entry.status.kind == namespace::Kind::Directory);
-        let names: Vec<String> =
-            directories.filter_map(|entry| String::from_utf8(entry.status.name.clone()).ok()).collect();
-        if !names.is_empty() {
-            return Ok(names);
+        let named = directories.filter_map(|entry| {
+            let name = String::from_utf8(entry.status.name.clone()).ok()?;
+            Some(Directory { name, changed: entry.status.modified })
+        });
+        let directories: Vec<Directory> = named.collect();
+        if !directories.is_empty() {
+            return Ok(directories);
         }
     }
 }
@@ -168,12 +208,13 @@ fn checkpoint_time(name: &str) -> Option<Millis> {
 mod tests {
     use super::*;
     use crate::container_sealing::tests::with_config;
-    use namespace::Mkdirs;
+    use namespace::{Create, Mkdirs};
 
     const HOUR_MS: u64 = 3_600_000;
 
     async fn names(core: &Core, at: &str) -> Vec<String> {
-        directories(core, &FsPath::parse(at).unwrap(), Vec::new()).await.unwrap()
+        let directories = directories(core, &FsPath::parse(at).unwrap(), Vec::new()).await.unwrap();
+        directories.into_iter().map(|directory| directory.name).collect()
     }
 
     #[tokio::test]
@@ -183,33 +224,74 @@ mod tests {
             let path = FsPath::parse(at).unwrap();
             core.change_unasked(Mkdirs { path, mode: 0o700, unmasked: None, create_parent: true }).await.unwrap();
         };
-        let start = Millis(1_795_249_805_000);
+        let start = core.now();
+        let first = date::checkpoint(start);
         mkdirs("/user/ann/.Trash/Current/data").await;
         mkdirs("/user/ann/.Trash/mine").await;
         mkdirs("/user/ben").await;
         round(&core, start).await.unwrap();
-        assert_eq!(names(&core, "/user/ann/.Trash").await, ["261121083005", "mine"]);
-        assert_eq!(names(&core, "/user/ann/.Trash/261121083005").await, ["data"]);
+        assert_eq!(names(&core, "/user/ann/.Trash").await, [first.as_str(), "mine"]);
+        assert_eq!(names(&core, &format!("/user/ann/.Trash/{first}")).await, ["data"]);
         // Twice in the same second.
         mkdirs("/user/ann/.Trash/Current/more").await;
         round(&core, start).await.unwrap();
-        assert_eq!(names(&core, "/user/ann/.Trash").await, ["261121083005", "261121083005-1", "mine"]);
+        assert_eq!(names(&core, "/user/ann/.Trash").await, [first.clone(), format!("{first}-1"), "mine".into()]);
         mkdirs("/user/ann/.Trash/Current/late").await;
         round(&core, Millis(start.0 + HOUR_MS)).await.unwrap();
         assert_eq!(names(&core, "/user/ann/.Trash").await.len(), 4, "an hour is not over");
-        round(&core, Millis(start.0 + HOUR_MS + 1)).await.unwrap();
-        assert_eq!(names(&core, "/user/ann/.Trash").await, ["261121093005", "mine"]);
+        round(&core, Millis(core.now().0 + HOUR_MS + 1)).await.unwrap();
+        assert_eq!(
+            names(&core, "/user/ann/.Trash").await,
+            [date::checkpoint(Millis(start.0 + HOUR_MS)).as_str(), "mine"]
+        );
+        // Clients west of here name what they remove now by a moment that is long past.
+        let west = date::checkpoint(Millis(start.0 - 5 * HOUR_MS));
+        mkdirs(&format!("/user/ann/.Trash/{west}/new")).await;
+        round(&core, core.now()).await.unwrap();
+        assert!(names(&core, "/user/ann/.Trash").await.contains(&west), "it was removed just now");
+        drop(core);
+        metad.shutdown().await;
+    }
+
+    /// Whoever puts files where his checkpoints would be keeps nobody else from having theirs.
+    #[tokio::test]
+    async fn what_a_user_put_into_the_trash_is_no_matter_of_the_next_one() {
+        let (_dir, metad, core) = with_config(|config| config.trash_interval_ms = HOUR_MS).await;
+        let start = core.now();
+        let name = date::checkpoint(start);
+        for home in ["/user/ann", "/user/ben"] {
+            let path = FsPath::parse(&format!("{home}/.Trash/Current/data")).unwrap();
+            core.change_unasked(Mkdirs { path, mode: 0o700, unmasked: None, create_parent: true }).await.unwrap();
+        }
+        let file = Create {
+            path: FsPath::parse(&format!("/user/ann/.Trash/{name}")).unwrap(),
+            client: namespace::holder_name("ann", "client"),
+            client_host: String::new(),
+            mode: 0o600,
+            unmasked: None,
+            create: true,
+            overwrite: false,
+            create_parent: false,
+            replication: 1,
+            block_len: 1 << 20,
+            block_len_min: 1,
+            takeover: None,
+        };
+        core.change_unasked(file).await.unwrap();
+        round(&core, start).await.unwrap();
+        assert_eq!(names(&core, "/user/ann/.Trash").await, [format!("{name}-1")]);
+        assert_eq!(names(&core, "/user/ben/.Trash").await, [name]);
         drop(core);
         metad.shutdown().await;
     }
 
     #[test]
     fn names_of_checkpoints_say_when() {
+        let name = date::checkpoint(Millis(1_795_249_805_000));
         let time = Some(Millis(1_795_249_805_000));
-        assert_eq!([checkpoint_time("261121083005"), checkpoint_time("261121083005-12")], [time, time]);
-        assert_eq!(checkpoint_time("2611210830"), Some(Millis(1_795_249_800_000)));
-        for other in ["Current", "", "261121083005-", "261121083005-x", "261321083005", "26112108300", "+61121083005"] {
-            assert_eq!(checkpoint_time(other), None, "{other}");
+        assert_eq!([checkpoint_time(&name), checkpoint_time(&format!("{name}-12"))], [time, time]);
+        for other in [format!("{name}-"), format!("{name}-x"), CURRENT.into()] {
+            assert_eq!(checkpoint_time(&other), None, "{other}");
         }
     }
 }

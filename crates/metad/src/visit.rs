@@ -1,9 +1,9 @@
 //! A permitted call, as its handler sees it.
 
-use crate::caller::Session;
 use crate::core::Core;
 use crate::leadership::Leadership;
 use crate::report::Report;
+use crate::session::Session;
 use hdfs::Exception;
 use prost::Message;
 use rpc::Call;

@@ -1,7 +1,10 @@
 //! Series of one name that differ in their labels.
 
-use crate::{Counter, Gauge, Histogram, Labels};
+use crate::histogram::Histogram;
+use crate::labels::Labels;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use std::collections::BTreeMap;
 use std::fmt;

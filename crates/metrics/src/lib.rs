@@ -11,21 +11,21 @@
 //! series, and no label is a path, a user or an address of a client. Every family is declared before the server serves,
 //! so that docs/metrics.md can be compared with [`Registry::families`].
 
+mod described;
 mod family;
 mod histogram;
+mod labels;
 mod reading;
 mod registry;
 mod rpc_calls;
 mod text;
 
+pub use described::{Described, Kind};
 pub use family::{Family, SERIES_MAX};
 pub use histogram::{Buckets, Histogram};
 pub use prometheus_client::metrics::counter::Counter;
 pub use prometheus_client::metrics::gauge::Gauge;
 pub use reading::{Readings, counter, gauge};
-pub use registry::{Described, Kind, Registry};
+pub use registry::Registry;
 pub use rpc_calls::{RpcCalls, class_name};
 pub use text::Format;
-
-/// Names and values of a series' labels.
-pub(crate) type Labels = Vec<(&'static str, String)>;

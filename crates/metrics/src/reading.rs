@@ -1,7 +1,8 @@
 //! What is not counted where it happens, but read when a scraper asks: lengths, ages, what others count.
 
-use crate::registry::{Described, Kind};
-use crate::{Labels, SERIES_MAX};
+use crate::described::{Described, Kind};
+use crate::family::SERIES_MAX;
+use crate::labels::Labels;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::ConstCounter;

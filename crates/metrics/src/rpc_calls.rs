@@ -1,6 +1,9 @@
 //! What each method of an RPC server has cost, and how often it failed.
 
-use crate::{Counter, Family, Histogram, Registry};
+use crate::family::Family;
+use crate::histogram::Histogram;
+use crate::registry::Registry;
+use prometheus_client::metrics::counter::Counter;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 

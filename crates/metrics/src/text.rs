@@ -1,6 +1,6 @@
 //! The forms in which a scraper takes it.
 
-use crate::registry::Described;
+use crate::described::Described;
 
 /// A text form of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Who asks, and how a call of theirs is known again.
+//! Who asks.
 
 /// Who asks. The leader looks groups and the superuser up; copies of the state do not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,11 +19,3 @@ impl Caller {
         Self { user: "levada".into(), groups: Vec::new(), groups_known: true, superuser: true }
     }
 }
-
-/// Names a call across its retries: a client takes a new number for each call, and keeps it when it repeats one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RetryKey {
-    pub client: [u8; 16],
-    pub call: i32,
-}
-types::record!(RetryKey { 0: client, 1: call });

@@ -4,11 +4,13 @@
 //! Promise: a token counts at all servers that have its row, and at none that has not. Numbers are given out once, as
 //! long as the rows last.
 
+use crate::error::corrupt;
 use crate::record::{decode, encode};
 use crate::tables::{DELEGATION_TOKEN, LAST_TOKEN, LAST_TOKEN_KEY, split_token, token_key};
 use std::ops::{Bound, ControlFlow};
-use types::Millis;
+use std::time::Duration;
 use types::rows::{Rows, RowsError, RowsMut};
+use types::{Millis, Skip};
 
 /// One token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,13 +82,14 @@ pub(crate) fn set_last(rows: &mut dyn RowsMut, number: u32) {
     rows.put(LAST_TOKEN, LAST_TOKEN_KEY, token_key(number));
 }
 
-/// Numbers that a store may have given out after a backup of it was made. A guess, above a day's worth of jobs.
-const SKIPPED_COUNT: u32 = 1 << 20;
+/// A job a second, for a hundred years. HDFS's clients read four bytes.
+const SKIP: Skip = Skip { count: 1, each: Duration::from_secs(1), least: 1 << 20, max: u32::MAX as u64 >> 1 };
 
-/// None of these numbers is given out again.
-pub(crate) fn skip(rows: &mut dyn RowsMut) -> Result<(), RowsError> {
-    let number = last(rows)?.saturating_add(SKIPPED_COUNT);
-    rows.put(LAST_TOKEN, LAST_TOKEN_KEY, token_key(number));
+/// None of the numbers is given out again that another store of this origin may have given out at `now`.
+pub(crate) fn skip(rows: &mut dyn RowsMut, now: Millis) -> Result<(), RowsError> {
+    let next = SKIP.behind(last(rows)?.into(), now).and_then(|next| u32::try_from(next).ok());
+    let next = next.ok_or_else(|| corrupt("restore a backup", "no number of a delegation token is left"))?;
+    set_last(rows, next);
     Ok(())
 }
 

@@ -2,12 +2,13 @@
 
 use crate::acl::AclChange;
 use crate::acl_entry::{AclEntry, AclKey, AclKind, AclScope};
-use crate::caller::{Caller, RetryKey};
+use crate::caller::Caller;
 use crate::delegation_token::DelegationToken;
 use crate::ops::*;
 use crate::quota::StorageType;
 use crate::record::{BlockRow, BlockState};
 use crate::request::Request;
+use crate::retry_key::RetryKey;
 use crate::view::BlockRef;
 use crate::view::DoomedBlock;
 use crate::xattr_name::{Xattr, XattrName, XattrSpace};

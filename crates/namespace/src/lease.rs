@@ -45,10 +45,14 @@ pub fn client_of(holder: &str) -> &str {
     holder.split_once(USER_END).map_or(holder, |(_, client)| client)
 }
 
+/// Whose client the holder is; empty: nobody's, as of a recovery.
+pub fn user_of(holder: &str) -> &str {
+    holder.split_once(USER_END).map_or("", |(user, _)| user)
+}
+
 /// What one may be told that the other writes.
 fn is_same_user(holder: &str, other: &str) -> bool {
-    let user = |holder: &str| holder.split_once(USER_END).map(|(user, _)| user.to_owned());
-    user(holder) == user(other)
+    user_of(holder) == user_of(other)
 }
 
 pub(crate) fn check_holder_name(holder: &str) -> Result<(), NsError> {

@@ -285,7 +285,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damage_never_panics(mut bytes in Just(encode(&sample())), at in 0usize..44, value in any::<u8>(), cut in 0usize..44) {
+        fn damage_never_panics(
+            mut bytes in Just(encode(&sample())), at in 0usize..44, value in any::<u8>(), cut in 0usize..44,
+        ) {
             bytes[at] = value;
             same(&bytes);
             same(&bytes[..cut]);

@@ -1,7 +1,8 @@
 //! What comes in: a request with everything the leader decided.
 
-use crate::caller::{Caller, RetryKey};
+use crate::caller::Caller;
 use crate::ops::Op;
+use crate::retry_key::RetryKey;
 use types::Millis;
 
 /// One change of the namespace, as it stands in the log.

@@ -1,6 +1,5 @@
 //! Calls that must not run twice: their outcome is kept for ten minutes and given again to a repeat.
 
-use crate::caller::RetryKey;
 use crate::damage;
 use crate::error::corrupt;
 use crate::limits::{RETRY_KEPT, RETRY_PURGED_PER_APPLY};
@@ -8,6 +7,7 @@ use crate::queue_head;
 use crate::record::{decode, encode};
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::retry_key::RetryKey;
 use crate::tables::{RETRY, RETRY_EXPIRY};
 use std::ops::ControlFlow;
 use types::Millis;

@@ -197,6 +197,17 @@ pub fn parse_url<K: AsRef<str>, V: Into<String>>(
     Ok((Levada::connect(url, options)?, path))
 }
 
+impl Levada {
+    /// The store at a URL, with options by name: those of [`LevadaConfigKey`]. Connections are
+    /// made by the first call.
+    pub fn connect<K: AsRef<str>, V: Into<String>>(
+        url: impl Into<String>,
+        options: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self> {
+        LevadaBuilder::new().with_url(url).try_with_options(options)?.build()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,5 @@
 //! The store as the trait has it.
 
-use crate::builder::LevadaBuilder;
 use crate::error::of;
 use crate::upload::Upload;
 use crate::{get, list, location, put};
@@ -44,15 +43,6 @@ pub struct Levada {
 }
 
 impl Levada {
-    /// The store at a URL, with options by name: those of [`LevadaConfigKey`](crate::LevadaConfigKey). Connections are
-    /// made by the first call.
-    pub fn connect<K: AsRef<str>, V: Into<String>>(
-        url: impl Into<String>,
-        options: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<Self> {
-        LevadaBuilder::new().with_url(url).try_with_options(options)?.build()
-    }
-
     /// Of a client that the program has, with what it shares with others.
     pub fn new(client: Client) -> Self {
         Self::with_create(client, Create::default())

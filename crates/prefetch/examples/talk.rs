@@ -1,12 +1,13 @@
 //! The talk's query by each way of reading it: `cargo run --release -p prefetch --example talk`.
 //!
-//! `stalls` is how often the program waited, `trips` for how many round trips together, with the time that the bytes take.
+//! `stalls` is how often the program waited, `trips` for how many round trips together, with the time that the bytes
+//! take.
 
 #[path = "../tests/talk/mod.rs"]
 mod talk;
 
 use prefetch::Settings;
-use talk::{COLUMNS_READ, File, exactly, needed_len};
+use talk::{COLUMNS_READ, File, TALK, exactly, needed_len};
 
 fn main() {
     let file = File::new(1);
@@ -17,15 +18,15 @@ fn main() {
     let orders = [("entries", file.by_entries(&COLUMNS_READ)), ("columns", file.by_columns(&COLUMNS_READ))];
     for (order, trace) in orders {
         let needed = needed_len(&trace);
-        let learned = file.play(&trace, Settings::default(), None).observed;
-        let small = Settings { cache_len: 64 << 10, ..Settings::default() };
+        let learned = file.play(&trace, TALK, None).observed;
+        let small = Settings { cache_len: 64 << 10, ..TALK };
         let ways = [
             ("none", Settings::off(), None),
             ("64 KB, not enlarged", exactly(64 << 10), None),
             ("64 KB", small, None),
-            ("10 MB", Settings::default(), None),
+            ("10 MB", TALK, None),
             ("64 KB, profile", small, Some(&learned)),
-            ("10 MB, profile", Settings::default(), Some(&learned)),
+            ("10 MB, profile", TALK, Some(&learned)),
         ];
         for (name, settings, profile) in ways {
             let score = file.play(&trace, settings, profile);

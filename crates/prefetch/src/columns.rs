@@ -8,6 +8,7 @@ use crate::holdings::Holdings;
 use crate::index::{ColumnId, Index, Touched};
 use crate::lane::{Lane, Nearness, OUT_OF_ORDER_PIECES};
 use crate::mark::{Judgement, Mark};
+use crate::reach::Reach;
 use crate::settings::Settings;
 use crate::span::{Span, sum_len};
 use crate::table::{Observed, Table};
@@ -67,7 +68,7 @@ impl Columns {
     pub(crate) fn know(&mut self, known: &Observed, decided: &mut Vec<Decision>) -> Option<usize> {
         let ids =
             known.columns.iter().filter_map(|(column, reach)| Some((self.index.id(known.table, *column)?, *reach)));
-        let ids: Vec<(ColumnId, u32)> = ids.take(MARK_COUNT_MAX).collect();
+        let ids: Vec<(ColumnId, Reach)> = ids.take(MARK_COUNT_MAX).collect();
         if ids.is_empty() || self.tables.contains_key(&known.table) || self.lanes.len() == LANE_COUNT_MAX {
             return None;
         }
@@ -108,9 +109,8 @@ impl Columns {
         }
     }
 
-    fn planned(&self, id: ColumnId, piece: u32, reach: u32) -> Span {
-        let span = self.index.span(id, piece);
-        Span::new(span.offset, span.len.min(reach.into()))
+    fn planned(&self, id: ColumnId, piece: u32, reach: Reach) -> Span {
+        reach.of(self.index.span(id, piece)).before(self.index.file_len())
     }
 
     /// Nobody expects what was fetched of a column and not read.
@@ -197,11 +197,26 @@ impl Columns {
         oldest
     }
 
-    /// `read` touches a piece; `missed`: some of it was neither in the cache nor on its way. Answers the reader's lane.
+    /// Whether `read`, which touches these pieces, is one of the first column alone: from its beginning, or from where
+    /// it was read to, past its end, and to no end of another column's piece. What lies there comes along, and nobody
+    /// wants it.
+    pub(crate) fn passes(&self, touched: &[Touched], read: Span) -> bool {
+        let (Some(first), Some(last)) = (touched.first(), touched.last()) else { return false };
+        let (begins, ends) = (self.index.span(first.column, first.piece), self.index.span(last.column, last.piece));
+        let table = self.tables.get(&first.table);
+        let mark = table.and_then(|table| table.marks.get(*table.by_column.get(&first.column)?));
+        let read_to = mark.map_or(0, |(_, mark)| mark.read_to(first.piece));
+        let is_from_there = read.offset >= begins.offset && read.offset - begins.offset <= read_to.into();
+        first.column != last.column && is_from_there && read.end() < ends.end()
+    }
+
+    /// `read` touches a piece; `passes`: and goes on past it. `missed`: some of it was neither in the cache nor on its
+    /// way. Answers the reader's lane.
     pub(crate) fn note(
         &mut self,
         touched: Touched,
         read: Span,
+        passes: bool,
         missed: bool,
         moment: &mut Moment<'_>,
     ) -> Option<usize> {
@@ -221,21 +236,22 @@ impl Columns {
         self.lanes[lane].wake(mark);
 
         let span = self.index.span(column, piece);
-        let (start, end) = (read.offset.saturating_sub(span.offset), read.end().min(span.end()) - span.offset);
+        let start = read.offset.saturating_sub(span.offset);
+        let end = if passes { read.end() } else { read.end().min(span.end()) } - span.offset;
         let content = self.tables.get_mut(&table)?;
-        if start == 0 && end == span.len {
+        if start == 0 && end >= span.len {
             content.read_whole(moment.number, column, entries.end - entries.start);
         }
         let (_, known) = content.marks.get_mut(mark)?;
         if start == 0 && (missed || moment.was_unread) {
             known.begins(piece);
         }
-        let (was_reach, was_head_only) = (known.reach, known.is_head_only());
+        let (was_known, was_head_only) = (known.reach.within > 0, known.is_head_only());
         let grew = known.reaches(piece, start, end, span.len);
         if known.is_head_only() && !was_head_only {
-            moment.decided.push(Decision::HeadsOnly { column: self.index.name(column), len: known.reach });
+            moment.decided.push(Decision::HeadsOnly { column: self.index.name(column), len: known.reach.within });
         }
-        if grew && was_reach > 0 {
+        if grew && was_known {
             // What was listed is too short.
             self.lanes[lane].settle_backlog(mark, u64::MAX);
             let cursor = self.lanes[lane].cursor(mark);
@@ -367,7 +383,7 @@ impl Columns {
         self.prepare(lane, moment);
         let mut window = Window::default();
         let Some(table) = self.tables.get(&self.lanes[lane].table) else { return window };
-        let marks: Vec<(ColumnId, u32, bool)> =
+        let marks: Vec<(ColumnId, Reach, bool)> =
             table.marks.iter().map(|(id, mark)| (*id, mark.reach, mark.is_sparse)).collect();
         // As far as earlier runs came, until this one comes further.
         let entry_max = if table.entry_end <= table.extent_end { table.extent_end } else { u64::MAX };
@@ -376,12 +392,14 @@ impl Columns {
         for (mark, (id, reach, is_sparse)) in marks.iter().enumerate() {
             let cursor = *self.lanes[lane].cursor(mark);
             firsts.push(cursor.next);
-            if *reach > 0 && !is_sparse && !cursor.is_idle && cursor.next < self.index.piece_count(*id) {
+            if reach.within > 0 && !is_sparse && !cursor.is_idle && cursor.next < self.index.piece_count(*id) {
                 heap.push(Reverse((self.index.entries(*id, cursor.next).start, mark)));
             }
         }
         let is_learned = table.is_learned;
-        let (mut listed_len, mut is_whole, mut entry_end) = (0u64, true, 0);
+        // Names are of pieces, and of nothing past them.
+        let is_within = marks.iter().all(|(_, reach, _)| reach.past == 0);
+        let (mut listed_len, mut is_whole, mut entry_end) = (0u64, is_within, 0);
         for (mark, pieces) in std::mem::take(&mut self.lanes[lane].behind) {
             let Some((id, reach, false)) = marks.get(mark).copied() else { continue };
             for piece in pieces {
@@ -425,7 +443,7 @@ impl Columns {
         for (mark, ((id, reach, _), first)) in marks.iter().zip(&firsts).enumerate() {
             let count = self.lanes[lane].cursor(mark).next.saturating_sub(*first);
             if count > 0 && is_whole {
-                window.runs.push(Run { column: *id, first: *first, count, reach: *reach });
+                window.runs.push(Run { column: *id, first: *first, count, reach: reach.within });
             }
         }
         let reader = &mut self.lanes[lane];
@@ -436,7 +454,7 @@ impl Columns {
     }
 
     /// Bytes of the pieces that begin before an entry.
-    fn len_before(&self, id: ColumnId, reach: u32, entry: u64) -> u64 {
+    fn len_before(&self, id: ColumnId, reach: Reach, entry: u64) -> u64 {
         let pieces = (0..self.index.piece_count(id)).take(PIECES_LISTED_MAX);
         let pieces = pieces.take_while(|piece| self.index.entries(id, *piece).start < entry);
         pieces.map(|piece| self.planned(id, piece, reach).len).fold(0, u64::saturating_add)
@@ -446,7 +464,7 @@ impl Columns {
     pub(crate) fn observed(&self, waste_percent: u32) -> Vec<Observed> {
         let tables = self.tables.iter().map(|(number, table)| {
             let read = table.marks.iter().filter(|(_, mark)| mark.is_worth_knowing(waste_percent));
-            let mut columns: Vec<(u32, u32)> =
+            let mut columns: Vec<(u32, Reach)> =
                 read.filter_map(|(id, mark)| Some((self.index.place(*id)?.1, mark.reach_so_far()))).collect();
             columns.sort_unstable();
             let ids = columns.iter().filter_map(|(column, reach)| Some((self.index.id(*number, *column)?, *reach)));

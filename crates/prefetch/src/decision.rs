@@ -116,7 +116,8 @@ impl fmt::Display for Decision {
             }
             Self::Opened { set_len, cache_len, stake_len } => write!(
                 out,
-                "cache enlarged from {set_len} to {cache_len} bytes, since a round trip is long; a guess may cost {stake_len}"
+                "cache enlarged from {set_len} to {cache_len} bytes, since a round trip is long; a guess may cost \
+                 {stake_len}"
             ),
             Self::ProfileTaken { table, column_count } => {
                 write!(out, "table '{table}': {column_count} columns known from the profile, nothing to learn")

@@ -1,7 +1,8 @@
-//! A layout by offsets: which pieces of which columns a read touches. Made once for a file, and shared by all its readers.
+//! A layout by offsets: which pieces of which columns a read touches. Made once for a file, and shared by all its
+//! readers.
 //!
-//! Promise: whatever the layout says, a lookup names only pieces that lie in the file and whose columns are in order; it
-//! takes time by their number, and no more than [`TOUCHED_MAX`] are named.
+//! Promise: whatever the layout says, a lookup names only pieces that lie in the file and whose columns are in order;
+//! it takes time by their number, and no more than [`TOUCHED_MAX`] are named.
 
 use crate::span::Span;
 use layout::{Column, Layout, Piece};

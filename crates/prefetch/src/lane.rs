@@ -23,8 +23,8 @@ pub(crate) struct Cursor {
     pub(crate) backlog: u64,
     /// The reader went on without it: it is not part of the next window.
     pub(crate) is_idle: bool,
-    /// Of the pieces right before `position`, the nearest in the lowest bit: those that were fetched and passed over. They
-    /// may still be read.
+    /// Of the pieces right before `position`, the nearest in the lowest bit: those that were fetched and passed over.
+    /// They may still be read.
     passed_over: u16,
     /// Reads behind that missed, since one that missed and was not behind. Those that hit say nothing: another reader
     /// may have made them.
@@ -50,8 +50,8 @@ impl Cursor {
         *self = Self { is_set: true, begin: piece, position: piece, next: piece, ..Self::default() };
     }
 
-    /// The reader comes to `piece`, at `position` or behind it. Answers how many of the pieces that were fetched it will
-    /// not come back to.
+    /// The reader comes to `piece`, at `position` or behind it. Answers how many of the pieces that were fetched it
+    /// will not come back to.
     pub(crate) fn pass_to(&mut self, piece: u32) -> u32 {
         let listed_end = self.next.clamp(self.position, piece);
         let advance = piece + 1 - self.position;

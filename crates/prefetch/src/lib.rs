@@ -1,10 +1,11 @@
-//! The learned cache: what a reader of a file will want next, from what it read so far. ROOT's TTreeCache for every file.
+//! The learned cache: what a reader of a file will want next, from what it read so far. ROOT's TTreeCache for every
+//! file.
 //!
 //! ```text
 //!              read(span)                          parts: held │ coming │ missing
 //!   program ──────────────▶  shell  ──▶ Prefetcher ─────────▶ shell copies what is held
 //!                              ▲            │
-//!              arrived(id)     │            ├─ Fetch { ranges }   one vectored read: what is missing now, and the window
+//!              arrived(id)     │            ├─ Fetch { ranges }   one vectored read: what is missing, and the window
 //!              failed(id) ─────┘            ├─ Drop(span)         may leave the memory
 //!                                           └─ Decided(why)       for `levada explain read`
 //! ```
@@ -17,6 +18,7 @@ mod action;
 mod columns;
 mod counts;
 mod decision;
+mod fetcher;
 pub mod fuzz;
 mod holdings;
 mod id;
@@ -26,6 +28,7 @@ mod mark;
 mod opening;
 mod prefetcher;
 pub mod profile;
+mod reach;
 pub mod replay;
 mod settings;
 mod span;

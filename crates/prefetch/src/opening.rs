@@ -22,7 +22,8 @@ impl Opening {
         if number > OPENING_READS_MAX || self.reads.len() == OPENING_COUNT_MAX || span.len > OPENING_LEN_MAX {
             return;
         }
-        // What lies in the second half is taken for a footer: in another file of the data set it is as far from the end.
+        // What lies in the second half is taken for a footer: in another file of the data set it is as far from the
+        // end.
         let from_end = span.offset >= self.file_len / 2;
         let offset = if from_end { self.file_len.saturating_sub(span.offset) } else { span.offset };
         let read = OpeningRead { from_end, offset, len: span.len, age: 0, seen: 1 };

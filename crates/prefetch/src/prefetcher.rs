@@ -1,17 +1,17 @@
 //! The machine: reads in, fetches and drops out. See the drawing in `lib.rs`.
 //!
-//! What the shell promises: it copies what is held to the reader before it obeys the actions of a call, and what arrives
-//! to all who wait for it before it reports the arrival. So a drop harms no reader, and nothing is pinned. Two fetches of
-//! one call travel in one flight.
+//! What the shell promises: it copies what is held to the reader before it obeys the actions of a call, and what
+//! arrives to all who wait for it before it reports the arrival. So a drop harms no reader, and nothing is pinned. Two
+//! fetches of one call travel in one flight.
 //!
-//! Promise: `lost + risk` of [`Accounts`] never exceed `waste_floor_len` and `waste_percent` of what is used, since both
-//! rise by fetches ahead alone, which are cut to what is left. Reads themselves are always fetched.
+//! What may be fetched, and how it is asked for, is `fetcher`'s.
 
 use crate::action::{Action, Fetch};
 use crate::columns::{Columns, Moment};
 use crate::counts::Counts;
 use crate::decision::{Decision, Why};
-use crate::holdings::{Accounts, Class, Holdings, Part, Source};
+use crate::fetcher::Fetcher;
+use crate::holdings::{Accounts, Part, Source};
 use crate::id::FetchId;
 use crate::index::{Index, Touched};
 use crate::opening::Opening;
@@ -23,108 +23,78 @@ use crate::streams::{COLUMN_CHANGES_MIN, Streams};
 use crate::window::Window;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Fetches ahead on their way at a time. A guess: two halves of the cache for each reader and stream, and some.
-const FETCHES_AHEAD_MAX: usize = 32;
-/// So many failures in a row, and nothing is fetched ahead until a fetch succeeds.
-const FAILURES_MAX: u32 = 3;
-/// A read longer than this part of the cache goes past it.
-const KEPT_PART: u64 = 4;
-/// Read-ahead leaves this part of the cache to what was read last: readers of lines and of records take its end again.
-const READ_PART: u64 = 16;
-/// A window of less than this part of what a lane may have, or of the stake, waits until there is more room, unless a read waits anyway.
+/// A window of less than this part of what a lane may have, or of the stake, waits until there is more room, unless a
+/// read waits anyway.
 const WINDOW_PART_LEAST: u64 = 8;
-/// With less than this part of the stake left, windows would be too short to save a round trip.
-const BUDGET_PART_SPENT: u64 = 32;
 /// Windows of columns leave this part of the stake to the rest of the pieces at hand, of columns that came just now.
 const NEAR_PART: u64 = 8;
 /// While columns are learned, their windows may bring the waste to this part of the stake, and take this part of the
 /// cache: the rest is for the window of all of them.
 const LEARNING_PART: u64 = 2;
-/// A plan that has spent its budget goes on when this part of the stake is there again.
-const BUDGET_PART_BACK: u64 = 8;
 
 #[derive(Debug)]
 pub struct Prefetcher {
-    settings: Settings,
-    link: Link,
-    cache_len: u64,
     file_len: u64,
     columns: Option<Columns>,
     streams: Streams,
     opening: Opening,
-    holdings: Holdings,
-    counts: Counts,
-    next_fetch: u64,
-    failures: u32,
-    is_spent: bool,
-    /// Bytes that were asked for by names, of which it is not known yet where they lie.
-    expected_len: u64,
+    fetcher: Fetcher,
 }
 
 impl Prefetcher {
     pub fn new(settings: Settings, link: Link, file_len: u64) -> Self {
         Self {
-            settings,
-            link,
-            cache_len: link.cache_len(&settings),
             file_len,
             columns: None,
             streams: Streams::default(),
             opening: Opening::new(file_len),
-            holdings: Holdings::default(),
-            counts: Counts::default(),
-            next_fetch: 0,
-            failures: 0,
-            is_spent: false,
-            expected_len: 0,
+            fetcher: Fetcher::new(settings, link),
         }
     }
 
     /// The memory that is in use at most. A faster link may enlarge it (see [`Settings::cache_len_least`]).
     pub fn cache_len(&self) -> u64 {
-        self.cache_len
+        self.fetcher.cache_len
     }
 
     /// Memory in use: in flight and held.
     pub fn memory_len(&self) -> u64 {
-        self.holdings.len()
+        self.fetcher.holdings.len()
     }
 
     pub fn accounts(&self) -> Accounts {
-        self.holdings.accounts()
+        self.fetcher.holdings.accounts()
     }
 
     pub fn counts(&self) -> Counts {
-        self.counts
+        self.fetcher.counts
     }
 
     /// The link as it was measured anew.
     pub fn link(&mut self, link: Link) {
-        self.link = link;
-        self.cache_len = self.cache_len.max(link.cache_len(&self.settings));
+        self.fetcher.link(link);
     }
 
     /// The file is opened. What a profile of it knows goes out at once, with the opening itself.
     pub fn open(&mut self, index: Option<Arc<Index>>, profile: Option<&Profile>, actions: &mut Vec<Action>) {
-        let stake_len = self.stake_len();
-        let (set_len, cache_len) = (self.settings.cache_len, self.cache_len);
+        let stake_len = self.fetcher.stake_len();
+        let (set_len, cache_len) = (self.fetcher.settings.cache_len, self.fetcher.cache_len);
         actions.push(Action::Decided(Decision::Opened { set_len, cache_len, stake_len }));
         if let Some(index) = index {
             self.set_index(index);
         }
-        let Some(profile) = profile.filter(|_| self.cache_len > 0) else { return };
+        let Some(profile) = profile.filter(|_| self.fetcher.cache_len > 0) else { return };
         self.open_headers(profile, actions);
         self.open_columns(profile, actions);
     }
 
     /// What earlier runs read before any column.
     fn open_headers(&mut self, profile: &Profile, actions: &mut Vec<Action>) {
-        let mut room = self.room();
+        let mut room = self.fetcher.room();
         let mut window = Window::default();
         for span in Opening::spans(profile, self.file_len) {
             let before = window.missing.len();
-            self.holdings.missing(span, &mut window.missing);
+            self.fetcher.holdings.missing(span, &mut window.missing);
             let len = sum_len(&window.missing[before..]);
             if len > room {
                 window.missing.truncate(before);
@@ -132,21 +102,21 @@ impl Prefetcher {
             }
             room -= len;
         }
-        self.fetch_ahead(Why::Profile, window, actions);
+        self.fetcher.fetch_ahead(Why::Profile, window, actions);
     }
 
     /// The first window of the columns that earlier runs read, or of their patterns of offsets.
     fn open_columns(&mut self, profile: &Profile, actions: &mut Vec<Action>) {
         let mut decided = Vec::new();
-        let mut room = self.room();
+        let mut room = self.fetcher.room();
         let mut window = Window::default();
         if let Some(columns) = &mut self.columns {
             let known = profile.known();
             let lanes: Vec<usize> = known.iter().filter_map(|table| columns.know(table, &mut decided)).collect();
             for (at, lane) in lanes.iter().enumerate() {
                 let part = room / (lanes.len() - at) as u64;
-                let ranges_max = self.settings.ranges_max.saturating_sub(window.missing.len());
-                let (settings, holdings) = (&self.settings, &mut self.holdings);
+                let ranges_max = self.fetcher.settings.ranges_max.saturating_sub(window.missing.len());
+                let (settings, holdings) = (&self.fetcher.settings, &mut self.fetcher.holdings);
                 let mut moment = Moment { number: 0, was_unread: false, settings, holdings, decided: &mut decided };
                 let listed = columns.list(*lane, part, ranges_max, &mut moment);
                 room = room.saturating_sub(sum_len(&listed.missing));
@@ -161,64 +131,44 @@ impl Prefetcher {
             for pattern in profile.patterns() {
                 self.streams.know(pattern);
             }
-            let delay_len = self.link.bandwidth_delay_len();
+            let delay_len = self.fetcher.link.bandwidth_delay_len();
             for at in 0..self.streams.known_count() {
-                let (_, spans) = self.streams.list(at, room, delay_len, self.cache_len, self.file_len, &mut decided);
+                let (_, spans) =
+                    self.streams.list(at, room, delay_len, self.fetcher.cache_len, self.file_len, &mut decided);
                 let before = window.missing.len();
-                spans.into_iter().for_each(|span| self.holdings.missing(span, &mut window.missing));
+                spans.into_iter().for_each(|span| self.fetcher.holdings.missing(span, &mut window.missing));
                 room = room.saturating_sub(sum_len(&window.missing[before..]));
             }
         }
         actions.extend(decided.into_iter().map(Action::Decided));
-        self.fetch_ahead(Why::Profile, window, actions);
+        self.fetcher.fetch_ahead(Why::Profile, window, actions);
     }
 
     /// So many bytes of columns are wanted by their names, from a store that knows where they lie. Answers how many may
     /// be asked for: they count as a fetch ahead from now on, until [`Self::came`] says which they are, or that none
     /// comes.
     pub fn expect(&mut self, len: u64) -> u64 {
-        self.expected_len = 0;
-        let is_on = self.cache_len > 0 && self.failures < FAILURES_MAX;
-        self.expected_len = if is_on { len.min(self.room()) } else { 0 };
-        self.expected_len
+        self.fetcher.expect(len)
     }
 
     /// What was expected is on its way, each of `parts` by itself. Answers a fetch for each, with what of it is wanted:
     /// the rest is there already, or overlaps. None: there is no room for it any more.
     pub fn came(&mut self, parts: &[Vec<Span>], actions: &mut Vec<Action>) -> Vec<Option<Fetch>> {
-        self.expected_len = 0;
+        self.fetcher.expect_no_more();
         let part = |part: &Vec<Span>| {
             let mut spans: Vec<Span> = part.iter().map(|span| span.before(self.file_len)).collect();
             merge(&mut spans, 0, 0);
             let mut ranges = Vec::new();
-            spans.into_iter().for_each(|span| self.holdings.missing(span, &mut ranges));
-            self.ask_ahead(Why::Profile, ranges, actions)
+            spans.into_iter().for_each(|span| self.fetcher.holdings.missing(span, &mut ranges));
+            self.fetcher.ask_ahead(Why::Profile, ranges, actions)
         };
         parts.iter().map(part).collect()
-    }
-
-    fn ask_ahead(&mut self, why: Why, ranges: Vec<Span>, actions: &mut Vec<Action>) -> Option<Fetch> {
-        let len = sum_len(&ranges);
-        let mut dropped = Vec::new();
-        let fits = len > 0
-            && len <= self.room()
-            && ranges.len() <= self.holdings.segments_left()
-            && self.holdings.make_room(len, self.cache_len, Class::Doubtful, &mut dropped);
-        actions.extend(dropped.into_iter().map(Action::Drop));
-        if !fits {
-            return None;
-        }
-        let id = self.next_id();
-        self.holdings.ask(id, &ranges, Class::Wanted);
-        self.counts.fetches += 1;
-        self.counts.ranges += ranges.len() as u64;
-        Some(Fetch { id, ranges, len, why, is_kept: true, runs: Vec::new() })
     }
 
     /// The layout became known while the file was open, and the profile with it.
     pub fn layout(&mut self, index: Arc<Index>, profile: Option<&Profile>, actions: &mut Vec<Action>) {
         self.set_index(index);
-        if let Some(profile) = profile.filter(|_| self.cache_len > 0 && self.columns.is_some()) {
+        if let Some(profile) = profile.filter(|_| self.fetcher.cache_len > 0 && self.columns.is_some()) {
             self.open_columns(profile, actions);
         }
     }
@@ -236,33 +186,33 @@ impl Prefetcher {
         self.read_all(&[span], actions).pop().unwrap_or_default()
     }
 
-    /// The program reads all of these at once, which may overlap: what is missing of them comes by one fetch, or as many
-    /// as its ranges need.
+    /// The program reads all of these at once, which may overlap: what is missing of them comes by one fetch, or as
+    /// many as its ranges need.
     pub fn read_all(&mut self, spans: &[Span], actions: &mut Vec<Action>) -> Vec<Vec<Part>> {
         let (mut read, mut missing, mut plans) = (Vec::with_capacity(spans.len()), Vec::new(), Vec::new());
         // From the beginning to the end of each that is missing: what is asked for twice is on its way the second time.
         let mut asked: BTreeMap<u64, u64> = BTreeMap::new();
         for span in spans {
             let span = span.before(self.file_len);
-            self.counts.reads += 1;
-            self.counts.read_len = self.counts.read_len.saturating_add(span.len);
-            let number = self.counts.reads;
-            self.holdings.at(number);
-            let parts = self.holdings.parts(span);
+            self.fetcher.counts.reads += 1;
+            self.fetcher.counts.read_len = self.fetcher.counts.read_len.saturating_add(span.len);
+            let number = self.fetcher.counts.reads;
+            self.fetcher.holdings.at(number);
+            let parts = self.fetcher.holdings.parts(span);
             let is_asked =
                 |span: &Span| asked.range(..=span.offset).next_back().is_some_and(|(_, end)| *end >= span.end());
             let absent: Vec<Span> = missing_of(&parts).filter(|span| !is_asked(span)).collect();
             asked.extend(absent.iter().map(|span| (span.offset, span.end())));
             let missed = !absent.is_empty();
-            self.counts.hits += u64::from(parts.iter().all(|part| part.source == Source::Held));
-            self.counts.waits += u64::from(!missed);
+            self.fetcher.counts.hits += u64::from(parts.iter().all(|part| part.source == Source::Held));
+            self.fetcher.counts.waits += u64::from(!missed);
             read.push(parts);
             if span.is_empty() {
                 continue;
             }
-            let was_unread = self.holdings.read(span);
+            let was_unread = self.fetcher.holdings.read(span);
             let met = Met { missed, was_unread, number };
-            let plan = if self.cache_len > 0 { self.note(span, met, actions) } else { Plan::default() };
+            let plan = if self.fetcher.cache_len > 0 { self.note(span, met, actions) } else { Plan::default() };
             if let Some(stream) = plan.stream.filter(|_| absent == [span]) {
                 self.streams.predict_again(stream);
             }
@@ -276,12 +226,13 @@ impl Prefetcher {
         read
     }
 
-    /// What the shell needs itself, to find the layout: nothing is learned from that, and what it brings counts as used.
+    /// What the shell needs itself, to find the layout: nothing is learned from that, and what it brings counts as
+    /// used.
     pub fn bring(&mut self, spans: &[Span], actions: &mut Vec<Action>) -> Vec<Vec<Part>> {
         let spans: Vec<Span> = spans.iter().map(|span| span.before(self.file_len)).collect();
-        let mut read: Vec<Vec<Part>> = spans.iter().map(|span| self.holdings.parts(*span)).collect();
+        let mut read: Vec<Vec<Part>> = spans.iter().map(|span| self.fetcher.holdings.parts(*span)).collect();
         for span in spans.iter().filter(|span| !span.is_empty()) {
-            self.holdings.read(*span);
+            self.fetcher.holdings.read(*span);
         }
         let missing = read.iter().flat_map(|parts| missing_of(parts)).collect();
         self.bring_missing(missing, &mut read, actions);
@@ -292,8 +243,8 @@ impl Prefetcher {
     fn bring_missing(&mut self, mut missing: Vec<Span>, read: &mut [Vec<Part>], actions: &mut Vec<Action>) {
         merge(&mut missing, 0, 0);
         let mut coming: Vec<(Span, FetchId)> = Vec::with_capacity(missing.len());
-        for ranges in missing.chunks(self.settings.ranges_max.max(1)) {
-            let id = self.fetch_now(ranges, actions);
+        for ranges in missing.chunks(self.fetcher.settings.ranges_max.max(1)) {
+            let id = self.fetcher.fetch_now(ranges, actions);
             coming.extend(ranges.iter().map(|span| (*span, id)));
         }
         for part in read.iter_mut().flatten().filter(|part| part.source == Source::Missing) {
@@ -304,69 +255,42 @@ impl Prefetcher {
         }
     }
 
-    /// Whether all of it is held, or on its way.
-    pub fn has(&self, span: Span) -> bool {
-        let parts = self.holdings.parts(span.before(self.file_len));
-        missing_of(&parts).next().is_none()
+    /// How many of its bytes are neither held nor on their way.
+    pub fn missing_len(&self, span: Span) -> u64 {
+        let parts = self.fetcher.holdings.parts(span.before(self.file_len));
+        missing_of(&parts).map(|span| span.len).sum()
     }
 
     /// What `fetch` brings is all there.
     pub fn arrived(&mut self, fetch: FetchId) {
-        if self.holdings.settle(fetch, true) {
-            self.failures = 0;
-        }
+        self.fetcher.arrived(fetch);
     }
 
     /// It will not come. Who waits for it is told by the shell, and may read again.
     pub fn failed(&mut self, fetch: FetchId, actions: &mut Vec<Action>) {
-        if !self.holdings.settle(fetch, false) {
-            return;
-        }
-        self.failures = self.failures.saturating_add(1);
-        if self.failures == FAILURES_MAX {
-            actions.push(Action::Decided(Decision::Paused { failures: self.failures }));
-        }
+        self.fetcher.failed(fetch, actions);
     }
 
     /// What this run has learned so far. [`Profile::after`] puts it to what earlier ones did.
     pub fn observed(&self) -> Profile {
-        let waste_percent = self.settings.waste_percent;
+        let waste_percent = self.fetcher.settings.waste_percent;
         let tables = self.columns.as_ref().map(|columns| columns.observed(waste_percent)).unwrap_or_default();
         Profile::of_run(&tables, self.opening.reads(), &self.streams.patterns())
     }
 
     /// Every relation between the parts. For tests and simulations: it looks at all that is held.
     pub fn check(&self) {
-        self.holdings.check(self.cache_len);
-        let accounts = self.holdings.accounts();
-        let allowed = self.settings.waste_floor_len.saturating_add(self.settings.share_of(accounts.used_len));
-        assert!(accounts.waste_len() + self.expected_len <= allowed, "{accounts:?}, {allowed} allowed");
-    }
-
-    /// What may still be fetched ahead: by what may be in vain, and by memory.
-    fn room(&self) -> u64 {
-        self.budget().min(self.memory_left())
-    }
-
-    fn stake_len(&self) -> u64 {
-        self.link.stake_len(&self.settings)
-    }
-
-    fn budget(&self) -> u64 {
-        let accounts = self.holdings.accounts();
-        let allowed = self.stake_len().saturating_add(self.settings.share_of(accounts.used_len));
-        allowed.saturating_sub(accounts.waste_len()).saturating_sub(self.expected_len)
-    }
-
-    fn memory_left(&self) -> u64 {
-        let memory = self.cache_len - self.cache_len / READ_PART;
-        memory.saturating_sub(self.holdings.kept_len()).saturating_sub(self.expected_len)
+        self.fetcher.check();
     }
 
     /// Learns from a read, and answers who may want a window now.
     fn note(&mut self, span: Span, Met { missed, was_unread, number }: Met, actions: &mut Vec<Action>) -> Plan {
         let (mut decided, mut ended) = (Vec::new(), Vec::new());
-        let touched = self.columns.as_ref().and_then(|columns| columns.index().touched(span)).unwrap_or_default();
+        let mut touched = self.columns.as_ref().and_then(|columns| columns.index().touched(span)).unwrap_or_default();
+        let passes = self.columns.as_ref().is_some_and(|columns| columns.passes(&touched, span));
+        if passes {
+            touched.truncate(1);
+        }
         let columns = touched.iter().map(|touched| touched.column);
         let further = columns.clone().zip(columns.skip(1)).filter(|(one, next)| one != next).count() as u32;
         let piece = |touched: Option<&Touched>| {
@@ -378,26 +302,26 @@ impl Prefetcher {
             first.is_some_and(|piece| piece.offset < span.offset) || last.is_some_and(|piece| piece.end() > span.end());
         let tag = Tag { column: touched.first().map(|touched| touched.column.0), further, is_cut };
         let stream = self.streams.note(span, tag, number, &mut ended, &mut decided);
-        ended.into_iter().for_each(|span| self.holdings.doubt(span));
+        ended.into_iter().for_each(|span| self.fetcher.holdings.doubt(span));
         let is_copy = stream.is_some_and(|stream| self.streams.is_copy(stream));
         let mut lane = None;
         if let Some(columns) = self.columns.as_mut().filter(|_| !is_copy) {
-            columns.retire(number, &mut self.holdings);
+            columns.retire(number, &mut self.fetcher.holdings);
             for touched in touched {
                 // Of a piece that does not fit a window, parts are read in order or not at all.
-                if columns.index().span(touched.column, touched.piece).len > self.cache_len / 2 {
+                if columns.index().span(touched.column, touched.piece).len > self.fetcher.cache_len / 2 {
                     continue;
                 }
-                let (settings, holdings) = (&self.settings, &mut self.holdings);
+                let (settings, holdings) = (&self.fetcher.settings, &mut self.fetcher.holdings);
                 let mut moment = Moment { number, was_unread, settings, holdings, decided: &mut decided };
-                lane = columns.note(touched, span, missed, &mut moment).or(lane);
+                lane = columns.note(touched, span, passes, missed, &mut moment).or(lane);
             }
         }
         if tag.column.is_none() {
             self.opening.note(span, number);
         }
         let mut dropped = Vec::new();
-        self.holdings.thin(&mut dropped);
+        self.fetcher.holdings.thin(&mut dropped);
         actions.extend(dropped.into_iter().map(Action::Drop));
         actions.extend(decided.into_iter().map(Action::Decided));
         let is_learning = self.columns.as_ref().zip(lane).is_some_and(|(columns, lane)| columns.is_learning(lane));
@@ -406,41 +330,20 @@ impl Prefetcher {
         let goes_on = stream.is_some_and(|stream| is_learning && self.streams.goes_through_columns(stream));
         let stream_end = last.filter(|_| !is_copy && !goes_on).map_or(self.file_len, Span::end);
         let stream = stream.filter(|_| stream_end > span.end());
-        // One across many columns is a copy or a row rather than a column, and says nothing of what follows before more is
-        // known.
+        // One across many columns is a copy or a row rather than a column, and says nothing of what follows before more
+        // is known.
         let lane = lane.filter(|_| !is_learning || further < COLUMN_CHANGES_MIN);
         Plan { lane, stream, stream_end, missed }
-    }
-
-    /// Fetches what a read misses: into the cache if there is room, else past it.
-    fn fetch_now(&mut self, missing: &[Span], actions: &mut Vec<Action>) -> FetchId {
-        let id = self.next_id();
-        let len = sum_len(missing);
-        let mut dropped = Vec::new();
-        let is_kept = len <= self.cache_len / KEPT_PART
-            && missing.len() < self.holdings.segments_left()
-            && self.holdings.make_room(len, self.cache_len, Class::Doubtful, &mut dropped);
-        actions.extend(dropped.into_iter().map(Action::Drop));
-        if is_kept {
-            self.holdings.ask(id, missing, Class::Spent);
-        } else {
-            self.holdings.ask_through(id, len);
-        }
-        self.send(Fetch { id, ranges: missing.to_vec(), len, why: Why::Demand, is_kept, runs: Vec::new() }, actions);
-        id
     }
 
     /// The next windows of who read.
     fn go_on(&mut self, plan: Plan, actions: &mut Vec<Action>) {
         let missed = plan.missed;
-        let lane = plan
-            .lane
-            .filter(|lane| self.columns.as_ref().is_some_and(|columns| columns.is_due(*lane, missed, &self.settings)));
+        let lane = plan.lane.filter(|lane| {
+            self.columns.as_ref().is_some_and(|columns| columns.is_due(*lane, missed, &self.fetcher.settings))
+        });
         let stream = plan.stream.filter(|stream| self.streams.is_due(*stream, missed));
-        if lane.is_none() && stream.is_none() || self.failures >= FAILURES_MAX || !self.has_budget(actions) {
-            return;
-        }
-        if self.holdings.fetch_count() >= FETCHES_AHEAD_MAX {
+        if lane.is_none() && stream.is_none() || !self.fetcher.may_go_on(actions) {
             return;
         }
         // The rest of a piece that is read in parts, and then the pieces that follow.
@@ -452,32 +355,29 @@ impl Prefetcher {
         }
     }
 
-    fn ranges_max(&self) -> usize {
-        self.settings.ranges_max.min(self.holdings.segments_left() / 4)
-    }
-
     fn go_on_stream(&mut self, stream: usize, end: u64, actions: &mut Vec<Action>) {
-        let (room, ranges_max, delay_len) = (self.room(), self.ranges_max(), self.link.bandwidth_delay_len());
+        let (room, ranges_max, delay_len) =
+            (self.fetcher.room(), self.fetcher.ranges_max(), self.fetcher.link.bandwidth_delay_len());
         let mut decided = Vec::new();
-        let (why, spans) = self.streams.list(stream, room, delay_len, self.cache_len, end, &mut decided);
+        let (why, spans) = self.streams.list(stream, room, delay_len, self.fetcher.cache_len, end, &mut decided);
         let mut window = Window::default();
         for span in spans.into_iter().take(ranges_max) {
-            self.holdings.missing(span, &mut window.missing);
+            self.fetcher.holdings.missing(span, &mut window.missing);
         }
         actions.extend(decided.into_iter().map(Action::Decided));
-        self.fetch_ahead(why, window, actions);
+        self.fetcher.fetch_ahead(why, window, actions);
     }
 
     fn go_on_lane(&mut self, lane: usize, missed: bool, actions: &mut Vec<Action>) {
-        let (stake_len, ranges_max) = (self.stake_len(), self.ranges_max());
-        let mut room = self.budget().saturating_sub(stake_len / NEAR_PART).min(self.memory_left());
+        let (stake_len, ranges_max) = (self.fetcher.stake_len(), self.fetcher.ranges_max());
+        let mut room = self.fetcher.budget().saturating_sub(stake_len / NEAR_PART).min(self.fetcher.memory_left());
         let Some(columns) = &mut self.columns else { return };
         let is_learning = columns.is_learning(lane);
         if is_learning {
-            let waste_len = self.holdings.accounts().waste_len();
+            let waste_len = self.fetcher.holdings.accounts().waste_len();
             room = room.min((stake_len / LEARNING_PART).saturating_sub(waste_len));
         }
-        let mut allowance = self.cache_len / columns.lane_count().max(1);
+        let mut allowance = self.fetcher.cache_len / columns.lane_count().max(1);
         if is_learning {
             allowance /= LEARNING_PART;
         }
@@ -487,89 +387,12 @@ impl Prefetcher {
             return;
         }
         let mut decided = Vec::new();
-        let (number, settings, holdings) = (self.counts.reads, &self.settings, &mut self.holdings);
+        let (number, settings, holdings) =
+            (self.fetcher.counts.reads, &self.fetcher.settings, &mut self.fetcher.holdings);
         let mut moment = Moment { number, was_unread: false, settings, holdings, decided: &mut decided };
         let window = columns.list(lane, amount, ranges_max, &mut moment);
         actions.extend(decided.into_iter().map(Action::Decided));
-        self.fetch_ahead(Why::Columns, window, actions);
-    }
-
-    /// Whether anything may be fetched ahead, and what became of that.
-    fn has_budget(&mut self, actions: &mut Vec<Action>) -> bool {
-        let Accounts { used_len, .. } = self.holdings.accounts();
-        let waste_len = self.holdings.accounts().waste_len();
-        let (stake_len, left) = (self.stake_len(), self.budget());
-        if left < stake_len / BUDGET_PART_SPENT && !self.is_spent {
-            self.is_spent = true;
-            actions.push(Action::Decided(Decision::BudgetSpent { waste_len, used_len }));
-        } else if self.is_spent && left > stake_len / BUDGET_PART_BACK {
-            self.is_spent = false;
-            actions.push(Action::Decided(Decision::BudgetBack { waste_len, used_len }));
-        }
-        !self.is_spent
-    }
-
-    /// Asks for a window. Its parts are missing, and no longer than [`Prefetcher::room`] together.
-    fn fetch_ahead(&mut self, why: Why, mut window: Window, actions: &mut Vec<Action>) {
-        let room = self.room();
-        merge(&mut window.missing, 0, 0);
-        if window.missing.len() > self.settings.ranges_max {
-            // What is left out here is asked for when it is read.
-            window.missing.truncate(self.settings.ranges_max);
-            window.runs.clear();
-        }
-        let len = sum_len(&window.missing);
-        let mut dropped = Vec::new();
-        let fits = len > 0
-            && len <= room
-            && window.missing.len() <= self.holdings.segments_left()
-            && self.holdings.make_room(len, self.cache_len, Class::Doubtful, &mut dropped);
-        actions.extend(dropped.drain(..).map(Action::Drop));
-        if !fits {
-            return;
-        }
-        let id = self.next_id();
-        self.holdings.ask(id, &window.missing, Class::Wanted);
-        // Short gaps are cheaper to fetch than to name; they are waste, and take half of its share at most.
-        let gaps_len_max = (self.settings.share_of(len) / 2).min(room - len);
-        let mut covered = window.missing.clone();
-        let gap_max = if self.link.takes_runs && !window.runs.is_empty() { 0 } else { self.link.gap_len() };
-        merge(&mut covered, gap_max, gaps_len_max);
-        let mut gaps = Vec::new();
-        for span in covered {
-            self.holdings.missing(span, &mut gaps);
-        }
-        // One that touches what is held saves no range.
-        let listed = &window.missing;
-        gaps.retain(|gap| {
-            let next = listed.partition_point(|span| span.offset < gap.offset);
-            let before = next.checked_sub(1).and_then(|before| listed.get(before));
-            before.is_some_and(|before| before.end() == gap.offset)
-                && listed.get(next).is_some_and(|next| next.offset == gap.end())
-        });
-        let gaps_len = sum_len(&gaps);
-        let has_gaps = gaps.len() <= self.holdings.segments_left() / 2
-            && self.holdings.make_room(gaps_len, self.cache_len, Class::Spent, &mut dropped);
-        actions.extend(dropped.into_iter().map(Action::Drop));
-        let mut ranges = window.missing;
-        if has_gaps {
-            self.holdings.ask(id, &gaps, Class::Doubtful);
-            ranges.extend(gaps);
-            merge(&mut ranges, 0, 0);
-        }
-        let len = sum_len(&ranges);
-        self.send(Fetch { id, ranges, len, why, is_kept: true, runs: window.runs }, actions);
-    }
-
-    fn next_id(&mut self) -> FetchId {
-        self.next_fetch += 1;
-        FetchId(self.next_fetch)
-    }
-
-    fn send(&mut self, fetch: Fetch, actions: &mut Vec<Action>) {
-        self.counts.fetches += 1;
-        self.counts.ranges += fetch.ranges.len() as u64;
-        actions.push(Action::Fetch(fetch));
+        self.fetcher.fetch_ahead(Why::Columns, window, actions);
     }
 }
 

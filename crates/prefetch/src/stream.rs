@@ -8,7 +8,8 @@ use crate::span::Span;
 
 /// A window never begins below this: an initial TCP window brings as much in the first round trip.
 const WINDOW_LEN_FIRST: u64 = 16 << 10;
-/// Steps may differ by this part of them, as sizes of compressed pieces do, if the pads are not most of what is fetched.
+/// Steps may differ by this part of them, as sizes of compressed pieces do, if the pads are not most of what is
+/// fetched.
 const STEP_TOLERANCE: u64 = 8;
 /// A read of one step may be padded to this many times its length.
 const PADDED_TIMES_MAX: u64 = 4;

@@ -2,6 +2,7 @@
 
 use crate::index::ColumnId;
 use crate::mark::Mark;
+use crate::reach::Reach;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
@@ -42,7 +43,7 @@ impl Table {
 #[derive(Clone, Debug)]
 pub(crate) struct Observed {
     pub(crate) table: u32,
-    pub(crate) columns: Vec<(u32, u32)>,
+    pub(crate) columns: Vec<(u32, Reach)>,
     /// Bytes of their pieces as far as the table was read.
     pub(crate) len: u64,
     /// Of 1,000 entries, how many were read.

@@ -59,9 +59,11 @@ fn a_profile_says_what_to_ask_for() {
 
 #[test]
 fn what_is_expected_counts_before_it_is_known() {
-    let (mut machine, mut actions) = (Prefetcher::new(Settings::default(), FAR, FILE_LEN), Vec::new());
+    // Less than the file.
+    let stake_len = 8 << 20;
+    let settings = Settings { waste_floor_len: stake_len, ..Settings::DEFAULT };
+    let (mut machine, mut actions) = (Prefetcher::new(settings, FAR, FILE_LEN), Vec::new());
     machine.open(None, None, &mut actions);
-    let stake_len = Settings::default().waste_floor_len;
     assert_eq!(machine.expect(1_000_000), 1_000_000);
     machine.check();
     assert_eq!(machine.expect(u64::MAX), stake_len, "no more than a guess may cost");

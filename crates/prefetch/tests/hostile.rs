@@ -331,7 +331,8 @@ fn simulate(seed: u64) {
     }
 }
 
-/// `LEVADA_PREFETCH_SEED=172 LEVADA_PREFETCH_SEEDS=1` replays one; `LEVADA_PREFETCH_SEEDS=100000 cargo test --release -p prefetch --test hostile` looks further.
+/// `LEVADA_PREFETCH_SEED=172 LEVADA_PREFETCH_SEEDS=1` replays one; `LEVADA_PREFETCH_SEEDS=100000 cargo test --release
+/// -p prefetch --test hostile` looks further.
 #[test]
 fn no_program_breaks_a_promise() {
     struct Seed(u64);

@@ -11,8 +11,12 @@ use types::random::{Random, Seeded};
 
 const FILE_LEN: u64 = 100 << 20;
 
+/// A cache as small as ROOT's: what is read here is little beside what may be fetched in vain otherwise.
+const SETTINGS: Settings = Settings { cache_len: 10_000_000, waste_floor_len: 8 << 20, ..Settings::DEFAULT };
+
 fn plain(trace: &[Read], profile: Option<&Profile>) -> Score {
-    let scene = Scene { link: far(), file_len: FILE_LEN, profile: profile.cloned(), ..Scene::default() };
+    let profile = profile.cloned();
+    let scene = Scene { settings: SETTINGS, link: far(), file_len: FILE_LEN, profile, ..Scene::default() };
     replay(trace, &scene, |_| {})
 }
 

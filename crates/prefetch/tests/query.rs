@@ -4,17 +4,9 @@ mod talk;
 
 use prefetch::replay::{Read, Score};
 use prefetch::{Decision, Settings, Why};
-use talk::{COLUMN_COUNT, COLUMNS_READ, File, exactly, needed_len, read};
+use talk::{COLUMN_COUNT, COLUMNS_READ, File, TALK, exactly, needed_len, read};
 
-const SMALL: Settings = Settings {
-    cache_len: 64 << 10,
-    cache_len_least: 4 << 20,
-    learn_entries: 100,
-    learn_reads: 8,
-    waste_percent: 10,
-    waste_floor_len: 8 << 20,
-    ranges_max: prefetch::FETCH_RANGES_MAX,
-};
+const SMALL: Settings = Settings { cache_len: 64 << 10, ..TALK };
 
 /// Both orders in which programs read.
 fn orders(file: &File) -> [Vec<Read>; 2] {
@@ -38,7 +30,7 @@ fn without_a_cache_each_basket_is_a_round_trip() {
 fn the_first_run_learns_in_two_round_trips_and_fetches_in_one() {
     let file = File::talk();
     for trace in orders(file) {
-        let score = file.play(&trace, Settings::default(), None);
+        let score = file.play(&trace, TALK, None);
         assert!(score.round_trips <= 3, "{score:?}");
         asked_at_most(&score, &trace, 102);
     }
@@ -48,15 +40,15 @@ fn the_first_run_learns_in_two_round_trips_and_fetches_in_one() {
 fn with_a_profile_all_comes_with_the_opening() {
     let file = File::talk();
     for trace in orders(file) {
-        let learned = file.play(&trace, Settings::default(), None).observed;
-        let score = file.play(&trace, Settings::default(), Some(&learned));
+        let learned = file.play(&trace, TALK, None).observed;
+        let score = file.play(&trace, TALK, Some(&learned));
         assert_eq!(score.round_trips, 1);
         asked_at_most(&score, &trace, 102);
         assert!(learned.encode().len() < 32, "it travels in one packet with the opening");
         // Another file of the same schema, whose baskets lie elsewhere.
         let other = File::new(2);
         let trace = other.by_entries(&COLUMNS_READ);
-        let score = other.play(&trace, Settings::default(), Some(&learned));
+        let score = other.play(&trace, TALK, Some(&learned));
         assert_eq!(score.round_trips, 1);
         assert!(score.decisions.iter().all(|(_, decision)| !matches!(decision, Decision::Learned { .. })));
     }
@@ -67,8 +59,8 @@ fn with_a_profile_all_comes_with_the_opening() {
 fn what_an_opening_reads_is_part_of_the_profile() {
     let file = File::talk();
     let trace = [file.opening(), file.by_entries(&COLUMNS_READ)].concat();
-    let first = file.play(&trace, Settings::default(), None);
-    let next = file.play(&trace, Settings::default(), Some(&first.observed));
+    let first = file.play(&trace, TALK, None);
+    let next = file.play(&trace, TALK, Some(&first.observed));
     assert!(first.round_trips <= 7 && next.round_trips <= 2, "{} and {}", first.round_trips, next.round_trips);
 }
 
@@ -105,11 +97,11 @@ fn gaps_are_merged_where_they_are_short_and_waste_is_allowed() {
     let file = File::talk();
     // Columns beside each other, one left out between them: a basket of 1.4 KB is no short gap.
     let trace = file.by_entries(&[17, 19]);
-    let score = file.play(&trace, Settings::default(), None);
+    let score = file.play(&trace, TALK, None);
     assert!(score.counts.ranges >= 4700, "{score:?}");
     // Neighbours become one range each.
     let trace = file.by_entries(&[17, 18]);
-    let score = file.play(&trace, Settings::default(), None);
+    let score = file.play(&trace, TALK, None);
     assert!(score.counts.ranges <= 2500, "{score:?}");
 }
 
@@ -119,9 +111,9 @@ fn a_copy_is_no_reader_of_columns() {
     let file = File::talk();
     let trace: Vec<Read> =
         (0..(40 << 20) / 100_000).map(|at| read(prefetch::Span::new(at * 100_000, 100_000))).collect();
-    let score = file.play(&trace, Settings::default(), None);
+    let score = file.play(&trace, TALK, None);
     assert_eq!(score.asked_by.get(&Why::Columns), None);
-    assert!(score.wasted_len <= Settings::default().waste_floor_len, "{score:?}");
+    assert!(score.wasted_len <= TALK.waste_floor_len, "{score:?}");
     assert!(score.round_trips < 40, "{score:?}");
 }
 
@@ -131,7 +123,7 @@ fn columns_side_by_side_are_no_copy() {
     let file = File::talk();
     let columns: Vec<usize> = (30..50).collect();
     let trace: Vec<Read> = file.by_entries(&columns).into_iter().take(10_000).collect();
-    let score = file.play(&trace, Settings::default(), None);
+    let score = file.play(&trace, TALK, None);
     assert!(score.stalls <= 16, "{score}");
     assert_eq!(score.observed.tables[0].columns.len(), columns.len());
 }
@@ -143,7 +135,7 @@ fn short_windows_are_asked_for_in_time() {
     let mut trace = file.by_entries(&COLUMNS_READ);
     trace.iter_mut().for_each(|read| read.after_us = 50);
     let link = prefetch::Link { round_trip_us: 1000, ..talk::far() };
-    let scene = prefetch::replay::Scene { link, ..file.scene(Settings::default(), None) };
+    let scene = prefetch::replay::Scene { link, ..file.scene(TALK, None) };
     let score = prefetch::replay::replay(&trace, &scene, |_| {});
     assert!(score.stalls <= 8 && score.counts.fetches > 20, "{score}");
 }
@@ -184,10 +176,10 @@ fn many_columns_are_learned_as_they_come() {
     let file = File::talk();
     let columns: Vec<usize> = (0..COLUMN_COUNT).step_by(4).collect();
     let trace: Vec<Read> = file.by_entries(&columns).into_iter().take(20_000).collect();
-    let score = file.play(&trace, Settings::default(), None);
+    let score = file.play(&trace, TALK, None);
     assert!(score.round_trips <= columns.len() as u64 + 10, "{score:?}");
     let learned = score.observed;
-    let score = file.play(&trace, Settings::default(), Some(&learned));
+    let score = file.play(&trace, TALK, Some(&learned));
     assert!(score.round_trips <= 12, "{score:?}");
 }
 
@@ -197,12 +189,12 @@ fn heads_of_baskets_are_not_whole_baskets() {
     let file = File::talk();
     let heads = file.by_columns(&COLUMNS_READ).into_iter().map(|whole| read(prefetch::Span { len: 34, ..whole.span }));
     let trace: Vec<Read> = heads.collect();
-    let score = file.play(&trace, Settings::default(), None);
+    let score = file.play(&trace, TALK, None);
     assert!(score.round_trips <= 6, "{score:?}");
     asked_at_most(&score, &trace, 110);
     // And then the baskets.
     let trace = [trace, file.by_columns(&COLUMNS_READ)].concat();
-    let score = file.play(&trace, Settings::default(), None);
+    let score = file.play(&trace, TALK, None);
     assert!(score.round_trips <= 12, "{score:?}");
 }
 
@@ -215,7 +207,7 @@ fn going_back_is_followed() {
     assert!(twice.round_trips <= 2 * once.round_trips + 4, "{} and {}", once.round_trips, twice.round_trips);
     assert!(twice.wasted_len <= 2 << 20);
     // And what is held is not fetched again.
-    let all = file.play(&trace, Settings::default(), None);
+    let all = file.play(&trace, TALK, None);
     assert!(all.round_trips <= 3, "{all:?}");
 }
 
@@ -235,7 +227,7 @@ fn two_readers_are_followed_side_by_side() {
 #[test]
 fn a_score_says_what_was_decided_and_why() {
     let file = File::talk();
-    let score = file.play(&file.by_entries(&COLUMNS_READ), Settings::default(), None);
+    let score = file.play(&file.by_entries(&COLUMNS_READ), TALK, None);
     let text = score.to_string();
     for line in [
         "       0  cache of 10000000 bytes; a guess may cost 8388608\n",
@@ -251,7 +243,7 @@ fn a_score_says_what_was_decided_and_why() {
 #[test]
 fn a_window_goes_by_names_where_the_store_knows_them() {
     let file = File::talk();
-    let learned = file.play(&file.by_entries(&COLUMNS_READ), Settings::default(), None).observed;
+    let learned = file.play(&file.by_entries(&COLUMNS_READ), TALK, None).observed;
     let link = prefetch::Link { takes_runs: true, ..talk::far() };
     let mut machine = prefetch::Prefetcher::new(exactly(2 << 20), link, file.len);
     let mut actions = Vec::new();

@@ -2,6 +2,7 @@
 
 use crate::error::raised;
 use crate::runtime;
+use crate::waiting::Waiting;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::pin::Pin;
@@ -55,10 +56,26 @@ impl Call {
 
 #[pymethods]
 impl Call {
+    /// Begins it on the threads of the client: `wait` or `await` tells later what became of it, and nobody has to.
+    fn start(&self, py: Python<'_>) -> PyResult<()> {
+        let runtime = runtime::of_process(py)?;
+        let work = self.take()?;
+        let _entered = runtime.tokio.enter();
+        let task = io::task::spawn("a call from Python", work);
+        let outcome = async move {
+            task.await.unwrap_or_else(|ended| {
+                Box::new(move |_| Err(PyRuntimeError::new_err(format!("the call ended without an answer: {ended}"))))
+            })
+        };
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(outcome));
+        Ok(())
+    }
+
     /// Does it, and returns when it is done. The GIL is released meanwhile; Ctrl-C ends the call.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let mut work = self.take()?;
         let runtime = runtime::of_process(py)?;
+        let _waiting = Waiting::begin();
         loop {
             let some_time = async { tokio::time::timeout(SIGNALS_EVERY, &mut work).await };
             match py.detach(|| runtime.tokio.block_on(some_time)) {

@@ -24,6 +24,7 @@ mod reader;
 mod runtime;
 mod staged;
 mod status;
+mod waiting;
 mod writer;
 
 use pyo3::prelude::*;
@@ -42,6 +43,8 @@ mod _levada {
     use crate::reader::Reader;
     #[pymodule_export]
     use crate::staged::Staged;
+    #[pymodule_export]
+    use crate::waiting::waits;
     #[pymodule_export]
     use crate::writer::Writer;
 

@@ -116,8 +116,8 @@ impl Outcast {
 }
 
 /// What to do with a member that differs.
-pub(crate) const ADVICE: &str = "Keep a copy of its directory for whoever looks for the cause, remove the member from the group, \
-     empty its directory, and add it under a new id";
+pub(crate) const ADVICE: &str = "Keep a copy of its directory for whoever looks for the cause, remove the member from \
+                                 the group, empty its directory, and add it under a new id";
 
 /// Compares members' digests, as leader and as member.
 pub(crate) struct Agreement<M: Machine> {
@@ -226,7 +226,10 @@ impl<M: Machine> Agreement<M> {
         self.set_common_level(common(self.driver.level_max(), &levels));
         let verdict = decide(&voters, &answers);
         if let Verdict::Differ { right, who } = &verdict {
-            tracing::error!(entry = index, members = ?who, "members whose rows differ from those of most voters are stopped");
+            tracing::error!(
+                entry = index, members = ?who,
+                "members whose rows differ from those of most voters are stopped"
+            );
             let differs = Ask::Differs { index, digest: right.0 };
             for (peer, incarnation) in others.iter().filter(|(peer, _)| who.contains(&peer.id)) {
                 let told = self.network.ask(peer, *incarnation, Lane::Beat, differs.clone(), wait_max).await;

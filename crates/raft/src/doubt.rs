@@ -16,8 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The file that keeps a doubt while the member is down.
 const MARK: &str = "doubt";
-const ADVICE: &str = "Start the members that are down: a majority decides. If they are lost, stop the members, keep a copy of each \
-     directory, and join the others to one of them anew (docs/cli.md, \"Members that differ\")";
+const ADVICE: &str = "Start the members that are down: a majority decides. If they are lost, stop the members, keep a \
+                      copy of each directory, and join the others to one of them anew (docs/cli.md, \"Members that \
+                      differ\")";
 
 /// A cheap handle; all clones know the same.
 #[derive(Clone, Debug)]
@@ -54,7 +55,10 @@ impl Doubt {
         }
         tracing::error!(reason, "this member decides nothing until a majority has the same rows");
         if let Err(error) = mark::write(&*self.disk, MARK, &reason) {
-            tracing::error!(%error, "the doubt was not written down; after a restart it begins with the next comparison");
+            tracing::error!(
+                %error,
+                "the doubt was not written down; after a restart it begins with the next comparison"
+            );
         }
     }
 
@@ -64,7 +68,10 @@ impl Doubt {
             return;
         }
         if let Err(error) = mark::remove(&*self.disk, MARK) {
-            tracing::warn!(%error, "the mark of a doubt that is over was not removed; after a restart it lasts until the next comparison");
+            tracing::warn!(
+                %error,
+                "the mark of a doubt that is over was not removed; after a restart it lasts until the next comparison"
+            );
         }
         *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = None;
         tracing::warn!("a majority has the same rows again");

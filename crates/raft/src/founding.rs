@@ -87,8 +87,8 @@ impl<M: Machine> First<M> {
         let Some(nodes) = self.all_new().await else {
             tracing::error!(
                 member = self.network.from,
-                "other members belong to a group already, but this one's log is empty: its data was lost. Remove it from the \
-                 group and add it under a new id"
+                "other members belong to a group already, but this one's log is empty: its data was lost. Remove it \
+                 from the group and add it under a new id"
             );
             return;
         };

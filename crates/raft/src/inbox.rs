@@ -101,9 +101,10 @@ impl<M: Machine> Inbox<M> {
                 member = self.node_id,
                 incarnation = self.incarnation,
                 expected = request.incarnation,
-                "a server at an address that neither the configuration nor the log names knows this member with other data than is in \
-                 its directory. This server goes on, as anybody can send that. If it is of this member's group, the data of \
-                 that was lost here, and two stores are served: name its address in members_from, and this server stops"
+                "a server at an address that neither the configuration nor the log names knows this member with other \
+                 data than is in its directory. This server goes on, as anybody can send that. If it is of this \
+                 member's group, the data of that was lost here, and two stores are served: name its address in \
+                 members_from, and this server stops"
             );
         }
     }
@@ -115,10 +116,10 @@ impl<M: Machine> Inbox<M> {
         }
         let id = self.node_id;
         self.stop.until_it_rejoins(format!(
-            "other members know member {id} with other data than is in its directory, which holds a store that this server \
-             founded alone. Its own data was lost, or is elsewhere: put its directory back (is its disk mounted?), or \
-             remove member {id} there, empty the directory, and add the server under a new id. If the others \
-             are mistaken, correct the address of member {id} in their lists"
+            "other members know member {id} with other data than is in its directory, which holds a store that this \
+             server founded alone. Its own data was lost, or is elsewhere: put its directory back (is its disk \
+             mounted?), or remove member {id} there, empty the directory, and add the server under a new id. If the \
+             others are mistaken, correct the address of member {id} in their lists"
         ));
         let _it_may_have_ended = self.raft.shutdown().await;
     }

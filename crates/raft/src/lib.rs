@@ -48,6 +48,7 @@ mod runtime;
 mod segment;
 mod snapshot;
 mod stop;
+mod stopped;
 mod synced;
 mod timing;
 mod transport;
@@ -63,6 +64,7 @@ pub use position::{entry_id, entry_index};
 pub use raft::{GroupOptions, Options, Raft, RaftError};
 pub use snapshot::{Export, Import};
 pub use stop::Fault;
+pub use stopped::replay;
 pub use timing::Timing;
 pub use transport::{Answer, Lane, Peer, Transport};
 

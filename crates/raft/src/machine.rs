@@ -268,7 +268,7 @@ impl<M: Machine> Driver<M> {
         let reply = match entry.payload {
             Payload::Blank => self.guarded(|| self.machine.apply(&position.encode(), None)),
             Payload::Membership(membership) => {
-                position.members = Arc::new(StoredMembership::new(Some(id), membership).into());
+                position.members = Position::members_of(id, membership);
                 self.guarded(|| self.machine.apply(&position.encode(), None))
             }
             Payload::Normal(command) => self.guarded(|| {

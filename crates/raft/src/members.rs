@@ -137,7 +137,10 @@ impl<M: Machine> Raft<M> {
     async fn greet(&self, peer: &Peer) -> Result<(bool, u64), RaftError> {
         self.inner.network.greet(peer, GREET_WAIT).await.map_err(|error| {
             let Peer { id, addr } = peer;
-            wrong(format!("nobody answers as member {id} at {addr} ({error}); start it there with that id first. Nothing was changed"))
+            wrong(format!(
+                "nobody answers as member {id} at {addr} ({error}); start it there with that id first. \
+                 Nothing was changed"
+            ))
         })
     }
 

@@ -137,8 +137,8 @@ fn near(vote: PlainVote, own: Vote) -> Result<Vote, Unreachable<Types>> {
     }
     let (term, known) = (vote.0, own.leader_id.term);
     Err(Unreachable::from_string(format!(
-        "a member answered with term {term}, which is none of this group, that is in term {known}; remove that member, empty its \
-         directory, and add it under a new id"
+        "a member answered with term {term}, which is none of this group, that is in term {known}; remove that \
+         member, empty its directory, and add it under a new id"
     )))
 }
 

@@ -58,6 +58,11 @@ impl From<StoredMembership> for KnownMembers {
 }
 
 impl Position {
+    /// Those of entry `id`.
+    pub(crate) fn members_of(id: LogId, membership: Membership) -> Arc<KnownMembers> {
+        Arc::new(StoredMembership::new(Some(id), membership).into())
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let plain = |id: LogId| (id.leader_id.term, id.index);
         let record = PositionRecord {

@@ -84,7 +84,8 @@ pub enum RaftError {
     TooLong { len: usize },
     /// The group has members that do not know its form, or had them until now.
     #[error(
-        "this change needs level {needed} of what is written, and the group has {level}; start the newer program on all its members"
+        "this change needs level {needed} of what is written, and the group has {level}; start the newer program on \
+         all its members"
     )]
     Level { needed: u8, level: u8 },
     #[error("this member leads and decides nothing: {reason}")]
@@ -99,8 +100,8 @@ pub enum RaftError {
     Several,
     /// A server that is to join has data already.
     #[error(
-        "the server at {addr} does not wait to join as member {id}: its log is not empty. If it is of no use to anybody, empty that server's \
-         directory and start it again. Nothing was changed"
+        "the server at {addr} does not wait to join as member {id}: its log is not empty. If it is of no use to \
+         anybody, empty that server's directory and start it again. Nothing was changed"
     )]
     NotNew { id: u64, addr: String },
     #[error("{reason}")]

@@ -6,7 +6,7 @@
 use crate::disk::Disk;
 use crate::meters::Meters;
 use crate::record::{Facts, Owner, Record};
-use crate::segment::{self, End, Segment, damage};
+use crate::segment::{self, Contents, End, Segment, damage};
 use crate::stop::Stop;
 use crate::synced::Synced;
 use crate::types::{Entry, LogId, Types, Vote};
@@ -62,42 +62,8 @@ impl Writer {
     /// Opens the log, which is made if it is not there. An error of kind `WouldBlock`: another process has it.
     pub(crate) fn open(disk: Arc<dyn Disk>, node_id: u64, synced: Synced, stop: Stop) -> io::Result<Found> {
         let lock = disk.lock()?;
-        let mut replay = Replay::default();
-        let mut closed: VecDeque<(String, Option<u64>)> = VecDeque::new();
-        let (mut active, mut incarnation) = (None, None);
-        let segments = segment::list(&*disk)?;
-        for (place, (sequence, name)) in segments.iter().enumerate() {
-            let path = &disk.path().join(name);
-            let contents = segment::read(&*disk, name)?;
-            let owner = contents.head.owner;
-            if owner.node_id != node_id {
-                let text = format!("{} is of member {}, not {node_id}", path.display(), owner.node_id);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
-            }
-            if *incarnation.get_or_insert(owner.incarnation) != owner.incarnation {
-                return Err(damage(path, "it is of another log than the segments before it"));
-            }
-            let is_last = place + 1 == segments.len();
-            if contents.head.sequence != *sequence || *sequence != segments[0].0 + place as u64 {
-                return Err(damage(path, "a segment before it is missing, or it has another's name"));
-            }
-            if contents.end == End::Damaged || (contents.end == End::Torn && !is_last) {
-                return Err(damage(path, &format!("the record at byte {} does not match its checksum", contents.len)));
-            }
-            if place == 0 {
-                replay.begin(contents.head.facts());
-            } else if contents.head.facts() != replay.facts {
-                return Err(damage(path, "its head does not follow from the segment before it"));
-            }
-            let last = if is_last { Some(Segment::resume(&*disk, name.clone(), &contents)?) } else { None };
-            for record in contents.records {
-                replay.take(record).map_err(|what| damage(path, &what))?;
-            }
-            match last {
-                Some(segment) => active = Some(segment),
-                None => closed.push_back((name.clone(), replay.facts.last.map(|id| id.index))),
-            }
-        }
+        let Scan { replay, closed, last, incarnation } = scan(&*disk, Some(node_id))?;
+        let active = last.map(|(name, contents)| Segment::resume(&*disk, name, &contents)).transpose()?;
         let owner = Owner { node_id, incarnation: incarnation.unwrap_or_else(|| random::random_u64().max(1)) };
         let active = match active {
             Some(active) => {
@@ -112,14 +78,7 @@ impl Writer {
                 first
             }
         };
-        let Replay { facts, removed, entries } = replay;
-        // By index: an entry of an earlier segment that was cut may have had a later term.
-        if index(facts.purged) < index(removed) {
-            return Err(damage(
-                &disk.path().join(&active.name),
-                "segments before it are missing that were still needed",
-            ));
-        }
+        let Replay { facts, entries, .. } = replay;
         let facts_now = facts.clone();
         synced.tell(facts.last.map(|id| id.index));
         let writer = Self {
@@ -267,6 +226,62 @@ impl Writer {
     }
 }
 
+/// What the segments of a log say. Nothing is changed by reading them.
+pub(crate) struct Scan {
+    pub(crate) replay: Replay,
+    /// Older segments, and the index of the last entry before each one's successor.
+    closed: VecDeque<(String, Option<u64>)>,
+    /// The one that is written to, if there is any.
+    last: Option<(String, Contents)>,
+    incarnation: Option<u64>,
+}
+
+/// `node_id`: whose log it is to be. The log is locked by the caller.
+pub(crate) fn scan(disk: &dyn Disk, node_id: Option<u64>) -> io::Result<Scan> {
+    let mut replay = Replay::default();
+    let mut closed: VecDeque<(String, Option<u64>)> = VecDeque::new();
+    let (mut last, mut incarnation) = (None, None);
+    let segments = segment::list(disk)?;
+    for (place, (sequence, name)) in segments.iter().enumerate() {
+        let path = &disk.path().join(name);
+        let mut contents = segment::read(disk, name)?;
+        let owner = contents.head.owner;
+        if node_id.is_some_and(|node_id| owner.node_id != node_id) {
+            let text =
+                format!("{} is of member {}, not {}", path.display(), owner.node_id, node_id.unwrap_or_default());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        if *incarnation.get_or_insert(owner.incarnation) != owner.incarnation {
+            return Err(damage(path, "it is of another log than the segments before it"));
+        }
+        let is_last = place + 1 == segments.len();
+        if contents.head.sequence != *sequence || *sequence != segments[0].0 + place as u64 {
+            return Err(damage(path, "a segment before it is missing, or it has another's name"));
+        }
+        if contents.end == End::Damaged || (contents.end == End::Torn && !is_last) {
+            return Err(damage(path, &format!("the record at byte {} does not match its checksum", contents.len)));
+        }
+        if place == 0 {
+            replay.begin(contents.head.facts());
+        } else if contents.head.facts() != replay.facts {
+            return Err(damage(path, "its head does not follow from the segment before it"));
+        }
+        for record in std::mem::take(&mut contents.records) {
+            replay.take(record).map_err(|what| damage(path, &what))?;
+        }
+        // By index: an entry of an earlier segment that was cut may have had a later term.
+        if is_last && index(replay.facts.purged) < index(replay.removed) {
+            return Err(damage(path, "segments before it are missing that were still needed"));
+        }
+        if is_last {
+            last = Some((name.clone(), contents));
+        } else {
+            closed.push_back((name.clone(), replay.facts.last.map(|id| id.index)));
+        }
+    }
+    Ok(Scan { replay, closed, last, incarnation })
+}
+
 /// What is written and synced at once.
 #[derive(Default)]
 struct Batch {
@@ -300,7 +315,7 @@ pub(crate) struct Replay {
     facts: Facts,
     /// What the first segment found says was before it, in segments that were removed.
     removed: Option<LogId>,
-    entries: VecDeque<Entry>,
+    pub(crate) entries: VecDeque<Entry>,
 }
 
 impl Replay {

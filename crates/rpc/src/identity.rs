@@ -89,7 +89,8 @@ impl Identity {
                 if let Some(claimed) = effective.filter(|claimed| *claimed != owner) {
                     let claimed = types::excerpt(&claimed);
                     let message = format!(
-                        "Authenticated user ({owner} (auth:TOKEN)) doesn't match what the client claims to be ({claimed})"
+                        "Authenticated user ({owner} (auth:TOKEN)) doesn't match what the client claims to be \
+                         ({claimed})"
                     );
                     return Err(Exception::unauthorized(ACCESS_CONTROL, message));
                 }

@@ -33,3 +33,8 @@ impl From<Error> for io::Error {
         }
     }
 }
+
+/// Nothing is to be sent or received any more, as what went before was lost.
+pub(crate) fn ended() -> std::io::Error {
+    std::io::ErrorKind::ConnectionAborted.into()
+}

@@ -9,8 +9,9 @@
 //! Promise: what is handed out was verified, and stands in its order; after a byte that does not belong nothing more
 //! comes. One piece is held until it is whole, and memory is counted before it is taken. It knows no socket.
 
+use crate::error::ended;
+use crate::idle::IDLE_LEN;
 use crate::room::Room;
-use crate::{IDLE_LEN, ended};
 use io::task;
 use security::sasl::transfer::Receiving;
 use std::io::{Error, ErrorKind, Result};

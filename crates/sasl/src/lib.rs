@@ -16,6 +16,7 @@
 mod accept;
 mod connect;
 mod error;
+mod idle;
 mod incoming;
 mod outgoing;
 mod protected;
@@ -28,20 +29,8 @@ mod uncounted;
 pub use accept::{Accepted, accept, is_handshake};
 pub use connect::{HdfsSecret, Secret, connect, connect_to_hdfs};
 pub use error::{Error, is_of_secret};
+pub use idle::IDLE_AFTER;
 pub use incoming::Incoming;
 pub use outgoing::Outgoing;
 pub use protected::Protected;
 pub use uncounted::Uncounted;
-
-use std::time::Duration;
-
-/// So many bytes are read, or sealed, at a time while few come, or none: an operation's request has some hundred. A
-/// node has thousands of connections that wait for their next operation.
-const IDLE_LEN: usize = 4 << 10;
-/// So long after the last bytes that came memory is to go back. A guess: what comes one after the other comes faster.
-pub const IDLE_AFTER: Duration = Duration::from_millis(100);
-
-/// Nothing is to be sent or received any more, as what went before was lost.
-fn ended() -> std::io::Error {
-    std::io::ErrorKind::ConnectionAborted.into()
-}

@@ -9,8 +9,9 @@
 //! Promise: what is pending leaves before anything else is sealed, so a connection keeps [`SEND_LEN`] bytes at most, in
 //! their order. It knows no socket.
 
+use crate::error::ended;
+use crate::idle::IDLE_LEN;
 use crate::room::Room;
-use crate::{IDLE_LEN, ended};
 use security::sasl::transfer::{SEND_LEN, Sending};
 use std::io::{Error, ErrorKind, Result};
 use xfer::memory::Held;

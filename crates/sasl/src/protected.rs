@@ -2,8 +2,6 @@
 
 use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
-use crate::pump;
-use io::TaskGroup;
 use security::sasl::transfer::Channel;
 use std::io::Result;
 use tokio::net::TcpStream;
@@ -38,15 +36,5 @@ impl Protected {
 
     pub fn is_plain(&self) -> bool {
         self.outgoing.is_plain()
-    }
-
-    /// A plain stream socket, for whoever cannot seal himself: where anything protects the connection, one end of a
-    /// local pair, behind which a task, of `tasks`, seals and opens. It costs more than sealing does.
-    pub fn pumped(self, tasks: Option<&TaskGroup>) -> Result<TcpStream> {
-        if self.is_plain() {
-            assert!(!self.incoming.has_opened(), "a socket alone would lose what came on it");
-            return Ok(self.socket);
-        }
-        pump::begin(self, tasks)
     }
 }

@@ -1,9 +1,9 @@
 //! The task between a protected connection and the local pair of sockets whose other end operations have.
 
+use crate::idle::{IDLE_AFTER, IDLE_LEN};
 use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
 use crate::protected::Protected;
-use crate::{IDLE_AFTER, IDLE_LEN};
 use io::{TaskGroup, task};
 use security::sasl::transfer::SEND_LEN;
 use std::io::{ErrorKind, Result};
@@ -23,8 +23,20 @@ const LINGER: Duration = Duration::from_secs(10);
 const STALL_MAX: Duration = Duration::from_secs(600);
 const NAME: &str = "protected connection";
 
+impl Protected {
+    /// A plain stream socket, for whoever cannot seal himself: where anything protects the connection, one end of a
+    /// local pair, behind which a task, of `tasks`, seals and opens. It costs more than sealing does.
+    pub fn pumped(self, tasks: Option<&TaskGroup>) -> Result<TcpStream> {
+        if self.is_plain() {
+            assert!(!self.incoming.has_opened(), "a socket alone would lose what came on it");
+            return Ok(self.socket);
+        }
+        begin(self, tasks)
+    }
+}
+
 /// Begins the task, which ends with either of the two ends.
-pub(crate) fn begin(connection: Protected, tasks: Option<&TaskGroup>) -> Result<TcpStream> {
+fn begin(connection: Protected, tasks: Option<&TaskGroup>) -> Result<TcpStream> {
     let (local, far) = StdUnixStream::pair()?;
     local.set_nonblocking(true)?;
     far.set_nonblocking(true)?;

@@ -1,7 +1,8 @@
 //! Both ends of a connection behind its handshake, without sockets.
 
+use crate::idle::IDLE_LEN;
 use crate::room::tests::Counted;
-use crate::{IDLE_LEN, Incoming, Outgoing, Uncounted};
+use crate::{Incoming, Outgoing, Uncounted};
 use security::block_token::{Grant, Mode, Modes, Signer};
 use security::keys::{KeyId, KeyRing, Lifetimes};
 use security::sasl::digest::{NONCE_LEN, Protection, Qop};

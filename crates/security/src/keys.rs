@@ -202,6 +202,19 @@ impl KeyRing {
         Self::started(now, lifetimes, self.keys.revision + 1, after(self.next().id), secrets)
     }
 
+    /// The same, but the next key has `id`, which is behind its own: those between may name other keys by now.
+    #[must_use]
+    pub(crate) fn skipped_to(&self, id: KeyId) -> Self {
+        assert!(id > self.next().id, "{id} is not behind {}", self.next().id);
+        let mut ring = self.clone();
+        if let Some(next) = ring.keys.keys.last_mut() {
+            next.id = id;
+        }
+        ring.keys.revision += 1;
+        ring.check();
+        ring
+    }
+
     fn started(now: Millis, lifetimes: Lifetimes, revision: u64, first: KeyId, secrets: [Secret; 2]) -> Self {
         assert!(first != KeyId(0), "key 0 names none");
         let [current, next] = secrets;
@@ -258,7 +271,7 @@ impl KeyRing {
         &self.keys.keys[self.keys.len() - 2]
     }
 
-    fn next(&self) -> &Key {
+    pub(crate) fn next(&self) -> &Key {
         &self.keys.keys[self.keys.len() - 1]
     }
 

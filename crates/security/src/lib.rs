@@ -29,6 +29,9 @@ pub mod method;
 pub mod negotiation;
 pub mod node_name;
 pub mod proxy;
+mod restored;
 pub mod rings;
 pub mod sasl;
 pub mod secret;
+
+pub use restored::restore;

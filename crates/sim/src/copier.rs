@@ -6,8 +6,8 @@ use crate::platter::Identity;
 use crate::reads::Ask;
 use crate::volume::VolumeError;
 use crate::world::World;
-use datanode::Begin;
 use datanode::copies::COPY_COUNT_MAX;
+use datanode::{Begin, compare};
 use hdfs::proto::TokenProto;
 use std::rc::Rc;
 use types::mutation::{self, Mutation};
@@ -121,23 +121,32 @@ impl Datanode {
 
     pub(crate) async fn verify(&self, block: BlockId, generation: Generation) -> Fitness {
         match self.volume.find(block) {
-            Some(info) if info.identity.generation >= generation => match self.volume.verify(block).await {
-                Ok(true) => {
-                    self.with(|node| node.reads_well(block));
-                    Fitness::Fit
-                }
-                Ok(false) => {
-                    let fell = self.world.falls(self.number) > 0 || self.world.is_spoiled(self.number, block);
-                    if info.state == ReplicaState::Open && !fell {
-                        self.world
-                            .fail(|| format!("node {} calls its open {block:?} damaged, which it is not", self.number));
+            Some(info)
+                if compare::is_worth_reading(
+                    &held(&info),
+                    generation,
+                    self.is_to_delete(block, info.identity.generation),
+                ) =>
+            {
+                match self.volume.verify(block).await {
+                    Ok(true) => {
+                        self.with(|node| node.reads_well(block));
+                        Fitness::Fit
                     }
-                    self.with(|node| node.found_damaged(self.sim.now(), &held(&info)));
-                    Fitness::Unfit
+                    Ok(false) => {
+                        let fell = self.world.falls(self.number) > 0 || self.world.is_spoiled(self.number, block);
+                        if info.state == ReplicaState::Open && !fell {
+                            self.world.fail(|| {
+                                format!("node {} calls its open {block:?} damaged, which it is not", self.number)
+                            });
+                        }
+                        self.with(|node| node.found_damaged(self.sim.now(), &held(&info)));
+                        Fitness::Unfit
+                    }
+                    Err(VolumeError::NotFound) => Fitness::Absent,
+                    Err(_) => Fitness::Unfit,
                 }
-                Err(VolumeError::NotFound) => Fitness::Absent,
-                Err(_) => Fitness::Unfit,
-            },
+            }
             _ => Fitness::Absent,
         }
     }

@@ -14,7 +14,7 @@
 //! ship; datanodes, clients, network and disks are written for this crate, and `docs/adr/0009` says how far they are to
 //! be believed. Start reading at [`run`], then `scenario` for the faults and `check` for what must hold. Before its
 //! cluster each seed plays `peers`: scripts that keep to data transfer's protocol or break it, against the machines of
-//! `xfer`.
+//! `xfer`; and a third of them `lost_rows`: a store that goes on with a backup of its rows.
 
 mod administrator;
 mod check;
@@ -29,6 +29,7 @@ mod groups;
 mod history;
 mod ledger;
 mod log_platter;
+mod lost_rows;
 mod machine_copy;
 mod member;
 mod metad;

@@ -124,6 +124,30 @@ impl Oracle {
         file.promises.iter_mut().for_each(|promise| promise.end = promise.end.min(len));
     }
 
+    /// The rows are as they were before: files and blocks that they do not know any more are nothing that readers of
+    /// files are promised. Answers what was promised of such blocks, with what their bytes are made of.
+    pub(crate) fn lose(
+        &mut self,
+        has_file: impl Fn(FileId) -> bool,
+        has_block: impl Fn(BlockId) -> bool,
+    ) -> BTreeMap<BlockId, (u64, Vec<Promise>)> {
+        let mut lost: BTreeMap<BlockId, (u64, Vec<Promise>)> = BTreeMap::new();
+        for (id, file) in &mut self.files {
+            let (kept, gone) = std::mem::take(&mut file.promises).into_iter().partition(|one| has_block(one.block));
+            file.promises = kept;
+            if !has_file(*id) || !gone.is_empty() {
+                file.closed = None;
+            }
+            // Of a file whose writer was believed when it named less, nothing is promised.
+            let was_doomed = file.doomed;
+            file.doomed |= !has_file(*id);
+            for promise in gone.into_iter().filter(|_| !was_doomed) {
+                lost.entry(promise.block).or_insert((file.tag, Vec::new())).1.push(promise);
+            }
+        }
+        lost
+    }
+
     /// With the number of cuts so far.
     pub(crate) fn promised(&self, id: FileId, world: &World) -> (u32, Vec<Promise>) {
         let Some(file) = self.files.get(&id) else { return (0, Vec::new()) };

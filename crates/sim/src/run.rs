@@ -5,6 +5,7 @@ use crate::check;
 use crate::drill;
 use crate::executor::{HostId, Listener, Sim};
 use crate::groups::run_group;
+use crate::lost_rows;
 use crate::peers;
 use crate::restarts::restart;
 use crate::scenario::{Plan, make_faults, relieve, squeeze};
@@ -81,7 +82,10 @@ pub fn run_caught(seed: u64, options: Options) -> Outcome {
 
 /// Runs the cluster of a seed to its end. The outcome is a function of the arguments.
 pub fn run(seed: u64, options: Options) -> Outcome {
-    let told = peers::run(seed, options);
+    let mut told = peers::run(seed, options);
+    if told.is_empty() {
+        told = lost_rows::run(seed, options);
+    }
     if !told.is_empty() {
         return Outcome::told(seed, told);
     }

@@ -229,6 +229,25 @@ impl Plan {
         }
     }
 
+    /// A store that goes on with a backup of its rows. Nothing else fails.
+    pub(crate) fn of_lost_rows(seed: u64) -> Self {
+        let mut random = Seeded(seed ^ 0x1057_2035);
+        let node_count = 4 + random.below(2);
+        let container_len = [CONTAINER_LEN_MAX, (BLOCK_LEN * (2 + random.below(8))) as u64][random.below(2)];
+        Self {
+            metad_count: 1,
+            node_count,
+            container_len,
+            synced: random.below(2) == 0,
+            capacities: vec![CAPACITY_MIN; node_count],
+            page_count: page_count(seed),
+            catalogue_each: Duration::from_secs(60),
+            scripted: false,
+            has_tokens: random.below(2) == 0,
+            ..Self::of_peers()
+        }
+    }
+
     /// Machines are started anew one after the other, each away for longer than it is waited for, and writers die.
     pub(crate) fn rolling(seed: u64) -> Self {
         let plan = Self::new(seed);

@@ -18,6 +18,7 @@ use lead::SILENCE_MAX;
 use namespace::BlockView;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 use types::{BlockId, FileId, Generation, NodeId};
@@ -112,6 +113,7 @@ pub(crate) fn node_of(process: Process) -> Node {
         rack: rack_of(number),
         incarnation,
         from: process.ip(),
+        outside: None,
     }
 }
 
@@ -349,6 +351,13 @@ impl World {
         self.sim.kill(host);
         if let Err(why) = place.home.fall(power) {
             self.fail(|| why);
+        }
+    }
+
+    /// The disk of a metadata server that is down is lost, and the next process begins with a backup of its rows.
+    pub(crate) fn restore_metad(&self, number: usize, backup: &Path) {
+        if let Err(error) = self.metads[number].home.restore(backup) {
+            self.fail(|| format!("a backup is not restored: {error}"));
         }
     }
 

@@ -55,7 +55,8 @@ impl Golden {
         let differs = |(have, wanted): &(&str, &str)| have != wanted;
         let first = found.lines().chain([""]).zip(want.lines().chain([""])).find(differs);
         panic!(
-            "{}: the bytes changed.\n  now    {}\n  before {}\nIf that is meant, write the file anew with LEVADA_GOLDEN=write",
+            "{}: the bytes changed.\n  now    {}\n  before {}\nIf that is meant, write the file anew with \
+             LEVADA_GOLDEN=write",
             path.display(),
             first.map_or("", |(now, _)| now),
             first.map_or("", |(_, before)| before),

@@ -4,6 +4,7 @@ mod counted;
 pub mod golden;
 pub mod metrics_page;
 pub mod power;
+pub mod repository;
 pub mod source;
 
 pub use counted::Counted;

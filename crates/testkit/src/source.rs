@@ -1,5 +1,7 @@
 //! Rust source as tests of the workspace look at it: tokens, without comments, texts and what only tests compile.
 
+use std::collections::BTreeSet;
+
 /// A token of what ships, and the line it stands in, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
@@ -69,33 +71,60 @@ fn item_len(tokens: &[Token<'_>]) -> usize {
 fn tokens(text: &str) -> Vec<Token<'_>> {
     let bytes = text.as_bytes();
     let (mut found, mut at, mut line) = (Vec::new(), 0, 0);
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
     while at < bytes.len() {
         let rest = &text[at..];
-        let len = match bytes[at] {
-            byte if byte.is_ascii_whitespace() => 1,
-            b'/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
-            b'/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
-            b'"' => text_len(rest),
-            b'r' if rest.starts_with("r\"") || rest.starts_with("r#\"") => raw_text_len(rest),
-            b'\'' => quote_len(rest),
-            byte if is_name(byte) => {
-                let len = bytes[at..].iter().take_while(|byte| is_name(**byte)).count();
-                if !byte.is_ascii_digit() {
-                    found.push(Token { text: &rest[..len], line });
-                }
-                len
-            }
-            _ => {
-                let len = if rest.starts_with("::") { 2 } else { 1 };
-                found.push(Token { text: &rest[..len], line });
-                len
-            }
-        };
+        let (kind, len) = piece(rest);
+        if kind == Kind::Token {
+            found.push(Token { text: &rest[..len], line });
+        }
         line += bytes[at..at + len].iter().filter(|byte| **byte == b'\n').count();
         at += len;
     }
     found
+}
+
+/// Lines, from 0, that begin inside a text which is not broken by a backslash: their breaks are the text's own.
+pub fn lines_in_texts(text: &str) -> BTreeSet<usize> {
+    let (mut found, mut at, mut line) = (BTreeSet::new(), 0, 0);
+    while at < text.len() {
+        let (kind, len) = piece(&text[at..]);
+        let piece = &text[at..at + len];
+        for (end, _) in piece.match_indices('\n') {
+            line += 1;
+            if kind == Kind::Text && !piece[..end].ends_with('\\') {
+                found.insert(line);
+            }
+        }
+        at += len;
+    }
+    found
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Token,
+    Text,
+    /// Spaces, comments, numbers, characters, lifetimes.
+    Other,
+}
+
+/// What the text begins with, and how long that is.
+fn piece(rest: &str) -> (Kind, usize) {
+    let bytes = rest.as_bytes();
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
+    match bytes[0] {
+        byte if byte.is_ascii_whitespace() => (Kind::Other, 1),
+        b'/' if rest.starts_with("//") => (Kind::Other, rest.find('\n').unwrap_or(rest.len())),
+        b'/' if rest.starts_with("/*") => (Kind::Other, rest.find("*/").map_or(rest.len(), |end| end + 2)),
+        b'"' => (Kind::Text, text_len(rest)),
+        b'r' if rest.starts_with("r\"") || rest.starts_with("r#\"") => (Kind::Text, raw_text_len(rest)),
+        b'\'' => (Kind::Other, quote_len(rest)),
+        byte if is_name(byte) => {
+            let len = bytes.iter().take_while(|byte| is_name(**byte)).count();
+            (if byte.is_ascii_digit() { Kind::Other } else { Kind::Token }, len)
+        }
+        _ => (Kind::Token, if rest.starts_with("::") { 2 } else { 1 }),
+    }
 }
 
 fn text_len(rest: &str) -> usize {
@@ -154,5 +183,12 @@ fn last() -> char { 'é' }
         assert!(!texts.contains(&"f") && !texts.contains(&"h"), "{texts:?}");
         assert_eq!(source.test_modules, ["golden"]);
         assert_eq!(source.line_count, text.lines().count() - 6);
+    }
+
+    #[test]
+    fn lines_of_a_text_are_told_from_broken_ones() {
+        let text =
+            "let a = \"one\ntwo\"; // \"\nlet b = r#\"\nthree \"\n\"#;\nlet c = \"four \\\n five\";\nlet d = '\"';\n";
+        assert_eq!(lines_in_texts(text).into_iter().collect::<Vec<_>>(), [1, 3, 4]);
     }
 }

@@ -18,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("layout", &[]),
     ("prefetch", &["types", "layout"]),
     ("xroot", &["types"]),
+    ("edge", &["types"]),
     // ring 2: effects
     ("io", &["types"]),
     ("metrics", &[]),
@@ -74,7 +75,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("client", &["types", "wire", "hdfs", "security", "xfer", "layout", "prefetch", "io", "rpc", "gss", "sasl"]),
     ("http", &["types", "io", "metrics", "tls"]),
     // ring 4: products
-    ("gateway", &["xroot", "io", "metrics", "host", "client", "http"]),
+    ("gateway", &["types", "wire", "hdfs", "xfer", "xroot", "edge", "rpc", "io", "metrics", "host", "client", "http"]),
     ("levada", &["types", "io", "metrics", "host", "security", "tls", "metad", "datad", "client", "http", "gateway"]),
     ("levada-object-store", &["types", "client"]),
     ("levada-py", &["types", "io", "client"]),
@@ -97,6 +98,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "gateway",
             "layout",
             "xroot",
+            "edge",
         ],
     ),
     (
@@ -135,6 +137,7 @@ const PURE: &[&str] = &[
     "layout",
     "prefetch",
     "xroot",
+    "edge",
 ];
 const PURE_EXTERNALS: &[&str] = &[
     "bytes",

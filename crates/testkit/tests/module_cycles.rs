@@ -26,8 +26,17 @@ const CRATES: &[&str] = &[
     "security",
     "prefetch",
     "xroot",
+    "edge",
     "datanode",
     "io",
+    "types",
+    "wire",
+    "hdfs",
+    "metrics",
+    "sasl",
+    "http",
+    "object-store",
+    "py",
 ];
 
 /// A module by its names from the crate's root on, which has none.

@@ -106,8 +106,8 @@ pub(crate) fn advice(name: NodeName) -> String {
     match name {
         NodeName::Member(id) => format!("make another one with `levada certificate member {id}`"),
         NodeName::Datanode(id) => format!(
-            "make a token with `levada admin datanode invite --datanode {id}`, and start it with `--join TOKEN`; or make \
-             another one with `levada certificate datanode {id}`"
+            "make a token with `levada admin datanode invite --datanode {id}`, and start it with `--join TOKEN`; or \
+             make another one with `levada certificate datanode {id}`"
         ),
     }
 }
@@ -128,8 +128,8 @@ pub(crate) fn log(stage: Stage, name: NodeName, dir: &Path) {
         Stage::Refused => tracing::error!(
             %dir,
             %name,
-            "this server's certificate does not count: its time has not come by this clock, or ca.crt there does not name \
-             its authority"
+            "this server's certificate does not count: its time has not come by this clock, or ca.crt there does not \
+             name its authority"
         ),
     }
 }

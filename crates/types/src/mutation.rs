@@ -81,6 +81,12 @@ mutations! {
     KeepRemoved = "keep-removed",
     /// A container is removed though blocks are in it.
     RemoveUnemptied = "remove-unemptied",
+    /// A replica whose block restored rows do not know is nobody's, and goes.
+    DeleteFound = "delete-found",
+    /// Found blocks are released though datanodes have not said which ones they have.
+    ReleaseUnlisted = "release-unlisted",
+    /// A found block is recovered by the datanodes that answer, whatever the others may have.
+    RecoverFoundAlone = "recover-found-alone",
 
     // ── metadata server: copies ──
     /// Small files that a majority acknowledged are not looked after.

@@ -42,7 +42,7 @@ fn by_instruction(_bytes: &[u8], _chunk_len: usize) -> Option<[u32; COUNT]> {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{COUNT, WORD_LEN};
+    use crate::side_by_side::{COUNT, WORD_LEN};
     use std::arch::x86_64::_mm_crc32_u64;
 
     #[target_feature(enable = "sse4.2")]

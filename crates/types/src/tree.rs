@@ -1,7 +1,7 @@
 //! The hash tree by which members of a container are compared: its sums, its nodes, and what one question may ask for.
 //! How sums are made is part of the protocol between nodes (`wire::tree`).
 
-use crate::{BlockId, Generation};
+use crate::id::{BlockId, Generation};
 
 /// Branches of a node.
 pub const FAN_OUT: usize = 256;

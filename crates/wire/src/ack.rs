@@ -1,6 +1,8 @@
 //! What a write chain answers: one ack a packet, with one status a node, nearest first.
 
-use crate::{PacketHeader, WireError, delimited};
+use crate::delimited;
+use crate::error::WireError;
+use crate::packet::PacketHeader;
 use prost::Message;
 
 /// HDFS's `Status`, as a number: a status nobody knows is passed on as it came.

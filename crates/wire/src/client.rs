@@ -8,6 +8,9 @@
 //! client ── leaseBlocks ▶ metad       for an open file: its next block, while the one before it is still written
 //!        ══ stream ═════▶ datanode    HDFS's operation 80
 //!        ── addLeased ──▶ metad       the block is the file's from now on; the stream goes on meanwhile
+//!
+//! client ── profileOf ───▶ metad      beside the opening of a file: what others have read of its data set
+//!        ── keepProfile ─▶ metad      what this one has learned, for others
 //! ```
 //!
 //! The ids belong to the holder of the lease for as long as it renews it (HDFS's `renewLease`); a block that was
@@ -15,8 +18,9 @@
 
 pub use crate::proto::{
     AddLeasedRequest, AddLeasedResponse, BlockNode, ContainerState, ExplainFileRequest, ExplainFileResponse,
-    ExplainedBlock, ExplainedReplica, LeaseBlocksRequest, LeaseBlocksResponse, LeasedBlock, PlaceState, PreviousBlock,
-    PutBlock, PutFileRequest, PutFileResponse,
+    ExplainedBlock, ExplainedReplica, KeepProfileRequest, KeepProfileResponse, LeaseBlocksRequest, LeaseBlocksResponse,
+    LeasedBlock, PlaceState, PreviousBlock, ProfileOfRequest, ProfileOfResponse, PutBlock, PutFileRequest,
+    PutFileResponse,
 };
 
 use std::fmt;
@@ -30,6 +34,13 @@ pub const LEASE_BLOCKS: &str = "leaseBlocks";
 pub const PUT_FILE: &str = "putFile";
 pub const ADD_LEASED: &str = "addLeased";
 pub const EXPLAIN_FILE: &str = "explainFile";
+pub const PROFILE_OF: &str = "profileOf";
+pub const KEEP_PROFILE: &str = "keepProfile";
+
+/// Bytes of a profile's name.
+pub const PROFILE_NAME_LEN: usize = 16;
+/// Of a profile that a store keeps. A thousand columns take more; then each reader learns for itself.
+pub const PROFILE_LEN_MAX: usize = 4 << 10;
 
 /// Blocks of one answer to [`EXPLAIN_FILE`].
 pub const EXPLAINED_COUNT_MAX: usize = 1000;

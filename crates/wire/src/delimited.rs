@@ -2,7 +2,7 @@
 //!
 //! Both go out in one write: some clients misread a length that arrives in a TCP segment of its own.
 
-use crate::WireError;
+use crate::error::WireError;
 use prost::Message;
 
 /// A length fits five bytes of varint (2³⁵ > any limit here); longer ones are nonsense.

@@ -157,6 +157,10 @@ fn member() -> Member {
     Member { id: 2, addr: "10.0.0.2:8020".into() }
 }
 
+fn outside() -> Outside {
+    Outside { host: "gate.example.com".into(), xfer_port: 19866, ipc_port: 19867, info_port: 19864 }
+}
+
 fn registration(examples: &mut Examples) {
     examples.add(&RegisterRequest {
         node: node(),
@@ -172,7 +176,9 @@ fn registration(examples: &mut Examples) {
         pool: "BP-1-10.0.0.1-1".into(),
         incarnation: Some(incarnation()),
         advertised: true,
+        outside: Some(outside()),
     });
+    examples.add(&outside());
     let block_pool = "BP-1-10.0.0.1-1".into();
     examples.add(&RegisterResponse { block_pool, standby: true, term: 3, new: true, tokens: Some(token_rules()) });
     examples.add(&token_rules());
@@ -201,7 +207,10 @@ fn heartbeat(examples: &mut Examples) {
         sender: Some(sender()),
         token_revision: 5,
         leaving_ms: 630_000,
+        clock_ms: 1_700_000_000_000,
     });
+    examples.add(&NodeLogLevelRequest { level: "debug".into() });
+    examples.add(&NodeLogLevelResponse {});
     examples.add(&replica(ReplicaState::WaitingForRecovery));
     examples.add(&disk());
     examples.add(&scrub_report());
@@ -285,7 +294,18 @@ fn messages_between_nodes() {
     for (protocol, version) in protocols.into_iter().chain([(RAFT_PROTOCOL, RAFT_VERSION)]) {
         examples.golden.add(protocol, &version.to_be_bytes());
     }
-    let methods = [REGISTER, HEARTBEAT, CATALOGUE, SOURCES, BEGIN_RECOVERY, FINISH_RECOVERY, COMPARE, VERIFY, TREE];
+    let methods = [
+        REGISTER,
+        HEARTBEAT,
+        CATALOGUE,
+        SOURCES,
+        BEGIN_RECOVERY,
+        FINISH_RECOVERY,
+        COMPARE,
+        VERIFY,
+        TREE,
+        SET_LOG_LEVEL,
+    ];
     for method in methods.into_iter().chain([TELL, CANNOT_SAY, NODE_IN_USE, NODE_SUPERSEDED, NODE_REVOKED]) {
         examples.golden.add(method, &[]);
     }

@@ -13,14 +13,16 @@
 //! request for ranges ([`crate::ranges`]): both ends find the same ranges in the record, so no list of them has to
 //! travel.
 //!
-//! A long window may come in parts, as one connection brings little at first. The same request goes over each of several
-//! connections, and names the part that is to come there; the record comes with the first part alone.
+//! A long window may come in parts, as one connection brings little at first. The same request goes over each of
+//! several connections, and names the part that is to come there; the record comes with the first part alone.
 //!
 //! The connection can carry another operation behind the answer, unless the operation was refused.
 
+use crate::delimited;
+use crate::error::WireError;
+use crate::op::{Op, OpHeader};
 pub use crate::proto::{LayoutAnswer, LayoutBlock, LayoutOutcome, LayoutWish, RangesToken, ReadLayout};
 use crate::ranges::{Asked, RANGE_COUNT_MAX, RANGE_LEN_MAX};
-use crate::{Op, OpHeader, WireError, delimited};
 use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
@@ -146,8 +148,8 @@ impl ReadLayout {
         self.wished()
     }
 
-    /// What of the ranges of a window comes by this request: those that touch are one, and of the bytes of all each part
-    /// has as many, in their order.
+    /// What of the ranges of a window comes by this request: those that touch are one, and of the bytes of all each
+    /// part has as many, in their order.
     pub fn part_of(&self, ranges: Vec<(usize, Asked)>) -> Vec<(usize, Asked)> {
         if self.part_count <= 1 {
             return ranges;

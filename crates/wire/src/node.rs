@@ -17,9 +17,9 @@
 pub use crate::proto::{
     BeginRecoveryRequest, BeginRecoveryResponse, BlockSources, BlockToken, CatalogueRequest, CompareRequest,
     CompareResponse, CopyFailure, CopyOrder, Deletion, Digest, Disk, DiskBalanceOrder, DiskBalanceReport,
-    FinishRecoveryRequest, FinishRecoveryResponse, HeartbeatRequest, Incarnation, Member, Orders, Owner,
-    RegisterRequest, RegisterResponse, Replica, ScrubOrder, ScrubReport, Sender, Source, SourcesRequest,
-    SourcesResponse, TokenKey, TokenRules, Usage, VerifyRequest, VerifyResponse,
+    FinishRecoveryRequest, FinishRecoveryResponse, HeartbeatRequest, Incarnation, Member, NodeLogLevelRequest,
+    NodeLogLevelResponse, Orders, Outside, Owner, RegisterRequest, RegisterResponse, Replica, ScrubOrder, ScrubReport,
+    Sender, Source, SourcesRequest, SourcesResponse, TokenKey, TokenRules, Usage, VerifyRequest, VerifyResponse,
 };
 use std::fmt;
 use types::{BlockId, ContainerId, Generation, InodeId, StorageUsage};
@@ -53,6 +53,10 @@ pub const BEGIN_RECOVERY: &str = "beginRecovery";
 pub const FINISH_RECOVERY: &str = "finishRecovery";
 pub const COMPARE: &str = "compare";
 pub const VERIFY: &str = "verify";
+/// What the node logs, changed while it runs.
+pub const SET_LOG_LEVEL: &str = "setLogLevel";
+/// Longest level of a log, with its directives. A guess: a dozen of them.
+pub const LOG_LEVEL_LEN_MAX: usize = 1000;
 
 /// Blocks of a [`SourcesRequest`].
 pub const SOURCE_BLOCK_COUNT_MAX: usize = 16;

@@ -1,6 +1,6 @@
 //! What opens an operation of data transfer.
 
-use crate::WireError;
+use crate::error::WireError;
 
 /// ```text
 /// 0       2     3

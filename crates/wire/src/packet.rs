@@ -1,6 +1,6 @@
 //! Packets: the same layout for reads and for writes.
 
-use crate::WireError;
+use crate::error::WireError;
 use prost::Message;
 use std::ops::Range;
 use types::limits::PACKET_LEN_MAX;
@@ -281,7 +281,8 @@ mod tests {
         #[test]
         fn a_packet_is_found_again(
             offset in any::<i64>(), seqno in any::<i64>(), last: bool, sync: bool,
-            sums in proptest::collection::vec(any::<u8>(), 0..20), data in proptest::collection::vec(any::<u8>(), 0..50),
+            sums in proptest::collection::vec(any::<u8>(), 0..20),
+            data in proptest::collection::vec(any::<u8>(), 0..50),
         ) {
             let header = PacketHeader { offset, seqno, last, data_len: data.len() as i32, sync };
             let mut bytes = frame(header, &sums, &data);

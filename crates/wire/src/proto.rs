@@ -37,6 +37,21 @@ pub struct RegisterRequest {
     /// The node's configuration names `ip`, which may then be another address than the one this request comes from.
     #[prost(bool, tag = "13")]
     pub advertised: bool,
+    /// Where clients dial it that are not on its network; none: as the others do.
+    #[prost(message, optional, tag = "14")]
+    pub outside: ::core::option::Option<Outside>,
+}
+/// A name or an address, and the ports there.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Outside {
+    #[prost(string, tag = "1")]
+    pub host: ::prost::alloc::string::String,
+    #[prost(uint32, tag = "2")]
+    pub xfer_port: u32,
+    #[prost(uint32, tag = "3")]
+    pub ipc_port: u32,
+    #[prost(uint32, tag = "4")]
+    pub info_port: u32,
 }
 /// One process of a datanode. Without one (all zero) no message is accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -192,7 +207,19 @@ pub struct HeartbeatRequest {
     /// nothing else.
     #[prost(uint64, tag = "16")]
     pub leaving_ms: u64,
+    /// Its clock as it sent this, in milliseconds since 1970; 0: a version that does not say.
+    #[prost(uint64, tag = "17")]
+    pub clock_ms: u64,
 }
+/// What the node logs from now on, until it starts anew.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeLogLevelRequest {
+    /// A level, or directives as RUST_LOG has them; empty: as its configuration says.
+    #[prost(string, tag = "1")]
+    pub level: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeLogLevelResponse {}
 /// One disk of a node.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Disk {
@@ -581,7 +608,26 @@ pub struct Datanode {
     /// Clients may have blocks on lease that are to be written there.
     #[prost(bool, tag = "19")]
     pub leased: bool,
+    /// By how much its clock was ahead of that of the server that leads, with its last heartbeat; none: not known.
+    #[prost(sint64, optional, tag = "20")]
+    pub clock_ahead_ms: ::core::option::Option<i64>,
+    /// Of one that drains or is in maintenance: blocks that a restored backup did not know, and of which no other datanode
+    /// that stays has as good a replica; 1000 stands for more.
+    #[prost(uint64, tag = "21")]
+    pub lone_found_count: u64,
 }
+/// What a server logs from now on, until it starts anew.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LogLevelRequest {
+    /// A level, or directives as RUST_LOG has them; empty: as its configuration says.
+    #[prost(string, tag = "1")]
+    pub level: ::prost::alloc::string::String,
+    /// An id, its beginning, or an address; empty: the metadata server that is asked.
+    #[prost(string, tag = "2")]
+    pub datanode: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LogLevelResponse {}
 /// Begins the maintenance of a datanode, lengthens or shortens it, or ends it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MaintenanceRequest {
@@ -709,6 +755,9 @@ pub struct BeginBalanceRequest {
     /// How far a datanode's fullness may be from the mean of all, in parts of 10⁹.
     #[prost(uint64, tag = "1")]
     pub within: u64,
+    /// That all moves together take in the long run; 0: as much as datanodes copy.
+    #[prost(uint64, tag = "2")]
+    pub len_per_s: u64,
 }
 /// Every replica is to be read against its checksums.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -977,7 +1026,38 @@ pub struct FoundBlock {
     pub file: ::core::option::Option<u64>,
     #[prost(message, repeated, tag = "3")]
     pub replicas: ::prost::alloc::vec::Vec<FoundReplica>,
+    /// To read it, and no other block. For superusers alone; absent if no datanode says whose it was.
+    #[prost(message, optional, tag = "4")]
+    pub token: ::core::option::Option<BlockToken>,
 }
+/// A found block that nobody finished: its replicas meet at one length, so that it can be read. Each datanode is asked,
+/// and is to answer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RecoverFoundRequest {
+    #[prost(uint64, tag = "1")]
+    pub block: u64,
+    /// Without those that do not answer, which may have more of it.
+    #[prost(bool, tag = "2")]
+    pub force: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RecoverFoundResponse {
+    /// As it is now.
+    #[prost(message, optional, tag = "1")]
+    pub block: ::core::option::Option<FoundBlock>,
+}
+/// Found blocks are nobody's from now on, and their replicas are deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseFoundRequest {
+    /// How many were listed: with another number there are some that nobody has seen, and nothing is released.
+    #[prost(uint64, tag = "1")]
+    pub count: u64,
+    /// Also what the list lacks.
+    #[prost(bool, tag = "2")]
+    pub force: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReleaseFoundResponse {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListFoundResponse {
     #[prost(message, repeated, tag = "1")]
@@ -990,6 +1070,15 @@ pub struct ListFoundResponse {
     /// Replicas that found no room in the list.
     #[prost(uint64, tag = "4")]
     pub passed_over: u64,
+    /// The block pool that datanodes are to be named.
+    #[prost(string, tag = "5")]
+    pub pool: ::prost::alloc::string::String,
+    /// Datanodes, host:port, that have not reported all that they have: they may have more of them. The first hundred.
+    #[prost(string, repeated, tag = "6")]
+    pub unreported: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Of all.
+    #[prost(uint64, tag = "7")]
+    pub unreported_count: u64,
 }
 /// Where a file's blocks are, and what is done about them. For who may read the file.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1516,6 +1605,35 @@ pub struct PreviousBlock {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AddLeasedResponse {}
+/// What the readers of a data set read, for who opens a file of it next. The store keeps it and does not look into it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProfileOfRequest {
+    /// A file of the data set: who may read it is answered.
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// Of the profile: PROFILE_NAME_LEN bytes.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub name: ::prost::bytes::Bytes,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ProfileOfResponse {
+    /// Absent: there is none.
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub profile: ::core::option::Option<::prost::bytes::Bytes>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeepProfileRequest {
+    /// As above: who may read it is heard.
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub name: ::prost::bytes::Bytes,
+    /// In place of the one that is there; PROFILE_LEN_MAX bytes at most.
+    #[prost(bytes = "bytes", tag = "3")]
+    pub profile: ::prost::bytes::Bytes,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeepProfileResponse {}
 /// A datanode that has a token asks for its first certificate.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JoinRequest {

@@ -13,8 +13,11 @@
 //! The answer ends with its end, and the connection can carry another operation. A request may be sent before the
 //! answer to the one before has come: answers come in the order of requests.
 
+use crate::ack::Status;
+use crate::delimited;
+use crate::error::WireError;
+use crate::op::{Op, OpHeader};
 pub use crate::proto::{RangesBlock, RangesToken, ReadRanges};
-use crate::{Op, OpHeader, Status, WireError, delimited};
 use std::fmt;
 use types::ChecksumKind;
 use types::limits::{BLOCK_LEN_MAX, OP_MESSAGE_LEN_MAX};
@@ -315,7 +318,9 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_panic(ranges in proptest::collection::vec(any::<u8>(), 0..60), count in 0u32..40, head: [u8; PartHead::LEN]) {
+        fn no_bytes_panic(
+            ranges in proptest::collection::vec(any::<u8>(), 0..60), count in 0u32..40, head: [u8; PartHead::LEN],
+        ) {
             let mut request = request(&[&[]]);
             request.blocks[0].range_count = count;
             request.ranges = ranges.into();

@@ -12,7 +12,7 @@
 //! is walked downwards, so that all nodes below one are neighbours in every list: a node's targets, its answers, the
 //! replies of an ack. In that order a chain is what HDFS has, and needs no table at all.
 
-use crate::WireError;
+use crate::error::WireError;
 use std::ops::Range;
 use types::limits::REPLICATION_MAX;
 

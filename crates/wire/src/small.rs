@@ -8,8 +8,10 @@
 //! A connection that has carried one of these carries nothing else: several requests may be under way on it, each with
 //! a number, and the answers come in any order.
 
+use crate::delimited;
+use crate::error::WireError;
+use crate::op::{Op, OpHeader};
 pub use crate::proto::{SmallAnswer, SmallWrite};
-use crate::{Op, OpHeader, WireError, delimited};
 use std::fmt;
 use std::ops::Range;
 use types::limits::{REPLICATION_MAX, SMALL_WRITE_LEN_MAX};
@@ -180,7 +182,8 @@ mod tests {
             let header = SmallWrite { data_len, chunk_len, ..header() };
             let front = header.front();
             let Parsed::Frame(frame) = SmallFrame::parse(&front).unwrap() else { panic!("not understood") };
-            prop_assert_eq!(frame.len() as u64, front.len() as u64 + frame.spec.sums_len(data_len.into()) + u64::from(data_len));
+            let sums_len = frame.spec.sums_len(data_len.into());
+            prop_assert_eq!(frame.len() as u64, front.len() as u64 + sums_len + u64::from(data_len));
             prop_assert_eq!(SmallFrame::parse(&front[..cut.min(front.len() - 1)]), Ok(Parsed::Partial));
         }
 

@@ -5,7 +5,8 @@
 //! `BlockTokenSecretProto`: it begins with field 1, by which Java tells it from the older form, and has numbers of
 //! our own above those HDFS uses. It is not signed: it informs, it does not authorise.
 
-use crate::{WireError, delimited};
+use crate::delimited;
+use crate::error::WireError;
 use prost::Message;
 use types::{ContainerId, FileId};
 

@@ -104,7 +104,9 @@ UNCHANGED_S = 8
 SETTLED_MAX_S = 60
 
 # Figures of a report that are the store's own, and the same in any: how many blocks are in what state, how many nodes.
-KEPT = re.compile(r"\s*(Under replicated|Blocks with|Missing|Low redundancy|Badly|Live|Dead|Decommission|Num of Blocks)")
+KEPT = re.compile(
+    r"\s*(Under replicated|Blocks with|Missing|Low redundancy|Badly|Live|Dead|Decommission|Num of Blocks)"
+)
 
 
 def without_sizes(report: str) -> str:
@@ -125,8 +127,8 @@ UNSORTED = re.compile(r"-put.*tree|-getfattr")
 
 
 def settle(shell: Shell, wanted: int | None):
-    """Replicas of files that were deleted, or of fewer copies than before, go in the background: waits until `wanted` are reported, or
-    until their number stays as it is."""
+    """Replicas of files that were deleted, or of fewer copies than before, go in the background: waits until `wanted`
+    are reported, or until their number stays as it is."""
     block_count, since = None, 0.0
     until = time.monotonic() + SETTLED_MAX_S
     while time.monotonic() < until:

@@ -3,7 +3,8 @@
 
     tests/run.sh prepare && .test/venv/bin/python tests/interop/commands/record.py
 
-Starts a namenode and three datanodes from Maven's jars; takes about two minutes. To be run after the script has changed.
+Starts a namenode and three datanodes from Maven's jars; takes about two minutes. To be run after the script has
+changed.
 """
 
 import pathlib

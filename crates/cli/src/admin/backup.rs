@@ -1,14 +1,12 @@
-//! `levada admin meta backup`, `restore` and `found`.
+//! `levada admin meta backup` and `restore`.
 
-use super::table;
 use crate::config::{self, MetaFile};
 use crate::shell::{Failure, Session, Stop, shown, size, time};
-use client::admin::backup::FoundBlock;
 use io::{Clock, SystemClock};
 use metad::{BackupError, BackupHeader, BackupWriter, VerifiedBackup};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use types::{BlockId, Millis};
+use types::Millis;
 
 /// A line of `--json`.
 #[derive(Debug, Serialize)]
@@ -20,12 +18,15 @@ struct Line {
     entry: u64,
     rows: u64,
     len: u64,
+    /// Of a restore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    invitations_dropped: Option<usize>,
 }
 
 impl Line {
     fn of(file: &Path, verified: VerifiedBackup) -> Self {
         let VerifiedBackup { header: BackupHeader { pool, made_ms, entry, .. }, row_count, len } = verified;
-        Self { file: file.to_owned(), pool, made_ms, entry, rows: row_count, len }
+        Self { file: file.to_owned(), pool, made_ms, entry, rows: row_count, len, invitations_dropped: None }
     }
 
     fn tell(&self, session: &Session, done: &str) -> Result<(), Stop> {
@@ -39,6 +40,14 @@ impl Line {
 
 fn failed(file: &Path, error: &BackupError) -> Stop {
     Failure::new(shown(file), error).into()
+}
+
+/// Of the directory of a server that does not run.
+pub(super) async fn take_stopped(file: &Path, config: &Path, session: &Session) -> Result<(), Stop> {
+    let settings: MetaFile = config::read(config).map_err(|error| Failure::new("the configuration", error))?;
+    let (path, now) = (file.to_owned(), SystemClock::new().now());
+    let taken = io::task::blocking(move || metad::back_up_stopped(&settings.meta, &path, now)).await;
+    Line::of(file, taken.map_err(|error| failed(file, &error))?).tell(session, "backup")
 }
 
 pub(super) async fn take(file: &Path, session: &Session) -> Result<(), Stop> {
@@ -66,60 +75,15 @@ pub(super) async fn restore(file: &Path, config: &Path, session: &Session) -> Re
     let settings: MetaFile = config::read(config).map_err(|error| Failure::new("the configuration", error))?;
     let (path, now) = (file.to_owned(), SystemClock::new().now());
     let restored = io::task::blocking(move || metad::restore_backup(&settings.meta, &path, now)).await;
-    Line::of(file, restored.map_err(|error| failed(file, &error))?).tell(session, "restored the backup")
-}
-
-/// A line of `found --json`.
-#[derive(Debug, Serialize)]
-struct FoundLine {
-    block: u64,
-    container: u64,
-    file: Option<u64>,
-    len: u64,
-    generation: u64,
-    replicas: Vec<String>,
-}
-
-impl From<FoundBlock> for FoundLine {
-    fn from(found: FoundBlock) -> Self {
-        let best = found.replicas.iter().max_by_key(|replica| (replica.finalized, replica.generation, replica.len));
-        let (generation, len) = best.map_or((0, 0), |best| (best.generation, best.len));
-        Self {
-            block: found.block,
-            container: BlockId(found.block).born_in().0,
-            file: found.file,
-            len,
-            generation,
-            replicas: found.replicas.into_iter().map(|replica| replica.datanode).collect(),
-        }
-    }
-}
-
-pub(super) async fn found(session: &Session) -> Result<(), Stop> {
-    let target = session.target("/")?;
-    let (mut after, mut lines) = (0, Vec::new());
-    loop {
-        let page = target.client.admin().found_blocks(after).await.map_err(|error| target.failure(&error))?;
-        after = page.blocks.last().map_or(after, |last| last.block);
-        let found = page.blocks.into_iter().map(FoundLine::from);
-        if session.output.is_json() {
-            found.into_iter().try_for_each(|line| session.output.json(&line))?;
-        } else {
-            lines.extend(found.map(|line| {
-                let file = line.file.map_or("-".to_owned(), |file| file.to_string());
-                [line.block.to_string(), file, size::human(line.len), line.replicas.join(", ")]
-            }));
-        }
-        if page.passed_over > 0 && !page.more {
-            let text = format!("{} more replicas were found, for which the list has no room", page.passed_over);
-            session.report(&Failure::new(&target, text));
-        }
-        if !page.more {
-            break;
-        }
-    }
-    if session.output.is_json() {
+    let restored = restored.map_err(|error| failed(file, &error))?;
+    let dropped = restored.invitations_dropped;
+    let line = Line { invitations_dropped: Some(dropped), ..Line::of(file, restored.backup) };
+    line.tell(session, "restored the backup")?;
+    if dropped == 0 || session.output.is_json() {
         return Ok(());
     }
-    table::print(session, [">BLOCK", ">FILE", ">BYTES", "DATANODES"], &lines)
+    session.output.line(&format!(
+        "{dropped} join tokens that nobody had used then do not count any more: whoever is still to join needs another \
+         (levada admin datanode invite)"
+    ))
 }

@@ -15,8 +15,9 @@ pub(crate) struct Args {
     /// With --disks: ids, beginnings of ids, or addresses [default: all datanodes that are up]
     #[arg(value_name = "DATANODE", requires = "disks")]
     datanodes: Vec<String>,
-    /// With --disks: bytes a second of each datanode, as in 20M [default: 50M]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, requires = "disks")]
+    /// Bytes a second, as in 20M: of the whole store, in the long run [default: no limit]; with --disks of each
+    /// datanode [default: 50M]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     rate: Option<u64>,
     /// Return when all is moved and read back; without it, see `levada admin jobs`
     #[arg(long)]
@@ -37,7 +38,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
     let begun = if args.disks {
         admin.balance_disks(args.datanodes, args.rate.unwrap_or_default(), within).await
     } else {
-        admin.balance(within).await
+        admin.balance(within, args.rate.unwrap_or_default()).await
     };
     let job = begun.map_err(|error| target.failure(&error))?;
     if args.wait { wait(session, &target, job).await } else { print_begun(session, job) }

@@ -3,13 +3,15 @@
 use super::jobs::wait;
 use super::joining;
 use super::table;
-use crate::shell::{Common, Session, Stop, size, span};
+use crate::shell::{Common, Failure, Session, Stop, size, span};
 use client::admin::datanodes::{Datanode, Disk, LeaveKind};
 use serde::Serialize;
 use std::time::Duration;
 
 /// Between two looks of who waits until a datanode may go.
 const LOOK_EACH: Duration = Duration::from_secs(1);
+/// Looks in a row that show found blocks on a datanode alone, until that is believed.
+const ALONE_LOOKS: u32 = 5;
 /// Transfers are waited for no longer: readers go on elsewhere, and so do writers of files that stay open for hours.
 const TRANSFERS_WAIT: Duration = Duration::from_secs(30);
 
@@ -108,6 +110,8 @@ struct Line {
     containers: u64,
     /// Until its maintenance or its time to restart is over; `null` if its silence counts.
     leave_left_ms: Option<u64>,
+    /// By how much its clock is ahead of that of the server that leads; `null`: not known.
+    clock_ahead_ms: Option<i64>,
     disks: Vec<DiskLine>,
 }
 
@@ -179,6 +183,7 @@ impl From<Datanode> for Line {
             pipelines: node.pipeline_count,
             containers: node.container_count,
             leave_left_ms: (leave != LeaveKind::None).then_some(node.leave_left_ms),
+            clock_ahead_ms: node.clock_ahead_ms,
             disks: node.disks.into_iter().map(DiskLine::from).collect(),
         }
     }
@@ -283,19 +288,22 @@ async fn maintenance(args: MaintenanceArgs, session: &Session) -> Result<(), Sto
     let span = args.span.unwrap_or(0);
     let id = admin.maintenance(&args.datanode, span).await.map_err(|error| target.failure(&error))?;
     if args.wait {
-        let mut patience = TRANSFERS_WAIT.as_secs() / LOOK_EACH.as_secs();
+        let mut patience = Patience::new();
         loop {
             // Its last heartbeat may have come before the last block was placed there.
             tokio::time::sleep(LOOK_EACH).await;
             let nodes = admin.datanodes().await.map_err(|error| target.failure(&error))?;
             let Some(node) = nodes.into_iter().find(|node| node.id == id).filter(|node| node.live) else { break };
-            if !node.covered || node.leased {
-                continue;
+            match patience.on_look(&node) {
+                Step::Wait => {}
+                Step::Go => break,
+                Step::Alone(count) => {
+                    let text = format!("{count} blocks that the restored backup did not know are on {id} alone");
+                    let advice = "save them by `levada admin meta found save`, and release them by `levada admin meta \
+                                  found release`; or have it go all the same: they are away until it is back";
+                    return Err(Failure::new(&target, text).advise(advice).into());
+                }
             }
-            if node.transfer_count == 0 || patience == 0 {
-                break;
-            }
-            patience -= 1;
         }
     }
     let text = match (span, args.wait) {
@@ -306,10 +314,77 @@ async fn maintenance(args: MaintenanceArgs, session: &Session) -> Result<(), Sto
     print_node(session, &id, 0, &text)
 }
 
+/// What comes of a look at a datanode that is to go into maintenance.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Wait,
+    Go,
+    /// It alone has so many found blocks. Nobody copies these: the wait would not end.
+    Alone(u64),
+}
+
+/// How long who waits for a datanode goes on.
+struct Patience {
+    /// Looks in a row that showed found blocks on it alone: other datanodes may not have reported yet.
+    alone: u32,
+    /// Looks that are left at its last transfers.
+    transfers: u64,
+}
+
+impl Patience {
+    fn new() -> Self {
+        Self { alone: 0, transfers: TRANSFERS_WAIT.as_secs() / LOOK_EACH.as_secs() }
+    }
+
+    fn on_look(&mut self, node: &Datanode) -> Step {
+        self.alone = if node.lone_found_count > 0 { self.alone + 1 } else { 0 };
+        if self.alone >= ALONE_LOOKS {
+            return Step::Alone(node.lone_found_count);
+        }
+        if !node.covered || node.leased {
+            return Step::Wait;
+        }
+        if node.transfer_count == 0 || self.transfers == 0 {
+            return Step::Go;
+        }
+        self.transfers -= 1;
+        Step::Wait
+    }
+}
+
 fn print_node(session: &Session, id: &str, job: u64, text: &str) -> Result<(), Stop> {
     if session.output.is_json() {
         session.output.json(&serde_json::json!({ "id": id, "job": (job > 0).then_some(job) }))
     } else {
         session.output.line(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After a restore another datanode has a shorter replica of a found block, or too many were found to list them:
+    /// the server counts them as on this one alone, and so does who waits.
+    #[test]
+    fn the_wait_for_a_datanode_ends_at_found_blocks_that_it_alone_has() {
+        let at = |covered, lone_found_count| Datanode { covered, lone_found_count, ..Datanode::default() };
+        let mut patience = Patience::new();
+        let mut looks = |node: &Datanode, count: u32| (0..count).map(|_| patience.on_look(node)).collect::<Vec<_>>();
+        let is_waiting = |steps: Vec<Step>| steps.iter().all(|step| *step == Step::Wait);
+        assert!(is_waiting(looks(&at(false, 2), ALONE_LOOKS - 1)), "others may not have reported yet");
+        assert!(is_waiting(looks(&at(false, 0), 99)), "others copy what they lack");
+        assert_eq!(looks(&at(false, 2), ALONE_LOOKS).pop(), Some(Step::Alone(2)));
+        assert_eq!(looks(&at(true, 0), 1), [Step::Go]);
+    }
+
+    #[test]
+    fn transfers_are_waited_for_and_not_for_ever() {
+        let node = Datanode { covered: true, transfer_count: 1, ..Datanode::default() };
+        let mut patience = Patience::new();
+        let steps: Vec<Step> = (0..31).map(|_| patience.on_look(&node)).collect();
+        assert!(steps[..30].iter().all(|step| *step == Step::Wait));
+        assert_eq!(steps[30], Step::Go);
+        assert_eq!(patience.on_look(&Datanode { leased: true, ..node }), Step::Wait);
     }
 }

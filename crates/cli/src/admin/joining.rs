@@ -7,7 +7,8 @@ use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct InviteArgs {
-    /// For one that has disks, or had a certificate: its id, or, if the store knows it, the beginning of that or its address
+    /// For one that has disks, or had a certificate: its id, or, if the store knows it, the beginning of that or its
+    /// address
     #[arg(long, value_name = "DATANODE")]
     datanode: Option<String>,
     /// For how long the token counts, as 30m, 24h or 7d

@@ -1,6 +1,6 @@
 //! `levada admin meta`
 
-use super::{backup, table};
+use super::{backup, found, table};
 use crate::shell::{Common, Failure, Session, Stop};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     /// Put a backup into the new directory of a metadata server, which is then started as usual
     Restore(RestoreArgs),
-    /// List blocks that datanodes have and the restored backup did not know
-    Found(ListArgs),
+    /// Blocks that datanodes have and the restored backup did not know: list them, copy them into files, or let them go
+    Found(FoundArgs),
 }
 
 impl Command {
@@ -38,6 +38,34 @@ impl Command {
 pub(crate) struct ListArgs {
     #[command(flatten)]
     common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct FoundArgs {
+    #[command(subcommand)]
+    act: Option<FoundAct>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum FoundAct {
+    /// Copy each of them into a file of the store, DIR/FILE/BLOCK: FILE is the number of the file that it was of
+    Save {
+        dir: String,
+        /// Save also blocks that nobody finished though datanodes do not answer, which may have more of them
+        #[arg(long)]
+        force: bool,
+    },
+    /// Have all of them deleted, those too that were saved, as files have copies of these
+    Release {
+        /// How many were listed; if there are others by now, nothing is deleted
+        #[arg(long, value_name = "N")]
+        count: u64,
+        /// Delete also what the list lacks, which nobody has seen or saved
+        #[arg(long)]
+        force: bool,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -62,6 +90,9 @@ pub(crate) struct RemoveArgs {
 pub(crate) struct BackupArgs {
     /// The file to write, which must not be there; names of all files are in it, and keys of tokens
     file: PathBuf,
+    /// TOML file of a metadata server that does not run: the backup is of its directory, which stays as it is
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     common: Common,
 }
@@ -97,9 +128,18 @@ pub(super) async fn run(command: Command, session: &Session) -> Result<(), Stop>
             let target = session.target("/")?;
             target.client.admin().remove_member(args.id).await.map_err(|error| target.failure(&error).into())
         }
+        Command::Backup(BackupArgs { file, config: Some(config), .. }) => {
+            backup::take_stopped(&file, &config, session).await
+        }
         Command::Backup(args) => backup::take(&args.file, session).await,
         Command::Restore(args) => backup::restore(&args.file, &args.config, session).await,
-        Command::Found(_) => backup::found(session).await,
+        Command::Found(FoundArgs { act: None, .. }) => found::list(session).await,
+        Command::Found(FoundArgs { act: Some(FoundAct::Save { dir, force }), .. }) => {
+            found::save(&dir, force, session).await
+        }
+        Command::Found(FoundArgs { act: Some(FoundAct::Release { count, force }), .. }) => {
+            found::release(count, force, session).await
+        }
     }
 }
 

@@ -3,8 +3,10 @@
 mod backup;
 mod balance;
 mod datanode;
+mod found;
 mod jobs;
 mod joining;
+mod log_level;
 mod meta;
 mod placement;
 mod repair;
@@ -41,6 +43,8 @@ pub(crate) enum Command {
     /// Safe mode: nothing of the namespace changes while it is on
     #[command(subcommand, name = "safemode")]
     SafeMode(safe_mode::Command),
+    /// What servers log, changed while they run, until they start anew or read their configuration again
+    LogLevel(log_level::Args),
     /// What the store is at: repair, draining, balancing, scrubbing
     Jobs(jobs::Args),
 }
@@ -55,6 +59,7 @@ impl Command {
             Self::Scrub(args) => &args.common,
             Self::Repair(command) => command.common(),
             Self::SafeMode(command) => command.common(),
+            Self::LogLevel(args) => &args.common,
             Self::Jobs(args) => args.common(),
         }
     }
@@ -70,6 +75,7 @@ impl Command {
             Self::Scrub(args) => scrub::run(args, &session).await,
             Self::Repair(command) => repair::run(command, &session).await,
             Self::SafeMode(command) => safe_mode::run(command, &session).await,
+            Self::LogLevel(args) => log_level::run(args, &session).await,
             Self::Jobs(args) => jobs::run(args, &session).await,
         }
     }

@@ -197,8 +197,8 @@ pub(super) async fn under_replicated(session: &Session) -> Result<(), Stop> {
     ))?;
     if answer.room_lacking_len > 0 {
         session.output.line(&format!(
-            "no datanode can take the copies: room for {} more ({} bytes) lacks on datanodes that are up and have no copy of these blocks \
-             yet; add datanodes or disks, or delete files",
+            "no datanode can take the copies: room for {} more ({} bytes) lacks on datanodes that are up and have no \
+             copy of these blocks yet; add datanodes or disks, or delete files",
             size::human(answer.room_lacking_len),
             answer.room_lacking_len
         ))?;

@@ -49,7 +49,8 @@ pub(super) async fn run(command: Command, session: &Session) -> Result<(), Stop>
     if session.output.is_json() {
         return session.output.json(&serde_json::json!({
             "held": status.hold_left_ms.is_some(), "hold_left_ms": status.hold_left_ms,
-            "under_replicated": status.under_replicated, "missing": status.missing, "pending": status.pending, "copied": status.copied_count, "copied_bytes": status.copied_len,
+            "under_replicated": status.under_replicated, "missing": status.missing, "pending": status.pending,
+            "copied": status.copied_count, "copied_bytes": status.copied_len,
         }));
     }
     session.output.line(&match status.hold_left_ms {

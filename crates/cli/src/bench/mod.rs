@@ -1,7 +1,7 @@
 //! `levada bench`: measures a store, from far away too, and says what that cost on each side.
 //!
-//! `files/` writes files and verifies every byte of them; `meta/` makes the metadata server's calls; `servers` says what each server has used since it began;
-//! `fill` makes what a server has that is measured with many files. The
+//! `files/` writes files and verifies every byte of them; `meta/` makes the metadata server's calls; `servers` says
+//! what each server has used since it began; `fill` makes what a server has that is measured with many files. The
 //! meters of the servers are read over RPC ([`cost`]), so a measurement needs no access to their machines.
 
 mod cost;

@@ -75,13 +75,16 @@ async fn datanode(file: &DataFile, findings: &mut Vec<Finding>) {
     let http = file.http_addr.map(|addr| ("http_addr", addr));
     let addrs: Vec<_> = [("xfer_addr", data.xfer_addr), ("ipc_addr", data.ipc_addr)].into_iter().chain(http).collect();
     ports(&addrs, findings);
-    let one = (!data.dir.as_os_str().is_empty()).then(|| data.dir.clone());
-    let dirs: Vec<PathBuf> = one.into_iter().chain(data.dirs.iter().cloned()).collect();
-    if dirs.is_empty() {
-        findings.push(Finding::fault("disks", "no directory is named", "set `dir`, or `dirs`"));
+    match data.dirs() {
+        Ok(dirs) => {
+            dirs.iter().for_each(|dir| directory(dir, findings));
+            same_disk(&dirs, findings);
+        }
+        Err(error) => {
+            let advice = "set `dir`, or `dirs` for several disks, with each of them once";
+            findings.push(Finding::fault("disks", error.to_string(), advice));
+        }
     }
-    dirs.iter().for_each(|dir| directory(dir, findings));
-    same_disk(&dirs, findings);
     let mut reached = 0;
     for addr in data.metad.split(',').map(str::trim).filter(|addr| !addr.is_empty()) {
         let finding = reachable("metad", addr).await;
@@ -228,6 +231,22 @@ mod tests {
         let path = dir.path().join("file.toml");
         std::fs::write(&path, text.replace("DIR", dir.path().to_str().unwrap())).unwrap();
         examine(&path).await.into_iter().map(|finding| (finding.level, finding.about)).collect()
+    }
+
+    /// As the datanode itself would say when it is started.
+    #[tokio::test]
+    async fn directories_of_a_datanode_are_read_as_it_reads_them() {
+        let is_fault = async |dirs: &str| {
+            let addrs = "xfer_addr = '127.0.0.1:0'\nipc_addr = '127.0.0.1:0'\nmetad = '127.0.0.1:1'";
+            let found = levels(&format!("[data]\n{dirs}\n{addrs}")).await;
+            found.contains(&(Level::Fault, "disks"))
+        };
+        for well in ["dir = 'DIR/d'", "dirs = ['DIR/d']", "dirs = ['DIR/d', 'DIR/e']"] {
+            assert!(!is_fault(well).await, "{well}");
+        }
+        for wrong in ["", "dirs = []", "dir = 'DIR/d'\ndirs = ['DIR/e']", "dirs = ['DIR/d', 'DIR/d']"] {
+            assert!(is_fault(wrong).await, "{wrong}");
+        }
     }
 
     #[tokio::test]

@@ -33,6 +33,7 @@ pub(super) async fn examine(session: &Session) -> Result<Vec<Finding>, Stop> {
     group(client, &mut findings).await;
     let failed = |error| Stop::from(Target::failure(&target, &error));
     let datanodes = client.admin().datanodes().await.map_err(failed)?;
+    clocks_of(&datanodes, &mut findings);
     nodes(&datanodes, &mut findings);
     versions(&examined, &mut findings);
     let stats = client.stats().await.map_err(failed)?;
@@ -53,6 +54,25 @@ fn clocks(before: u64, after: u64, examined: &ExamineResponse, findings: &mut Ve
         true => Finding::fault("clocks", found, "set both by NTP: tokens, certificates and leases go by them"),
         false => Finding::well("clocks", found),
     });
+}
+
+/// Of datanodes, beside that of the server that leads.
+fn clocks_of(datanodes: &[Datanode], findings: &mut Vec<Finding>) {
+    let known = datanodes.iter().filter_map(|node| Some((node, node.clock_ahead_ms.filter(|_| node.live)?)));
+    let known: Vec<_> = known.collect();
+    let is_wrong = |ahead: i64| ahead.unsigned_abs() > CLOCK_APART_MAX_MS;
+    for (node, ahead) in known.iter().filter(|(_, ahead)| is_wrong(*ahead)) {
+        let side = if *ahead > 0 { "ahead of" } else { "behind" };
+        let found = format!("{} is {} ms {side} the server that leads", node.addr, ahead.unsigned_abs());
+        findings.push(Finding::fault("clocks", found, "set it by NTP: tokens, certificates and restarts go by it"));
+    }
+    if let Some(most) =
+        known.iter().map(|(_, ahead)| ahead.unsigned_abs()).max().filter(|most| *most <= CLOCK_APART_MAX_MS)
+    {
+        let found =
+            format!("those of {} datanodes and of the server that leads are {most} ms apart at most", known.len());
+        findings.push(Finding::well("clocks", found));
+    }
 }
 
 async fn group(client: &Client, findings: &mut Vec<Finding>) {

@@ -127,7 +127,7 @@ fn doing(page: &ExplainFileResponse, block: &ExplainedBlock, replicas: &[Replica
         let elsewhere = if block.elsewhere.is_empty() {
             "no datanode that is up has it: start those that are down"
         } else {
-            "it is read from where it does not belong, and copied to its place"
+            "no datanode that should have it is up with it: it is read from where it does not belong"
         };
         doing.push(elsewhere.to_owned());
     }
@@ -159,7 +159,8 @@ impl Line {
         let mut lines = vec![
             format!("block {block} at {offset}, {}, generation {}", size::human(*len), self.generation),
             format!(
-                "  why there: container {container} ({container_state}) is in pipeline {pipeline}, of {} datanodes in {}",
+                "  why there: container {container} ({container_state}) is in pipeline {pipeline}, of {} datanodes in \
+                 {}",
                 self.replicas.len(),
                 if *racks == 1 { "one rack".to_owned() } else { format!("{racks} racks") },
             ) + &if *epoch > 1 { format!("; its members changed {} times", epoch - 1) } else { String::new() },

@@ -92,8 +92,8 @@ impl Waiting {
         let Ok(up) = found.target.client.live_datanode_count().await else { return };
         if up < wanted && !self.warned.swap(true, Ordering::Relaxed) {
             eprintln!(
-                "levada: only {up} datanodes are up, {wanted} copies need as many: waiting until there are more. Ctrl-C ends \
-                 the waiting; the copies are made in any case once they can be"
+                "levada: only {up} datanodes are up, {wanted} copies need as many: waiting until there are more. \
+                 Ctrl-C ends the waiting; the copies are made in any case once they can be"
             );
         }
     }

@@ -4,7 +4,8 @@ use crate::shell::{Common, Session, Stop, Target};
 use client::Status;
 
 #[derive(Debug, clap::Args)]
-#[group(id = "question", required = true, multiple = false, args = ["exists", "directory", "file", "some", "zero", "readable", "writable"])]
+#[group(id = "question", required = true, multiple = false,
+        args = ["exists", "directory", "file", "some", "zero", "readable", "writable"])]
 pub(crate) struct Args {
     /// What to ask about
     path: String,

@@ -1,4 +1,5 @@
-//! A line of the log as a JSON object: `time`, `level`, `target`, `message`, and the fields of the event by their names.
+//! A line of the log as a JSON object: `time`, `level`, `target`, `message`, and the fields of the event by their
+//! names.
 
 use serde_json::{Map, Value};
 use std::fmt;

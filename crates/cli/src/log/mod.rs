@@ -37,7 +37,7 @@ pub(crate) struct Log {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
     /// Bytes of a file; then the next one begins.
-    #[serde(default = "default_file_len")]
+    #[serde(default = "default_file_len", deserialize_with = "host::size::setting")]
     pub file_len: u64,
     /// Files that are kept, with the one that grows.
     #[serde(default = "default_file_count")]
@@ -80,11 +80,11 @@ fn default_file_count() -> u32 {
 const FILE_LEN_MIN: u64 = 64 << 10;
 /// Each is renamed when one is full.
 const FILE_COUNT_MAX: u32 = 1000;
-/// Of commands, and of `levada up`, which runs at a terminal. openraft warns of its own first election, which is no news
-/// to anybody; its errors reach us as errors.
+/// Of commands, and of `levada up`, which runs at a terminal. openraft warns of its own first election, which is no
+/// news to anybody; its errors reach us as errors.
 const WARNINGS: &str = "warn,openraft=error";
-/// The life of a server: its start, what it serves, who leads, who joined. What is done to each block or container in the
-/// course of things is left to `debug`, and so are the libraries' own notes.
+/// The life of a server: its start, what it serves, who leads, who joined. What is done to each block or container in
+/// the course of things is left to `debug`, and so are the libraries' own notes.
 const LIFE: &str = "warn,openraft=error,levada=info,metad=info,datad=info,datanode=info,disks=info,raft=info,tls=info,\
                     metad::container_removal=warn,metad::recovery=warn,metad::repair::balance=warn,\
                     metad::repair::surplus=warn,metad::joining=info,datad::small=warn,datad::write=warn,\
@@ -105,6 +105,9 @@ struct Handles {
 
 static HANDLES: OnceLock<Handles> = OnceLock::new();
 
+/// What the settings say, for whoever has changed the level and wants it back.
+static APPLIED: Mutex<Option<Log>> = Mutex::new(None);
+
 /// Begins to log to standard error, for any command.
 pub(crate) fn init() {
     // RUST_LOG=client=info tells of every replica and node that was given up.
@@ -115,6 +118,7 @@ pub(crate) fn init() {
     let (filter, filter_handle) = reload::Layer::new(filter);
     let (form, form_handle) = reload::Layer::new(formatted(Format::Text, sink.clone()));
     tracing_subscriber::registry().with(form).with(filter).init();
+    host::log_level::set_by(set_level);
     let _set_once = HANDLES.set(Handles { filter: filter_handle, form: form_handle, sink, is_by_environment });
 }
 
@@ -161,6 +165,7 @@ impl Log {
 /// Logs as the settings say from now on. A file is opened anew, so one that was moved away is let go of.
 pub(crate) fn apply(log: &Log) -> Result<(), String> {
     log.check()?;
+    *APPLIED.lock().unwrap_or_else(PoisonError::into_inner) = Some(log.clone());
     let Some(handles) = HANDLES.get() else { return Ok(()) };
     let files = log.file.as_ref().map(|path| {
         let opened = Files::open(path.clone(), log.file_len, log.file_count);
@@ -174,6 +179,25 @@ pub(crate) fn apply(log: &Log) -> Result<(), String> {
         return Ok(());
     }
     handles.filter.reload(log.filter()?).map_err(|error| format!("the level of the log: {error}"))
+}
+
+/// Logs as `level` says until the settings are read again, or with an empty one as they say. Not where the environment
+/// decides: whoever set it shall not look for lines in vain.
+fn set_level(level: &str) -> Result<(), String> {
+    let Some(handles) = HANDLES.get() else { return Err("nothing is logged".to_owned()) };
+    if handles.is_by_environment {
+        return Err("RUST_LOG was set at the start, and decides".to_owned());
+    }
+    let applied = APPLIED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let log = match (level, applied) {
+        // `up` has no settings.
+        ("", applied) => applied.unwrap_or_else(Log::warnings),
+        (level, applied) => Log { level: level.to_owned(), ..applied.unwrap_or_default() },
+    };
+    let filter = log.filter()?;
+    handles.filter.reload(filter).map_err(|error| format!("the level of the log: {error}"))?;
+    tracing::info!(level = log.level, "the log has another level");
+    Ok(())
 }
 
 /// True: what is logged the environment says, whatever the settings are.

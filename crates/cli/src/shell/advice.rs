@@ -2,8 +2,8 @@
 
 use client::{Error, ErrorKind};
 
-/// Of refusals that concern who calls: part of the text that HDFS's servers, and ours, or our own client has for it. What
-/// Kerberos' library says ends with advice of its own. The first that fits counts.
+/// Of refusals that concern who calls: part of the text that HDFS's servers, and ours, or our own client has for it.
+/// What Kerberos' library says ends with advice of its own. The first that fits counts.
 const OF_CALLERS: &[(&str, Option<&str>)] = &[
     (
         "is not allowed to impersonate",
@@ -41,8 +41,8 @@ const OF_CALLERS: &[(&str, Option<&str>)] = &[
     ),
 ];
 
-const TOKEN: &str = "the delegation token in the file of HADOOP_TOKEN_FILE_LOCATION counts no more: get another one, or \
-                     unset that and use a ticket";
+const TOKEN: &str = "the delegation token in the file of HADOOP_TOKEN_FILE_LOCATION counts no more: get another one, \
+                     or unset that and use a ticket";
 
 pub(crate) fn on(error: &Error) -> Option<&'static str> {
     match error.kind() {

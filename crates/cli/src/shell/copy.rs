@@ -3,7 +3,7 @@
 use super::browse::Found;
 use super::temps::{Temp, Ticket, beside, beside_local};
 use super::{Failure, Session, Target, shown};
-use client::{Create, Status, Writer};
+use client::{Create, Reader, Status, Writer};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -198,12 +198,38 @@ impl Session {
         let mut reader = from.target.client.open(&from.target.path).await.map_err(remote)?;
         let mut buffer = vec![0; STEP_LEN];
         loop {
-            let len = reader.read(&mut buffer).await.map_err(remote)?;
+            let len = self.read_patiently(from, &mut reader, &mut buffer).await?;
             if len == 0 {
                 return Ok(reader.len());
             }
             file.write_all(&buffer[..len]).map_err(|error| Failure::local(to, &error))?;
             self.progress.advance(len as u64);
+        }
+    }
+
+    /// The next bytes of a file, also where its datanodes start anew: it is opened again, and read on from where it
+    /// was, as long as it is the same.
+    async fn read_patiently(&self, from: &Found, reader: &mut Reader, buffer: &mut [u8]) -> Result<usize, Failure> {
+        let mut wait = None;
+        loop {
+            let error = match reader.read(buffer).await {
+                Ok(len) => {
+                    if wait.is_some() {
+                        self.waited_well();
+                    }
+                    return Ok(len);
+                }
+                Err(error) => error,
+            };
+            if error.kind() != client::ErrorKind::NoReplica || !self.waits_for_replica(&mut wait, &error).await {
+                return Err(from.target.failure(&error));
+            }
+            match reader.reopened().await {
+                Ok(again) => *reader = again,
+                // No node shows how far it is written.
+                Err(error) if error.kind() == client::ErrorKind::NoReplica => {}
+                Err(error) => return Err(from.target.failure(&error)),
+            }
         }
     }
 
@@ -214,7 +240,7 @@ impl Session {
         let mut reader = from.target.client.open(&from.target.path).await.map_err(remote)?;
         let mut buffer = vec![0; STEP_LEN.min(reader.len() as usize).max(1)];
         loop {
-            let len = reader.read(&mut buffer).await.map_err(remote)?;
+            let len = self.read_patiently(from, &mut reader, &mut buffer).await?;
             if len == 0 {
                 return Ok(reader.len());
             }

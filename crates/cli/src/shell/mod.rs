@@ -20,4 +20,4 @@ pub(crate) mod trash;
 pub(crate) mod tree;
 
 pub(crate) use failure::{Failure, Stop, shown};
-pub(crate) use session::{Common, LongHelp, Session, Target, names_directory};
+pub(crate) use session::{Common, LongHelp, PORT_BASE_VARIABLE, Session, Target, names_directory};

@@ -6,6 +6,7 @@ use super::progress::Progress;
 use super::span;
 use super::temps::Temps;
 use client::{Acting, Client, Options, Patience, Url};
+use io::{Clock, SystemClock};
 use std::collections::HashMap;
 use std::fmt;
 use std::io::IsTerminal;
@@ -14,12 +15,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The store of `levada up`.
+/// The store of `levada up`, with the port that this has by itself.
 const URL_DEFAULT: &str = "hdfs://127.0.0.1:8020";
+
+/// Says `--port-base` of `up` where a command line cannot, and to other commands beside the store where that is.
+pub(crate) const PORT_BASE_VARIABLE: &str = "LEVADA_UP_PORT_BASE";
 
 /// Times that a file is written anew, and the pause before each: a datanode starts anew in less than that takes.
 const PUT_AGAIN_MAX: u32 = 4;
 const PUT_PAUSE: Duration = Duration::from_secs(1);
+/// Such pauses until somebody who waits is told why.
+const TOLD_AFTER: u32 = 2;
 
 /// Options that every file command takes.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,15 +34,15 @@ pub(crate) struct Common {
     /// $HADOOP_CONF_DIR/core-site.xml, or hdfs://127.0.0.1:8020]
     #[arg(long, global = true, env = "LEVADA_URL", value_name = "URL", help_heading = "Common")]
     url: Option<String>,
-    /// Who acts [default: $HADOOP_PROXY_USER, $HADOOP_USER_NAME where nobody proves who he is, the user of the ticket of
-    /// Kerberos, or that of this machine]
+    /// Who acts [default: $HADOOP_PROXY_USER, $HADOOP_USER_NAME where nobody proves who he is, the user of the ticket
+    /// of Kerberos, or that of this machine]
     #[arg(long, global = true, value_name = "NAME", help_heading = "Common")]
     user: Option<String>,
     /// A gateway through which all servers of the store are reached: one that `levada gateway` runs
     #[arg(long, global = true, env = "LEVADA_GATEWAY", value_name = "HOST:PORT", help_heading = "Common")]
     gateway: Option<String>,
-    /// How long to wait for a metadata server that is the only one of its store and cannot be reached, as while it starts
-    /// anew; 0s: not at all
+    /// How long to wait for a metadata server that is the only one of its store and cannot be reached, as while it
+    /// starts anew; 0s: not at all
     #[arg(long, global = true, env = "LEVADA_PATIENCE", value_name = "TIME", default_value = "30s",
           value_parser = span::parse_any, help_heading = "Common")]
     patience: u64,
@@ -67,6 +73,9 @@ pub(crate) struct Session {
     acting: Acting,
     gateway: Option<String>,
     patience_ms: u64,
+    /// When bytes were waited for first that no datanode gave, and that were not waited for in vain.
+    waiting_since: Mutex<Option<Duration>>,
+    clock: SystemClock,
     clients: Mutex<HashMap<String, Client>>,
     pub(crate) output: Output,
     pub(crate) temps: Temps,
@@ -136,13 +145,19 @@ impl Target {
     }
 }
 
+/// The store that `levada up` runs beside this command, by the same environment: as in its container.
+fn beside(port_base: Option<String>) -> String {
+    let port = port_base.and_then(|text| text.parse::<u16>().ok()).filter(|port| *port != 0);
+    port.map_or_else(|| URL_DEFAULT.to_owned(), |port| format!("hdfs://127.0.0.1:{port}"))
+}
+
 impl Session {
     pub(crate) fn new(command: &'static str, common: &Common) -> Result<Arc<Self>, Failure> {
         // An empty variable is as good as none, as for the user.
         let given = common.url.clone().filter(|url| !url.is_empty());
         let from =
             if given.is_some() { "--url or $LEVADA_URL" } else { "fs.defaultFS of $HADOOP_CONF_DIR/core-site.xml" };
-        let url = given.or_else(client::default_fs).unwrap_or_else(|| URL_DEFAULT.to_owned());
+        let url = given.or_else(client::default_fs).unwrap_or_else(|| beside(std::env::var(PORT_BASE_VARIABLE).ok()));
         let base = Url::parse(&url).map_err(|error| Failure::of(format!("{url} (from {from})"), &error))?;
         Ok(Arc::new(Self {
             command,
@@ -150,6 +165,8 @@ impl Session {
             acting: acting(common.user.clone()),
             gateway: common.gateway.clone().filter(|gateway| !gateway.is_empty()),
             patience_ms: common.patience,
+            waiting_since: Mutex::default(),
+            clock: SystemClock::new(),
             clients: Mutex::default(),
             output: Output::new(common.json),
             temps: Temps::default(),
@@ -168,14 +185,44 @@ impl Session {
         });
     }
 
-    /// Waits before a file is written anew whose datanodes failed, as the only one of a store that restarts. False: that
-    /// was tried often enough.
+    /// Waits before a file is written anew whose datanodes failed, as the only one of a store that restarts. False:
+    /// that was tried often enough.
     pub(crate) async fn waits_for_datanodes(&self, attempt: u32) -> bool {
         let is_patient = self.patience_ms > 0 && attempt < PUT_AGAIN_MAX;
         if is_patient {
             tokio::time::sleep(PUT_PAUSE).await;
         }
         is_patient
+    }
+
+    /// Waits before bytes are asked for again that no datanode gave, as one that starts anew. False: patience is over.
+    /// All of a command have one: a tree of files whose datanodes are lost is not waited for file by file. `wait` is of
+    /// the caller's bytes, and says how many pauses that were.
+    pub(crate) async fn waits_for_replica(&self, wait: &mut Option<u32>, why: &client::Error) -> bool {
+        let now = self.clock.monotonic();
+        let since = *self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now);
+        let left = Duration::from_millis(self.patience_ms).saturating_sub(now.saturating_sub(since));
+        if left.is_zero() {
+            return false;
+        }
+        let pauses = wait.get_or_insert(0);
+        if *pauses == TOLD_AFTER {
+            let seconds = left.as_secs();
+            self.progress.suspended(|| {
+                eprintln!(
+                    "levada: {}: {why}; waiting for its datanodes for {seconds} s more (--patience)",
+                    self.command
+                );
+            });
+        }
+        *pauses += 1;
+        tokio::time::sleep(PUT_PAUSE.min(left)).await;
+        true
+    }
+
+    /// The datanodes came back: the next time they are waited for as long.
+    pub(crate) fn waited_well(&self) {
+        *self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// The answer is no: nothing to say, but for the exit code.
@@ -268,6 +315,13 @@ mod tests {
 
     fn session(url: &str) -> Arc<Session> {
         Session::new("test", &Common::of(url, "ann")).unwrap()
+    }
+
+    #[test]
+    fn the_store_beside_it_is_where_up_has_it() {
+        let at = |base: &str| beside(Some(base.to_owned()));
+        assert_eq!((beside(None), at("49200")), (URL_DEFAULT.to_owned(), "hdfs://127.0.0.1:49200".to_owned()));
+        assert_eq!([at("0"), at(""), at("x")], [URL_DEFAULT; 3], "nobody knows the port");
     }
 
     #[tokio::test]

@@ -102,7 +102,8 @@ impl Net {
         within(&["ip", "link", "set", "lo", "up"]);
         let (at, metad) = (self.dir.path().display(), &self.metad);
         let text = format!(
-            "[data]\ndir = \"{at}/data{number}\"\nxfer_addr = \"10.77.0.{}:9866\"\nipc_addr = \"10.77.0.{}:9867\"\nmetad = \"{metad}\"\n",
+            "[data]\ndir = \"{at}/data{number}\"\nxfer_addr = \"10.77.0.{}:9866\"\n\
+             ipc_addr = \"10.77.0.{}:9867\"\nmetad = \"{metad}\"\n",
             10 + number,
             10 + number
         );

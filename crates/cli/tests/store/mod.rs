@@ -74,6 +74,11 @@ impl Store {
         }
     }
 
+    /// It ends without a word, as if it was killed.
+    pub(crate) fn vanish_meta(&mut self) {
+        drop(self.metad.take());
+    }
+
     pub(crate) async fn stop_meta(&mut self) {
         if let Some(metad) = self.metad.take() {
             metad.shutdown().await;

@@ -47,8 +47,8 @@ impl Admin {
         Ok(answer.id)
     }
 
-    /// From now on, and for so long, the datanode of this id or address may be away, and others do not copy what it has;
-    /// 0 ends that. Answers its id.
+    /// From now on, and for so long, the datanode of this id or address may be away, and others do not copy what it
+    /// has; 0 ends that. Answers its id.
     pub async fn maintenance(&self, datanode: &str, for_ms: u64) -> Result<String> {
         let request = MaintenanceRequest { datanode: datanode.to_owned(), for_ms };
         let answer: MaintenanceResponse = self.call(MAINTENANCE, &request).await?;
@@ -117,10 +117,10 @@ impl Admin {
         Ok(answer.jobs)
     }
 
-    /// Moves containers until no datanode's fullness is further from the mean than this, in parts of 10⁹. Answers the
-    /// job.
-    pub async fn balance(&self, within: u64) -> Result<u64> {
-        let answer: BegunResponse = self.call(BEGIN_BALANCE, &BeginBalanceRequest { within }).await?;
+    /// Moves containers until no datanode's fullness is further from the mean than this, in parts of 10⁹; at so many
+    /// bytes a second in the long run, 0 for no limit. Answers the job.
+    pub async fn balance(&self, within: u64, len_per_s: u64) -> Result<u64> {
+        let answer: BegunResponse = self.call(BEGIN_BALANCE, &BeginBalanceRequest { within, len_per_s }).await?;
         Ok(answer.job)
     }
 

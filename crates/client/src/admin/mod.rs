@@ -4,6 +4,7 @@ pub mod backup;
 mod connection;
 pub mod datanodes;
 pub mod examine;
+mod log_level;
 mod meta;
 mod safe_mode;
 

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use prefetch::Span;
 
-/// A range is kept in chunks of this length, so that a part of it can leave the memory. A guess: a hundredth of a cache.
+/// A range is kept in chunks of this length, so that a part of it can leave the memory. A guess: a hundredth of a
+/// cache.
 const CHUNK_LEN_MAX: u64 = 256 << 10;
 
 /// From an offset of the file on.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Fetches of one call that have no more bytes together are one request. Apart they share out the connections whose
-/// windows have grown, and what is left over opens new ones, each of which begins with ten segments. Measured at 240 ms:
-/// a chunk of 137 kB and the 3 MB behind it, apart, took longer than both together. A guess how far that is so.
+/// windows have grown, and what is left over opens new ones, each of which begins with ten segments. Measured at 240
+/// ms: a chunk of 137 kB and the 3 MB behind it, apart, took longer than both together. A guess how far that is so.
 pub(super) const TOGETHER_LEN_MAX: u64 = 4 << 20;
 
 /// What became of a fetch.

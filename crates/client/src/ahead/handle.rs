@@ -1,17 +1,19 @@
 //! A file that is read ahead, as programs have it.
 
 use super::layout;
-use super::learned::{Learned, Run};
+use super::learned::{Learned, News, Run, Sharing};
 use super::options::AheadOptions;
 use super::shell::Shell;
 use super::statistics::AheadStatistics;
 use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::profiles::Profiles;
 use crate::read::{RangeRead, Reader};
+use crate::scope::Task;
+use crate::shared_profiles::{SharedName, SharedProfile};
 use crate::warm::{self, Reached};
-use prefetch::Link;
 use prefetch::profile::ProfileName;
+use prefetch::{Link, Profile};
 use std::sync::Arc;
 use wire::Abilities;
 
@@ -35,11 +37,13 @@ const COLUMNS_SHARE: u64 = 32;
 
 impl Client {
     /// Says that a file will be opened and read ahead: connections to the datanode that served its data set last are
-    /// opened meanwhile, as many as earlier runs used. Nobody waits for them.
+    /// opened meanwhile, as many as earlier runs used; where this user has no profile of it, the store is asked for
+    /// one. Nobody waits for them.
     pub fn prepare(&self, path: &str, options: &AheadOptions) {
         let data_set = options.data_set.name_of(&self.url().authority, path);
         let scope = self.store().scope();
         let Some(data_set) = data_set.filter(|_| scope.check().is_ok() && scope.has_runtime()) else { return };
+        self.ask_shared(path, options, ProfileName::of(&data_set, None));
         let (client, profiles) = (self.clone(), self.store().profiles());
         scope.spawn_detached("connections", async move {
             let name = ProfileName::of(&data_set, None);
@@ -47,6 +51,19 @@ impl Client {
                 client.store().warm(&reached.addr.as_str().into(), reached.count as usize);
             }
         });
+    }
+
+    /// `own`: this user's own profile, which comes first.
+    fn ask_shared(&self, path: &str, options: &AheadOptions, own: ProfileName) {
+        let Some(name) = options.data_set.shared_name().map(|name| self.shared_name(path, name)) else { return };
+        let (client, profiles, asked) = (self.clone(), self.store().profiles(), name.clone());
+        let ask = || {
+            self.spawn("shared profile", async move {
+                let has_own = io::task::blocking(move || profiles.get(own).is_some()).await;
+                if has_own { None } else { client.shared_profile(&asked).await }
+            })
+        };
+        self.store().profiles().shared.ask(name, ask);
     }
 }
 
@@ -64,12 +81,16 @@ impl Reader {
         let opening = data_set.as_ref().map(|data_set| ProfileName::of(data_set, None));
         let shell = Shell::new(self.again(), client.clone(), options.settings(), link, Learned::new(data_set));
         let ahead = Ahead { owner: Arc::new(Owner { shell }) };
-        let profiles = client.store().profiles();
+        let (profiles, shared) = (client.store().profiles(), options.data_set.shared_name());
+        let asked = shared.map(|name| client.shared_name(self.path(), name));
+        let asked = asked.map(|name| (profiles.shared.take(&name), name));
         let asking = async {
-            let profile = match opening {
+            let own = match opening {
                 Some(name) => io::task::blocking(move || profiles.get(name)).await,
                 None => None,
             };
+            let (sharing, profile) = shared_with(&client, asked, own).await;
+            ahead.owner.shell.lock().learned.share(sharing);
             // Before anything is asked: the first who do take what is there.
             let columns_len = profile.as_ref().map(|profile| profile.columns_len).filter(|len| *len > 0);
             let len = columns_len.unwrap_or(self.len() / COLUMNS_SHARE).max(OPENING_LEN);
@@ -102,11 +123,7 @@ impl Ahead {
     /// Fills all of `reads`, which may lie anywhere in the file and overlap. What is missing of them comes by one
     /// vectored read, and so do those that will follow. An error if one reaches beyond the end of the file.
     pub async fn read_ranges(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
-        let end = |read: &RangeRead<'_>| read.offset.checked_add(read.dest.len() as u64);
-        if let Some(read) = reads.iter().find(|read| end(read).is_none_or(|end| end > self.len())) {
-            let (offset, len, file_len) = (read.offset, read.dest.len(), self.len());
-            return Err(Error::Invalid(format!("{len} bytes at {offset}, in a file of {file_len}")));
-        }
+        RangeRead::must_lie_within(reads, self.len())?;
         self.read(reads).await
     }
 
@@ -121,13 +138,13 @@ impl Ahead {
         if is_forked { AheadStatistics::default() } else { self.owner.shell.statistics() }
     }
 
-    /// Keeps what was learned so far, for files that are opened from now on. Done anyway when the last clone is dropped.
+    /// Keeps what was learned so far, for files that are opened from now on. Done anyway when the last clone is
+    /// dropped.
     pub async fn save(&self) {
         let shell = &self.owner.shell;
         let Some(found) = self.owner.found() else { return };
-        let profiles = shell.client.store().profiles();
         let keeping = async {
-            io::task::blocking(move || found.keep(&profiles)).await;
+            found.save(&shell.client).await;
             Ok(())
         };
         if let Err(error) = shell.client.run(keeping).await {
@@ -136,18 +153,48 @@ impl Ahead {
     }
 }
 
+/// What the store keeps for who has no profile of his own, and the profile to begin with. The store was asked with the
+/// opening, so its answer is there by now.
+async fn shared_with(
+    client: &Client,
+    asked: Option<(Option<Task<Option<SharedProfile>>>, SharedName)>,
+    own: Option<Profile>,
+) -> (Option<Sharing>, Option<Profile>) {
+    let Some((answer, name)) = asked else { return (None, own) };
+    let answer = answer.filter(|_| own.is_none());
+    let was_asked = answer.is_some();
+    let said = match answer {
+        Some(answer) => tokio::time::timeout(layout::asking_max(client), answer).await.ok(),
+        None => None,
+    };
+    let said = said.and_then(Result::ok).flatten();
+    let profile = own.or_else(|| Some(said.as_ref()?.profile.clone()));
+    let known = profile.clone().unwrap_or_default();
+    (Some(Sharing { name, known, said, was_asked }), profile)
+}
+
 /// What is to be kept of a run.
 struct Found {
     runs: Vec<Run>,
+    news: Option<News>,
     reached: Option<(ProfileName, Reached)>,
 }
 
 impl Found {
     /// May wait for a disk.
-    fn keep(self, profiles: &Profiles) {
-        self.runs.into_iter().for_each(|run| run.keep(profiles));
-        if let Some((name, reached)) = self.reached {
+    fn keep(runs: Vec<Run>, reached: Option<(ProfileName, Reached)>, profiles: &Profiles) {
+        runs.into_iter().for_each(|run| run.keep(profiles));
+        if let Some((name, reached)) = reached {
             profiles.keep_reached(name, &reached);
+        }
+    }
+
+    /// On the disk, and then by the store.
+    async fn save(self, client: &Client) {
+        let (Self { runs, news, reached }, profiles) = (self, client.store().profiles());
+        io::task::blocking(move || Self::keep(runs, reached, &profiles)).await;
+        if let Some(news) = news {
+            news.tell(client).await;
         }
     }
 }
@@ -162,8 +209,9 @@ impl Owner {
         let mut state = self.shell.lock();
         let observed = state.machine.observed();
         let runs = state.learned.take(&observed);
+        let news = state.learned.news(&observed);
         let name = state.learned.data_set().map(|data_set| ProfileName::of(&data_set, None));
-        (!runs.is_empty()).then(|| Found { runs, reached: name.zip(store.reached()) })
+        (!runs.is_empty()).then(|| Found { runs, news, reached: name.zip(store.reached()) })
     }
 }
 
@@ -176,12 +224,13 @@ impl Drop for Owner {
         let found = self.found();
         self.shell.close();
         let Some(found) = found else { return };
-        let profiles = store.profiles();
         // Some hundred bytes are written, but the disk may be another machine's.
-        let keep = move || found.keep(&profiles);
         match store.scope().check().is_ok() && store.scope().has_runtime() {
-            true => store.scope().spawn_detached("profiles", async { io::task::blocking(keep).await }),
-            false => keep(),
+            true => {
+                let client = self.shell.client.clone();
+                store.scope().spawn_detached("profiles", async move { found.save(&client).await });
+            }
+            false => Found::keep(found.runs, found.reached, &store.profiles()),
         }
     }
 }

@@ -6,25 +6,31 @@
 //!                                                        └── bytes ◀────── long: with the program's own read of it
 //! ```
 //!
-//! What earlier runs have read of the data set is known before any layout is. So a store that knows where columns lie is
-//! asked with the opening ([`ask`]), and sends them in the same flight: neither header nor list of ranges comes before.
-//! Where it does not say, and for columns that no run has read, the file says it itself ([`find`]).
+//! What earlier runs have read of the data set is known before any layout is. So a store that knows where columns lie
+//! is asked with the opening ([`ask`]), and sends them in the same flight: neither header nor list of ranges comes
+//! before. Where it does not say, and for columns that no run has read, the file says it itself ([`find`]).
 //!
 //! The reads go through the cache, so what the parser takes is there when the program asks for it, and no byte travels
 //! twice. A header that the program never asks for is not fetched.
 
 use super::origin::Origin;
 use super::shell::{Shell, WantedColumns};
+use crate::client::Client;
 use crate::error::Result;
 use crate::read::{ComingPart, FirstWindow, RangeRead};
 use layout::{Answer, Inquiry, Layout};
+use prefetch::profile::ProfileName;
 use prefetch::{Index, Profile, Span};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The parser's wants up to this length are fetched for it; longer ones come when the program reads them. A guess.
+/// What the parser wants is fetched for it if no more is missing; longer ones come when the program reads them. A
+/// guess.
 const FETCHED_LEN_MAX: u64 = 64 << 10;
+/// And so many of them at a time: each is a range of a request. A guess: footers of stripes have some hundred bytes.
+const COMING_COUNT_MAX: usize = 1024;
+
 /// The program's reads. If they show an end of a file that says where its columns are, that is found out.
 pub(super) async fn read<O: Origin>(shell: &Arc<Shell<O>>, reads: &mut [RangeRead<'_>]) -> Result<()> {
     shell.read(reads).await?;
@@ -58,7 +64,7 @@ async fn find<O: Origin>(parsing: Parsing<O>, mut inquiry: Inquiry) {
     let shell = &parsing.0;
     let layout = loop {
         let want = inquiry.want();
-        let Some(bytes) = bytes_of(shell, Span::new(want.offset, want.len)).await else { return };
+        let Some(bytes) = bytes_of(shell, Span::new(want.offset, want.len), &coming(&inquiry)).await else { return };
         match io::task::blocking(move || inquiry.give(&bytes)).await {
             Ok(Answer::Ask(more)) => inquiry = more,
             Ok(Answer::Done(layout)) => break layout,
@@ -78,6 +84,11 @@ async fn find<O: Origin>(parsing: Parsing<O>, mut inquiry: Inquiry) {
 const ASKING_MAX: Duration = Duration::from_millis(500);
 /// A connection, the question, and another one because the first was closed.
 const ASKING_ROUND_TRIPS: u32 = 4;
+
+/// How long is waited for what the store was asked, as long as the store answers anything.
+pub(super) fn asking_max(client: &Client) -> Duration {
+    ASKING_MAX + client.store().round_trip() * ASKING_ROUND_TRIPS
+}
 
 /// Opens a file, with what its profile knows.
 pub(super) fn open<O: Origin>(shell: &Arc<Shell<O>>, profile: Option<&Profile>) {
@@ -99,10 +110,9 @@ impl<O: Origin> Drop for Asking<O> {
 
 /// Asks the store for columns that earlier runs have read, and where they lie.
 async fn ask<O: Origin>(asking: Asking<O>, wanted: WantedColumns) {
-    let WantedColumns { columns, len, beside_len } = wanted;
+    let WantedColumns { columns, len, beside } = wanted;
     let shell = &asking.0;
-    let limit = ASKING_MAX + shell.client.store().round_trip() * ASKING_ROUND_TRIPS;
-    match tokio::time::timeout(limit, shell.origin.first_window(columns, len, beside_len)).await {
+    match tokio::time::timeout(asking_max(&shell.client), shell.origin.first_window(columns, len, beside)).await {
         Ok(Ok(Some(FirstWindow { layout, parts }))) => found(shell, layout, parts).await,
         Ok(Ok(None)) => tracing::debug!("the store does not say where the columns lie"),
         Ok(Err(error)) => tracing::debug!(%error, "the store does not say where the columns lie"),
@@ -110,18 +120,35 @@ async fn ask<O: Origin>(asking: Asking<O>, wanted: WantedColumns) {
     }
 }
 
-/// What the parser wants, when it is there. `None`: it cannot be read, which the program will be told if it tries.
-async fn bytes_of<O: Origin>(shell: &Arc<Shell<O>>, span: Span) -> Option<Vec<u8>> {
-    if shell.has_all(span) {
-        return shell.bring(span).await.ok();
+/// What the parser will want next, as much as is fetched for it.
+pub(super) fn coming(inquiry: &Inquiry) -> Vec<Span> {
+    let mut left = FETCHED_LEN_MAX.saturating_sub(inquiry.want().len);
+    let fits = |span: &Span| match left.checked_sub(span.len) {
+        Some(rest) => {
+            left = rest;
+            true
+        }
+        None => false,
+    };
+    let coming = inquiry.coming().take(COMING_COUNT_MAX);
+    coming.map(|want| Span::new(want.offset, want.len)).take_while(fits).collect()
+}
+
+/// What the parser wants, when it is there; if it is not, `coming` is fetched with it. `None`: it cannot be read, which
+/// the program will be told if it tries.
+async fn bytes_of<O: Origin>(shell: &Arc<Shell<O>>, span: Span, coming: &[Span]) -> Option<Vec<u8>> {
+    let missing_len = shell.missing_len(span);
+    if missing_len == 0 {
+        return shell.bring(span, &[]).await.ok();
     }
     shell.is_parsing.send_replace(false);
-    if span.len > FETCHED_LEN_MAX {
+    // The program may have asked for it before the parser came to want it.
+    if missing_len > FETCHED_LEN_MAX {
         let (waiting, read) = oneshot::channel();
         shell.lock().search.awaited = Some((span, waiting));
         read.await.ok()?;
     }
-    let bytes = shell.bring(span).await.ok();
+    let bytes = shell.bring(span, coming).await.ok();
     // Of a long one whoever woke this has said so before.
     shell.is_parsing.send_replace(true);
     bytes
@@ -130,12 +157,18 @@ async fn bytes_of<O: Origin>(shell: &Arc<Shell<O>>, span: Span) -> Option<Vec<u8
 async fn found<O: Origin>(shell: &Arc<Shell<O>>, layout: Layout, parts: Vec<ComingPart>) {
     let (file_len, data_set) = (shell.origin.len(), shell.lock().learned.data_set());
     let profiles = shell.client.store().profiles();
-    let (index, name, profile) = io::task::blocking(move || {
-        let name = data_set.map(|data_set| prefetch::profile::ProfileName::of(&data_set, Some(&layout)));
+    let (index, name, schema, profile) = io::task::blocking(move || {
+        let name = data_set.map(|data_set| ProfileName::of(&data_set, Some(&layout)));
+        let schema = ProfileName::of("", Some(&layout));
         let profile = name.and_then(|name| profiles.get(name));
-        (Arc::new(Index::new(Arc::new(layout), file_len)), name, profile)
+        (Arc::new(Index::new(Arc::new(layout), file_len)), name, schema, profile)
     })
     .await;
-    shell.lock().learned.with_columns(name);
+    let shared = {
+        let mut state = shell.lock();
+        state.learned.with_columns(name, schema);
+        state.learned.shared_columns()
+    };
+    let profile = profile.or(shared);
     shell.learned_layout(index, profile.as_ref(), parts);
 }

@@ -3,8 +3,13 @@
 //! Of two names the first is of the data set alone: headers, footers and patterns of offsets, which are asked for with
 //! the opening. So are columns, by the numbers that they had in the file of the last run: a store that knows where they
 //! lie sends them. The second, of the data set and its columns, is known once the layout is.
+//!
+//! Who has no profile of his own begins with the one that the store keeps for all ([`Sharing`]), and who has read what
+//! that does not say tells the store.
 
+use crate::client::Client;
 use crate::profiles::Profiles;
+use crate::shared_profiles::{SharedName, SharedProfile};
 use prefetch::Profile;
 use prefetch::profile::ProfileName;
 
@@ -12,8 +17,32 @@ use prefetch::profile::ProfileName;
 pub(super) struct Learned {
     data_set: Option<String>,
     columns: Option<ProfileName>,
+    sharing: Option<Sharing>,
+    /// Hash of the names of the columns, as [`SharedProfile::schema`].
+    schema: [u8; 16],
     /// What of this run was kept already, of either.
     kept: Kept,
+}
+
+/// With all who read the data set.
+#[derive(Debug)]
+pub(super) struct Sharing {
+    pub(super) name: SharedName,
+    /// What this user's next run begins with; the store was told that, or has told it.
+    pub(super) known: Profile,
+    /// What the store said. `None`: it was not asked, or has none.
+    pub(super) said: Option<SharedProfile>,
+    pub(super) was_asked: bool,
+}
+
+/// What the store does not say.
+#[derive(Debug)]
+pub(super) struct News {
+    name: SharedName,
+    schema: [u8; 16],
+    run: Profile,
+    said: Option<SharedProfile>,
+    was_asked: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -40,8 +69,29 @@ impl Learned {
         self.data_set.clone()
     }
 
-    pub(super) fn with_columns(&mut self, name: Option<ProfileName>) {
-        self.columns = name;
+    pub(super) fn with_columns(&mut self, name: Option<ProfileName>, schema: ProfileName) {
+        (self.columns, self.schema) = (name, schema.0);
+    }
+
+    pub(super) fn share(&mut self, sharing: Option<Sharing>) {
+        self.sharing = sharing;
+    }
+
+    /// What the store says of columns, if those of this file have the same names.
+    pub(super) fn shared_columns(&self) -> Option<Profile> {
+        let said = self.sharing.as_ref()?.said.as_ref().filter(|said| said.schema == self.schema)?;
+        Some(Profile { opening: Vec::new(), patterns: Vec::new(), ..said.profile.clone() })
+    }
+
+    /// What the store is to be told of a run that has read this; it counts as told from now on.
+    pub(super) fn news(&mut self, observed: &Profile) -> Option<News> {
+        let (schema, sharing) = (self.schema, self.sharing.as_mut()?);
+        if observed.is_empty() || sharing.known.says(observed) {
+            return None;
+        }
+        sharing.known = sharing.known.after(observed);
+        let (name, run) = (sharing.name.clone(), observed.clone());
+        Some(News { name, schema, run, said: sharing.said.clone(), was_asked: sharing.was_asked })
     }
 
     /// What there is to keep of a run that has read this; it is taken for kept from now on.
@@ -72,5 +122,21 @@ impl Run {
                 ..run
             }),
         });
+    }
+}
+
+impl News {
+    pub(super) async fn tell(self, client: &Client) {
+        let Self { name, schema, run, said, was_asked } = self;
+        let said = if was_asked { said } else { client.shared_profile(&name).await };
+        let before = match said {
+            Some(said) if said.schema == schema => said.profile,
+            // Its numbers are of other columns.
+            Some(said) => Profile { tables: Vec::new(), columns_len: 0, ..said.profile },
+            None => Profile::default(),
+        };
+        if !before.says(&run) {
+            client.share_profile(&name, &SharedProfile { schema, profile: before.after(&run) }).await;
+        }
     }
 }

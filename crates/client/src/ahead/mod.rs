@@ -10,8 +10,8 @@
 //!                                         └── Profiles: what earlier runs read, of this process and of the disk
 //! ```
 //!
-//! Promise: bytes are those of plain reads, and so are errors: what a fetch could not bring is read as it was asked for.
-//! Memory is bounded by the settings. Every task belongs to an [`Ahead`] and ends with it, or with the store.
+//! Promise: bytes are those of plain reads, and so are errors: what a fetch could not bring is read as it was asked
+//! for. Memory is bounded by the settings. Every task belongs to an [`Ahead`] and ends with it, or with the store.
 //!
 //! Start reading at [`Ahead::read_ranges`]; why bytes are fetched is explained in docs/adr/0032.
 
@@ -19,6 +19,7 @@ mod chunk;
 mod flight;
 mod handle;
 mod kept;
+mod landing;
 mod layout;
 mod learned;
 mod options;
@@ -26,7 +27,9 @@ mod origin;
 mod rehearsal;
 mod search;
 mod shell;
+mod state;
 mod statistics;
+mod tasks;
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,7 @@
 //! What a program may set of a file that it reads by an [`Ahead`](super::Ahead).
 
 use prefetch::Settings;
+use prefetch::profile::ProfileName;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AheadOptions {
@@ -21,25 +22,29 @@ pub enum DataSet {
     Named(String),
 }
 
-/// Three times ROOT's, whose ten megabytes are from a time of less memory.
-const CACHE_LEN: u64 = 32 << 20;
-/// What may be fetched in vain at first, beside a tenth of what is read: at 1 Gbit/s it takes half of a round trip across
-/// an ocean, and has room for two columns of a table of some hundred megabytes.
-const WASTE_FLOOR_LEN: u64 = 16 << 20;
-
 impl Default for AheadOptions {
     fn default() -> Self {
-        Self { cache_len: CACHE_LEN, data_set: DataSet::default() }
+        Self { cache_len: Settings::DEFAULT.cache_len, data_set: DataSet::default() }
     }
 }
 
 impl AheadOptions {
     pub(super) fn settings(&self) -> Settings {
-        Settings { cache_len: self.cache_len, waste_floor_len: WASTE_FLOOR_LEN, ..Settings::default() }
+        Settings { cache_len: self.cache_len, ..Settings::DEFAULT }
     }
 }
 
 impl DataSet {
+    /// Under which a store keeps its profile, beside those of other names of the same directory. Users may know the
+    /// store by several addresses, which therefore are no part of it.
+    pub(super) fn shared_name(&self) -> Option<ProfileName> {
+        match self {
+            Self::Unknown => None,
+            Self::OfPath => Some(ProfileName::of("", None)),
+            Self::Named(name) => Some(ProfileName::of(name, None)),
+        }
+    }
+
     /// The name of the data set that a file belongs to. `None`: it has no profile.
     pub(super) fn name_of(&self, authority: &str, path: &str) -> Option<String> {
         match self {

@@ -1,5 +1,5 @@
-//! What reading ahead would do for a program that reads some columns of a file, without a byte of it: by the machine that
-//! ships, and a model of a link.
+//! What reading ahead would do for a program that reads some columns of a file, without a byte of it: by the machine
+//! that ships, and a model of a link.
 
 use super::options::AheadOptions;
 use crate::warm;
@@ -23,7 +23,8 @@ pub struct Rehearsal {
 
 impl Rehearsal {
     /// A program that reads these columns of a file piece by piece, in the order of their entries. A column is named by
-    /// its path, or the beginning of that: `a` has `a.list.element`, too. An error is the name of one that is not there.
+    /// its path, or the beginning of that: `a` has `a.list.element`, too. An error is the name of one that is not
+    /// there.
     pub fn of(layout: Layout, file_len: u64, columns: &[String], round_trip: Duration) -> Result<Self, String> {
         let mut pieces: Vec<Piece> = Vec::new();
         for name in columns {

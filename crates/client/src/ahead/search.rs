@@ -1,6 +1,6 @@
 //! What the search for a file's layout watches of the program's reads: pure.
 
-use layout::{Inquiry, Limits};
+use layout::{Format, Inquiry, Limits};
 use prefetch::Span;
 use tokio::sync::oneshot;
 
@@ -49,8 +49,14 @@ impl Search {
         waiting.is_some_and(|(_, waiting)| waiting.send(()).is_ok())
     }
 
-    /// What is fetched beside the program's reads: of a footer, what lies before the part that it asked for.
+    /// What is fetched beside the program's reads: of a head, the rest of what a parser wants of it; of a footer, what
+    /// lies before the part that it asked for.
     pub(super) fn beside(&mut self, spans: &[Span]) -> Vec<Span> {
+        let head_len = layout::HEAD_LEN.min(self.file_len);
+        let is_head = |span: &&Span| span.offset == 0 && (1..head_len).contains(&span.len);
+        if let Some(head) = spans.iter().find(is_head).filter(|_| self.looks_left > 0) {
+            return vec![Span::between(head.end(), head_len)];
+        }
         let is_tail = |span: &&Span| span.end() == self.file_len && span.len <= TAIL_ASKED_MAX && !span.is_empty();
         let Some(tail) = spans.iter().find(is_tail).filter(|_| !self.has_tail && self.looks_left > 0) else {
             return Vec::new();
@@ -68,14 +74,15 @@ impl Search {
             return None;
         }
         self.looks_left -= 1;
-        let begun = match bytes {
-            [.., b'P', b'A', b'R', b'1'] if end == self.file_len => layout::begin_at_end(self.file_len, LIMITS),
-            [b'P', b'A', b'R', b'1', ..] if offset == 0 => layout::begin_at_end(self.file_len, LIMITS),
-            [b'r', b'o', b'o', b't', ..] | [b'A', b'R', b'R', b'O', b'W', b'1', ..] if offset == 0 => {
-                layout::begin_within(self.file_len, LIMITS)
-            }
-            _ => return None,
+        let is_tail = end == self.file_len;
+        let format = match bytes {
+            [.., b'P', b'A', b'R', b'1'] if is_tail => Some(Format::Parquet),
+            // Behind the magic is how long the postscript is.
+            [.., b'O', b'R', b'C', _] if is_tail => Some(Format::Orc),
+            _ if offset == 0 => Format::of(bytes),
+            _ => None,
         };
+        let begun = layout::begin_at_end(format?, self.file_len, LIMITS);
         self.looks_left = 0;
         begun.inspect_err(|error| tracing::debug!(%error, "no layout")).ok()
     }

@@ -3,48 +3,33 @@
 //! Promise, as the machine wants it: what is held is copied before what it decided is done, and what arrives is in the
 //! hands of all who wait for it before the machine hears of it. The lock is held over no await.
 
-use super::chunk::{Chunk, Room, copy_from};
 use super::flight::{Flight, Pilot, grouped};
-use super::kept::Kept;
+use super::landing::Flying;
 use super::learned::Learned;
 use super::origin::Origin;
-use super::search::Search;
+use super::state::{Shared, State, told};
 use super::statistics::AheadStatistics;
+use super::tasks::Tasks;
 use crate::client::Client;
 use crate::error::Result;
-use crate::read::{ComingPart, LayoutWindow, Pieces, RangeRead};
-use crate::scope::Task;
+use crate::read::{Beside, ComingPart, LayoutWindow, RangeRead};
 use futures_util::future::join;
-use prefetch::{Action, Fetch, FetchId, Index, Link, Part, Prefetcher, Profile, Settings, Source, Span};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use prefetch::{Action, Fetch, FetchId, Index, Link, Part, Profile, Settings, Source, Span};
+use std::sync::{Arc, MutexGuard};
 
 /// Of one file, for all who read it ahead.
 #[derive(Debug)]
 pub(super) struct Shell<O> {
-    pub(super) origin: O,
+    pub(super) origin: Arc<O>,
     pub(super) client: Client,
     link: Link,
-    state: Mutex<State>,
+    state: Arc<Shared>,
     /// Never locked together with the state: a task that is dropped locks that.
-    tasks: Mutex<Tasks>,
+    tasks: Tasks,
     /// Its parser is at work on bytes that are here.
     pub(super) is_parsing: tokio::sync::watch::Sender<bool>,
     /// The store was asked where columns lie, and what of them comes is not known yet.
     pub(super) is_asking: tokio::sync::watch::Sender<bool>,
-}
-
-#[derive(Debug)]
-pub(super) struct State {
-    pub(super) machine: Prefetcher,
-    kept: Kept,
-    flights: HashMap<FetchId, Flight>,
-    pub(super) search: Search,
-    pub(super) learned: Learned,
-    turn_around_count: u64,
-    failure_count: u64,
-    has_layout: bool,
-    has_profile: bool,
 }
 
 /// Columns that are asked of the store by their numbers.
@@ -53,14 +38,8 @@ pub(super) struct WantedColumns {
     /// Table and column.
     pub(super) columns: Vec<(u32, u32)>,
     pub(super) len: u64,
-    /// Bytes of what is asked for at the same moment.
-    pub(super) beside_len: u64,
-}
-
-#[derive(Debug, Default)]
-struct Tasks {
-    running: Vec<Task<()>>,
-    is_closed: bool,
+    /// What is asked for at the same moment.
+    pub(super) beside: Beside,
 }
 
 /// A part of a read that is not there yet.
@@ -90,59 +69,15 @@ impl<O: Origin> Drop for Through<'_, O> {
     }
 }
 
-/// A flight whose task has ended without an outcome has failed.
-struct Flying<O: Origin> {
-    shell: Arc<Shell<O>>,
-    pilots: Vec<Pilot>,
-}
-
-impl<O: Origin> Drop for Flying<O> {
-    fn drop(&mut self) {
-        for pilot in self.pilots.drain(..) {
-            let mut state = self.shell.lock();
-            state.failed(pilot.id());
-            pilot.fail();
-        }
-    }
-}
-
-impl State {
-    fn failed(&mut self, fetch: FetchId) {
-        self.flights.remove(&fetch);
-        self.failure_count += 1;
-        let mut actions = Vec::new();
-        self.machine.failed(fetch, &mut actions);
-        actions.into_iter().for_each(told);
-    }
-}
-
-/// Says why, to whoever looks.
-fn told(action: Action) {
-    if let Action::Decided(decision) = action {
-        tracing::debug!(%decision, "reading ahead");
-    }
-}
-
 impl<O: Origin> Shell<O> {
     pub(super) fn new(origin: O, client: Client, settings: Settings, link: Link, learned: Learned) -> Arc<Self> {
-        let machine = Prefetcher::new(settings, link, origin.len());
-        let state = State {
-            machine,
-            kept: Kept::default(),
-            flights: HashMap::new(),
-            search: Search::new(origin.len()),
-            learned,
-            turn_around_count: 0,
-            failure_count: 0,
-            has_layout: false,
-            has_profile: false,
-        };
+        let state = Arc::new(Shared::new(State::new(origin.len(), settings, link, learned)));
         Arc::new(Self {
-            origin,
+            origin: Arc::new(origin),
             client,
             link,
-            state: Mutex::new(state),
-            tasks: Mutex::default(),
+            state,
+            tasks: Tasks::default(),
             is_parsing: tokio::sync::watch::Sender::new(false),
             is_asking: tokio::sync::watch::Sender::new(false),
         })
@@ -150,7 +85,7 @@ impl<O: Origin> Shell<O> {
 
     /// Nothing is left half done while it is held.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// What a profile knows of the opening is asked for. Answers the columns that are to be asked for by their names.
@@ -161,16 +96,20 @@ impl<O: Origin> Shell<O> {
         state.machine.link(self.measured());
         let mut actions = Vec::new();
         state.machine.open(None, profile, &mut actions);
-        let beside_len =
-            actions.iter().map(|action| if let Action::Fetch(fetch) = action { fetch.len } else { 0 }).sum();
         let has_runtime = self.client.store().scope().has_runtime();
         let wanted = profile.and_then(Profile::first_window).filter(|_| has_runtime);
         let wanted = wanted.map(|wanted| {
             let len = state.machine.expect(wanted.len.min(LayoutWindow::LEN_MAX));
-            WantedColumns { columns: wanted.columns, len, beside_len }
+            WantedColumns { columns: wanted.columns, len, beside: Beside::default() }
         });
-        let wanted = wanted.filter(|wanted| wanted.len > 0);
-        let leaving = self.obey(&mut state, actions);
+        let mut wanted = wanted.filter(|wanted| wanted.len > 0);
+        let mut leaving = self.obey(&mut state, actions);
+        // All of it is waited for: so the longest must not come by what connections the others leave.
+        let lens = leaving.iter().map(Flying::len).chain(wanted.as_ref().map(|wanted| wanted.len));
+        let lens: Vec<u64> = lens.collect();
+        let flying = leaving.iter_mut().map(|flying| &mut flying.beside);
+        let parts = flying.chain(wanted.as_mut().map(|wanted| &mut wanted.beside));
+        parts.zip(Beside::each_of(&lens)).for_each(|(part, beside)| *part = beside);
         state.turn_around_count += u64::from(leaving.is_empty() && wanted.is_some());
         drop(state);
         self.launch(leaving);
@@ -217,7 +156,7 @@ impl<O: Origin> Shell<O> {
         self.parsed().await;
         let spans: Vec<Span> = reads.iter().map(|read| Span::new(read.offset, read.dest.len() as u64)).collect();
         // It may be among what comes in a moment, and would travel twice.
-        if !spans.iter().all(|span| self.has_all(*span)) {
+        if spans.iter().any(|span| self.missing_len(*span) > 0) {
             self.asked().await;
         }
         let awaited = self.begin(reads, &spans);
@@ -236,14 +175,17 @@ impl<O: Origin> Shell<O> {
         let _done = is_asking.wait_for(|is_asking| !is_asking).await;
     }
 
-    /// The bytes of a span for the search of the layout.
-    pub(super) async fn bring(self: &Arc<Self>, span: Span) -> Result<Vec<u8>> {
+    /// The bytes of a span for the search of the layout. `beside` is fetched in the same flight.
+    pub(super) async fn bring(self: &Arc<Self>, span: Span, beside: &[Span]) -> Result<Vec<u8>> {
         let mut bytes = vec![0; span.len as usize];
         let mut reads = [RangeRead { offset: span.offset, dest: &mut bytes }];
         let (awaited, leaving) = {
             let mut state = self.lock();
             let mut actions = Vec::new();
             let parts = state.machine.bring(&[span], &mut actions);
+            if !beside.is_empty() {
+                state.machine.bring(beside, &mut actions);
+            }
             self.serve(&mut state, &mut reads, parts, actions)
         };
         self.launch(leaving);
@@ -251,9 +193,9 @@ impl<O: Origin> Shell<O> {
         Ok(bytes)
     }
 
-    /// Whether nothing is to be asked for that was not.
-    pub(super) fn has_all(&self, span: Span) -> bool {
-        self.lock().machine.has(span)
+    /// How much of it was not asked for yet.
+    pub(super) fn missing_len(&self, span: Span) -> u64 {
+        self.lock().machine.missing_len(span)
     }
 
     fn begin<'a>(self: &Arc<Self>, reads: &'a mut [RangeRead<'_>], spans: &[Span]) -> Vec<Awaited<'a>> {
@@ -346,7 +288,7 @@ impl<O: Origin> Shell<O> {
             state.flights.insert(pilot.id(), flight);
             pilots.push(pilot);
         }
-        Flying { shell: Arc::clone(self), pilots }
+        Flying { origin: Arc::clone(&self.origin), state: Arc::clone(&self.state), pilots, beside: Beside::default() }
     }
 
     /// Where nothing can be begun any more, they have failed.
@@ -358,24 +300,7 @@ impl<O: Origin> Shell<O> {
 
     /// Begins what ends with the file, or with the store.
     pub(super) fn keep_task(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
-        if self.tasks().is_closed {
-            return;
-        }
-        let task = self.client.spawn(name, work);
-        let mut tasks = self.tasks();
-        let done = match tasks.is_closed {
-            true => vec![task],
-            false => {
-                let done = tasks.running.extract_if(.., |task| task.is_finished()).collect();
-                tasks.running.push(task);
-                done
-            }
-        };
-        drop((tasks, done));
-    }
-
-    fn tasks(&self) -> MutexGuard<'_, Tasks> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tasks.begin(&self.client, name, work);
     }
 
     /// Waits for the parts of a read. What does not come is read as it was asked for.
@@ -395,7 +320,7 @@ impl<O: Origin> Shell<O> {
         let beside_cache = async {
             let mut fetches = Through { shell: self, fetches };
             if !through.is_empty() {
-                self.origin.fill(&mut through).await?;
+                self.origin.fill(&mut through, Beside::default()).await?;
             }
             let mut state = self.lock();
             fetches.fetches.drain(..).for_each(|fetch| state.machine.arrived(fetch));
@@ -412,7 +337,7 @@ impl<O: Origin> Shell<O> {
                     failed.push(RangeRead { offset, dest });
                 }
             }
-            if failed.is_empty() { Ok(()) } else { self.origin.fill(&mut failed).await }
+            if failed.is_empty() { Ok(()) } else { self.origin.fill(&mut failed, Beside::default()).await }
         };
         let (through, flown) = join(beside_cache, of_flights).await;
         through.and(flown)
@@ -420,12 +345,7 @@ impl<O: Origin> Shell<O> {
 
     /// No task runs from now on.
     pub(super) fn close(&self) {
-        let running = {
-            let mut tasks = self.tasks();
-            tasks.is_closed = true;
-            std::mem::take(&mut tasks.running)
-        };
-        drop(running);
+        self.tasks.close();
     }
 
     pub(super) fn statistics(&self) -> AheadStatistics {
@@ -455,54 +375,5 @@ impl<O: Origin> Shell<O> {
         let state = self.lock();
         state.machine.check();
         assert!(state.kept.memory_len() <= 2 * state.machine.memory_len());
-    }
-}
-
-impl<O: Origin> Flying<O> {
-    async fn land(self) {
-        let mut rooms = self.rooms();
-        let filled = {
-            let all = rooms.iter_mut().flatten();
-            let mut reads: Vec<RangeRead<'_>> =
-                all.map(|room| RangeRead { offset: room.offset, dest: &mut room.bytes }).collect();
-            self.shell.origin.fill(&mut reads).await
-        };
-        match filled {
-            Ok(()) => self.landed(rooms),
-            Err(error) => tracing::debug!(%error, "what was fetched ahead did not come"),
-        }
-    }
-
-    /// What comes by itself is copied to where it is kept; there may be more of it than is wanted.
-    async fn land_with(self, coming: impl Future<Output = Result<Pieces>>) {
-        let pieces = match coming.await {
-            Ok(pieces) => pieces,
-            Err(error) => {
-                tracing::debug!(%error, "a part of a window did not come");
-                return;
-            }
-        };
-        let chunks = pieces.into_iter().map(|(offset, bytes)| Chunk { offset, bytes: bytes.into() });
-        let chunks: Vec<Chunk> = chunks.collect();
-        let mut rooms = self.rooms();
-        if rooms.iter_mut().flatten().all(|room| copy_from(&chunks, room.offset, &mut room.bytes)) {
-            self.landed(rooms);
-        }
-    }
-
-    fn rooms(&self) -> Vec<Vec<Room>> {
-        self.pilots.iter().map(|pilot| Room::of(&pilot.fetch.ranges)).collect()
-    }
-
-    fn landed(mut self, rooms: Vec<Vec<Room>>) {
-        let shell = Arc::clone(&self.shell);
-        let mut state = shell.lock();
-        for (pilot, rooms) in self.pilots.drain(..).zip(rooms) {
-            let chunks: Arc<[Chunk]> = rooms.into_iter().map(Room::filled).collect();
-            chunks.iter().for_each(|chunk| state.kept.put(chunk.clone()));
-            pilot.land(chunks);
-            state.flights.remove(&pilot.id());
-            state.machine.arrived(pilot.id());
-        }
     }
 }

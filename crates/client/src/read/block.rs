@@ -9,18 +9,6 @@ use std::time::Duration;
 use xfer::fault::Fault;
 use xfer::read::{Given, Range, Receiver};
 
-/// A new connection to a block's node.
-pub(super) async fn connect(
-    client: &Client,
-    block: &Located,
-    node: &Node,
-    limit: Duration,
-) -> Result<Connection, Fault> {
-    let dialling = client.dial(node, block.secret());
-    let connecting = tokio::time::timeout(limit, Connection::connect(node, client.options(), dialling)).await;
-    connecting.map_err(|_| Fault::Silent)?
-}
-
 #[derive(Debug)]
 pub(super) struct BlockReader {
     pub(super) block: Arc<Located>,
@@ -53,15 +41,8 @@ impl BlockReader {
         stall: Duration,
     ) -> Result<Self, Fault> {
         let request = block.read_request(&client.session.holder, range)?;
-        // An idle connection may have been closed by the other side just now; that is no fault of the replica.
-        if let Some(connection) = client.store().take_idle(node) {
-            match Self::start(connection, &request, block, node, range, stall).await {
-                Err(Fault::Broken(_)) => {}
-                done => return done,
-            }
-        }
-        let connection = connect(client, block, node, stall).await?;
-        Self::start(connection, &request, block, node, range, stall).await
+        let start = |connection| Self::start(connection, &request, block, node, range, stall);
+        client.on_connection(block, node, stall, start).await
     }
 
     async fn start(

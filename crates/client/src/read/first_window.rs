@@ -9,8 +9,8 @@
 //! A new connection brings ten segments in its first round trip, so a window of megabytes comes over many. All of them
 //! carry the same request, each for its part. One node is asked, once: what does not come is read as it is asked for.
 
-use super::block::connect;
 use super::layout::{LayoutWindow, NAMED_COUNT_MAX, STALL, is_within, receive_window};
+use super::shares::Beside;
 use super::source::Source;
 use crate::choice::Choice;
 use crate::datanode::Connection;
@@ -48,12 +48,12 @@ pub(crate) type Pieces = Vec<(u64, Vec<u8>)>;
 type Ranges = Vec<(usize, Asked)>;
 
 impl Source {
-    /// `len` bytes of these columns, from their beginning on. `beside_len`: what else is asked for at this moment.
+    /// `len` bytes of these columns, from their beginning on. `beside`: what else is asked for at this moment.
     pub(super) async fn first_window(
         self: Arc<Self>,
         columns: Vec<(u32, u32)>,
         len: u64,
-        beside_len: u64,
+        beside: Beside,
     ) -> Result<Option<FirstWindow>> {
         let Some(last_byte) = self.file.len.checked_sub(1) else { return Ok(None) };
         if !self.file.client.defaults().await?.abilities.has(Abilities::LAYOUTS) {
@@ -68,7 +68,7 @@ impl Source {
         let Some(Choice { node, .. }) = self.choose_of(&nodes, &Default::default()) else { return Ok(None) };
         let window = LayoutWindow { first: 0, len_max: len };
         let mut request = self.layout_request(&blocks, &Wanted::Columns(columns), window);
-        request.part_count = self.part_count(&node.addr, request.window_len, beside_len);
+        request.part_count = self.part_count(&node.addr, request.window_len, beside);
         let parts = (1..request.part_count).map(|part| {
             let (sender, ranges) = oneshot::channel();
             let request = ReadLayout { part, ..request.clone() };
@@ -118,16 +118,19 @@ impl Source {
         Ok(Some(FirstWindow { layout, parts: coming }))
     }
 
-    /// Connections for a window, beside those for what else is asked for.
-    fn part_count(&self, addr: &str, len: u64, beside_len: u64) -> u32 {
+    /// Connections for a window: its share of them.
+    fn part_count(&self, addr: &str, len: u64, beside: Beside) -> u32 {
         if !self.is_far() {
             return 1;
         }
-        let beside = self.shares_of(beside_len);
-        let count = self.shares_of(len).min(self.share_count_max().saturating_sub(beside)).max(1);
-        let idle = (self.file.client.store().idle_count(addr) as u64).saturating_sub(beside);
+        let (store, count) = (self.file.client.store(), self.shares_of(len, beside));
+        // All of them: what leaves beside it may have taken its own already.
+        let idle = store.idle_count(addr) as u64;
         // New ones beside them would be waited for.
         let count = if 2 * idle >= count { count.min(idle) } else { count };
+        // The next run of it needs them all.
+        let all = self.shares_of(len.saturating_add(beside.len), Beside::default());
+        store.note_reached(addr, usize::try_from(all).unwrap_or(usize::MAX));
         u32::try_from(count).unwrap_or(u32::MAX).clamp(1, PART_COUNT_MAX)
     }
 
@@ -139,14 +142,7 @@ impl Source {
         request: &ReadLayout,
     ) -> std::result::Result<(Connection, Answer), Fault> {
         let client = &self.file.client;
-        // An idle connection may have been closed by the other side just now; that is no fault of the node.
-        if let Some(connection) = client.store().take_idle(node) {
-            match begin(connection, request).await {
-                Err(Fault::Broken(_)) => {}
-                done => return done,
-            }
-        }
-        begin(connect(client, last, node, client.options().timeout).await?, request).await
+        client.on_connection(last, node, client.options().timeout, |connection| begin(connection, request)).await
     }
 
     async fn take_part(&self, mut connection: Connection, request: &ReadLayout, ranges: &Ranges) -> Result<Pieces> {

@@ -8,7 +8,6 @@
 //!
 //! Nobody needs a layout to read a file: so nodes are asked once each, and then there is none.
 
-use super::block::connect;
 use super::source::Source;
 use crate::choice::Choice;
 use crate::datanode::Connection;
@@ -163,15 +162,8 @@ impl Source {
     async fn ask_layout(&self, node: &Node, last: &Located, request: &ReadLayout) -> std::result::Result<Said, Fault> {
         let client = &self.file.client;
         let stall = STALL.min(client.options().timeout);
-        // An idle connection may have been closed by the other side just now; that is no fault of the node.
-        if let Some(connection) = client.store().take_idle(node) {
-            match self.exchange(connection, stall, request).await {
-                Err(Fault::Broken(_)) => {}
-                done => return done,
-            }
-        }
-        let connection = connect(client, last, node, client.options().timeout).await?;
-        self.exchange(connection, stall, request).await
+        let exchange = |connection| self.exchange(connection, stall, request);
+        client.on_connection(last, node, client.options().timeout, exchange).await
     }
 
     async fn exchange(

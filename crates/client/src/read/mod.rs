@@ -14,13 +14,16 @@
 mod block;
 mod file;
 mod first_window;
+mod found;
 mod layout;
 mod local;
 mod local_replicas;
 mod ranges;
+mod shares;
 mod source;
 
 use crate::client::Client;
+use crate::content::Content;
 use crate::error::Result;
 use crate::status::Status;
 use ::layout::{Layout, Wanted};
@@ -30,6 +33,7 @@ pub(crate) use first_window::{ComingPart, FirstWindow, Pieces};
 use futures_util::{Stream, StreamExt, stream};
 pub use layout::{LayoutReport, LayoutWindow};
 pub use ranges::RangeRead;
+pub(crate) use shares::Beside;
 use source::Source;
 
 /// A file open for reading. [`Reader::read`] goes on where it ended; [`Reader::read_at`] may be called by many at once.
@@ -50,6 +54,13 @@ impl Client {
     /// Opens a file for reading. A file that is being written has the length its datanodes show at this moment.
     pub async fn open(&self, path: &str) -> Result<Reader> {
         self.run(async { Ok(Reader::new(File::open(self, path).await?)) }).await
+    }
+
+    /// As [`Client::open`], of the bytes that the path names now and of no others: once they were replaced, cut or
+    /// written on, a read brings bytes of before, or fails. They have a name, by which they can be kept:
+    /// [`Reader::content`].
+    pub async fn open_pinned(&self, path: &str) -> Result<Reader> {
+        self.run(async { Ok(Reader::new(File::open_pinned(self, path).await?)) }).await
     }
 
     /// Opens many files, which come as they are open. The questions go out together, so far away all of them cost one
@@ -87,6 +98,11 @@ impl Reader {
         self.source.file.id().await
     }
 
+    /// Which bytes these are. `None`: it was not opened by [`Client::open_pinned`], or is being written, or empty.
+    pub fn content(&self) -> Option<&Content> {
+        self.source.file.content.as_deref()
+    }
+
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -117,11 +133,16 @@ impl Reader {
 
     /// Fills `dest` from `offset`; fewer bytes only at the end of the file. Does not touch the position.
     pub async fn read_at(&self, offset: u64, dest: &mut [u8]) -> Result<usize> {
+        self.read_at_beside(offset, dest, Beside::default()).await
+    }
+
+    /// As [`Self::read_at`], while something else is asked for.
+    pub(crate) async fn read_at_beside(&self, offset: u64, dest: &mut [u8], beside: Beside) -> Result<usize> {
         let wanted = self.wanted(offset, dest.len());
         let dest = &mut dest[..wanted];
         let reading = async {
             match self.source.is_worth_several(wanted) {
-                true => self.source.read_ranges(&mut [RangeRead { offset, dest }]).await,
+                true => self.source.read_ranges(&mut [RangeRead { offset, dest }], beside).await,
                 false => self.source.read_exact_at(offset, dest).await,
             }
         };
@@ -133,7 +154,12 @@ impl Reader {
     /// request, in whatever order is best for its disks: far away the whole costs one round trip beside the opening.
     /// An error if one reaches beyond the end of the file; then, or if the future is dropped, some may be filled.
     pub async fn read_ranges(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
-        self.client().run(self.source.read_ranges(reads)).await
+        self.read_ranges_beside(reads, Beside::default()).await
+    }
+
+    /// As [`Self::read_ranges`], while something else is asked for.
+    pub(crate) async fn read_ranges_beside(&self, reads: &mut [RangeRead<'_>], beside: Beside) -> Result<()> {
+        self.client().run(self.source.read_ranges(reads, beside)).await
     }
 
     /// As [`Reader::read_ranges`], for who begins with what is there: each read comes back as soon as it is filled, in
@@ -160,21 +186,29 @@ impl Reader {
     }
 
     /// Where the columns of the file lie, with the first bytes of those that are wanted on their way, over as many
-    /// connections as bring them soon. `beside_len`: what else is asked for at this moment. `None`: the store, or the
+    /// connections as bring them soon. `beside`: what else is asked for at this moment. `None`: the store, or the
     /// node that was asked, does not say.
     pub(crate) async fn first_window(
         &self,
         columns: Vec<(u32, u32)>,
         len: u64,
-        beside_len: u64,
+        beside: Beside,
     ) -> Result<Option<FirstWindow>> {
         let source = std::sync::Arc::new(self.again().source);
-        self.client().run(source.first_window(columns, len, beside_len)).await
+        self.client().run(source.first_window(columns, len, beside)).await
     }
 
     /// Another one of the same file, which shares what is known of its blocks. Nobody is asked.
-    pub(crate) fn again(&self) -> Self {
+    pub fn again(&self) -> Self {
         Self::new(self.source.file.clone())
+    }
+
+    /// The same bytes, asked for anew, from the position on: for who goes on where no node had them for a while. An
+    /// error if the path names another file by now, or this one was cut or written on since: what was read before is of
+    /// other bytes than what would come.
+    pub async fn reopened(&self) -> Result<Self> {
+        let file = self.client().run(self.source.file.reopened()).await?;
+        Ok(Self { position: self.position, ..Self::new(file) })
     }
 
     /// Opens connections for what will be read of it: as many as bring this much at once. Nobody waits for them.

@@ -13,7 +13,7 @@
 //! trip is ten segments, and doubles with each, so a hundred of them save six round trips. What they have grown to
 //! is of use to the next call: so a node is asked again that was asked before, if it has the block.
 
-use super::block::connect;
+use super::shares::{Beside, SHARE_LEN_MIN, share_count_of, share_of};
 use super::source::Source;
 use crate::choice::Choice;
 use crate::datanode::Connection;
@@ -41,6 +41,19 @@ pub struct RangeRead<'a> {
     pub dest: &'a mut [u8],
 }
 
+impl RangeRead<'_> {
+    /// An error if one reaches beyond the end of a file of this length.
+    pub fn must_lie_within(reads: &[Self], file_len: u64) -> Result<()> {
+        let end = |read: &Self| read.offset.checked_add(read.dest.len() as u64);
+        match reads.iter().find(|read| end(read).is_none_or(|end| end > file_len)) {
+            None => Ok(()),
+            Some(Self { offset, dest }) => {
+                Err(Error::Invalid(format!("{} bytes at {offset}, in a file of {file_len}", dest.len())))
+            }
+        }
+    }
+}
+
 /// What fails comes again as a whole: so a long range is several pieces. A guess.
 const PIECE_LEN_MAX: u64 = 16 << 20;
 /// Pieces of one request. A guess: 80 kB upwards.
@@ -49,8 +62,6 @@ const REQUEST_COUNT_MAX: usize = 16 << 10;
 const BLOCK_COUNT_MAX: usize = wire::ranges::BLOCK_COUNT_MAX / 4;
 /// From there on a round trip is dearer than a connection. A guess: farther than any two machines of one site.
 const FAR: Duration = Duration::from_millis(5);
-/// Bytes that are worth a connection: what a new one brings in its first round trip, nine segments behind the answer.
-const SHARE_LEN_MIN: u64 = 12 << 10;
 /// Connections of one call. Fewer than are kept for the next call.
 const SHARE_COUNT_MAX: u64 = warm::COUNT_MAX as u64;
 /// Connections of one call at the nearest of what is far: together they send no more at once than the link takes.
@@ -174,23 +185,21 @@ impl Source {
         let (sender, arrived) = mpsc::unbounded_channel();
         let arrived = stream::unfold(arrived, |mut arrived| async { Some((arrived.recv().await?, arrived)) });
         // It has the sender, so what has arrived ends with it.
-        let reading = self.file.client.run(async move { self.fill(reads, &Arrivals(Some(sender))).await });
+        let reading =
+            self.file.client.run(async move { self.fill(reads, &Arrivals(Some(sender)), Beside::default()).await });
         let failed = stream::once(reading).filter_map(|done| async { done.err().map(Err) });
         stream::select(arrived.map(Ok), failed)
     }
 
-    pub(super) async fn read_ranges(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
+    /// `beside`: what else is asked for at this moment.
+    pub(super) async fn read_ranges(&self, reads: &mut [RangeRead<'_>], beside: Beside) -> Result<()> {
         let reads = reads.iter_mut().map(|RangeRead { offset, dest }| RangeRead { offset: *offset, dest });
         // Boxed as what it is: the types below are so many that the compiler gives up within the futures of callers.
-        self.fill(reads.collect(), &Arrivals(None)).boxed().await
+        self.fill(reads.collect(), &Arrivals(None), beside).boxed().await
     }
 
-    async fn fill<'a>(&self, reads: Vec<RangeRead<'a>>, arrivals: &Arrivals<'a>) -> Result<()> {
-        let end = |read: &RangeRead<'_>| read.offset.checked_add(read.dest.len() as u64);
-        if let Some(read) = reads.iter().find(|read| end(read).is_none_or(|end| end > self.file.len)) {
-            let (offset, len, file_len) = (read.offset, read.dest.len(), self.file.len);
-            return Err(Error::Invalid(format!("{len} bytes at {offset}, in a file of {file_len}")));
-        }
+    async fn fill<'a>(&self, reads: Vec<RangeRead<'a>>, arrivals: &Arrivals<'a>, beside: Beside) -> Result<()> {
+        RangeRead::must_lie_within(&reads, self.file.len)?;
         if !self.file.client.defaults().await?.abilities.has(Abilities::RANGES) {
             return self.read_each(reads, arrivals).await;
         }
@@ -202,7 +211,7 @@ impl Source {
         let mut attempts = HashMap::new();
         while !pieces.is_empty() {
             let mut left = Vec::new();
-            let askings = self.shared_out(pieces, &mut attempts).await?.into_iter();
+            let askings = self.shared_out(pieces, &mut attempts, beside).await?.into_iter();
             for asking in join_all(askings.map(|asking| self.ask(asking, arrivals))).await {
                 for (block, fault) in &asking.faults {
                     let attempt = attempts.get_mut(&block.identity.block).expect("it was asked for");
@@ -270,6 +279,7 @@ impl Source {
         &self,
         mut pieces: Vec<Piece<'a>>,
         attempts: &mut HashMap<BlockId, Attempt>,
+        beside: Beside,
     ) -> Result<Vec<Asking<'a>>> {
         pieces.sort_by_key(|piece| (piece.block.offset, piece.from));
         let mut askings: Vec<Asking<'a>> = Vec::new();
@@ -304,7 +314,9 @@ impl Source {
         if !self.is_far() {
             return Ok(askings);
         }
-        let count_max = (self.share_count_max() / askings.len().max(1) as u64).max(1);
+        let all_len = askings.iter().map(Asking::len).sum();
+        let count_max = share_of(all_len, beside, self.share_count_max()) / askings.len().max(1) as u64;
+        let count_max = count_max.max(1);
         let shares = askings.into_iter().flat_map(|asking| {
             let (store, addr) = (self.file.client.store(), Arc::clone(&asking.node.addr));
             let idle_count = store.idle_count(&addr) as u64;
@@ -340,17 +352,17 @@ impl Source {
         count.clamp(SHARE_COUNT_LEAST, SHARE_COUNT_MAX)
     }
 
-    /// Connections that so many bytes are worth.
-    pub(super) fn shares_of(&self, len: u64) -> u64 {
-        len.div_ceil(SHARE_LEN_MIN).min(self.share_count_max())
+    /// Connections for so many bytes.
+    pub(super) fn shares_of(&self, len: u64, beside: Beside) -> u64 {
+        share_count_of(len, beside, self.share_count_max())
     }
 
-    /// Opens connections to the node that will be asked for the end of the file, as many as bring this much in few round
-    /// trips. Nobody waits for them.
+    /// Opens connections to the node that will be asked for the end of the file, as many as bring this much in few
+    /// round trips. Nobody waits for them.
     pub(super) async fn warm(&self, len: u64) {
         let Some(last) = self.file.len.checked_sub(1).filter(|_| self.is_far()) else { return };
         let Ok(block) = self.file.block_at(last).await else { return };
-        let count = self.shares_of(len);
+        let count = self.shares_of(len, Beside::default());
         if let Some(Choice { node, .. }) = self.choose_of(&self.in_order(&block, None), &HashSet::new()) {
             self.file.client.store().warm(&node.addr, count as usize);
         }
@@ -444,14 +456,8 @@ impl Source {
         asked: &[Asked],
     ) -> Result<(Connection, Receiver), Fault> {
         let client = &self.file.client;
-        // An idle connection may have been closed by the other side just now; that is no fault of the replica.
-        if let Some(connection) = client.store().take_idle(node) {
-            match Self::start(connection, stall, request, asked).await {
-                Err(Fault::Broken(_)) => {}
-                done => return done,
-            }
-        }
-        Self::start(connect(client, block, node, stall).await?, stall, request, asked).await
+        let start = |connection| Self::start(connection, stall, request, asked);
+        client.on_connection(block, node, stall, start).await
     }
 
     async fn start(

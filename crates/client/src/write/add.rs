@@ -9,7 +9,10 @@ use crate::error::{Error, Result};
 use crate::located::{Located, Node};
 use crate::retry::{Pauses, told};
 use crate::scope::Task;
+use std::sync::Arc;
+use std::time::Duration;
 use types::ChecksumSpec;
+use xfer::fault::Fault;
 use xfer::writer::Identity;
 
 /// What a writer knows when it needs a block.
@@ -27,11 +30,28 @@ pub(super) struct NewBlock {
 /// A block, and the nodes that could not be reached by then.
 pub(super) type Adding = Task<Result<(Block, Vec<Node>)>>;
 
-/// A block with a chain that stands. Nodes that cannot be reached are told to the server, which gives others.
+/// How long a node that took no connection, or no block, may need until it does again, as one that starts anew or has
+/// its hands full. Waited for once, where the server has no other node.
+const WELL_AGAIN: Duration = Duration::from_secs(1);
+
+/// A block with a chain that stands. Nodes that cannot be reached are told to the server, which gives others; where it
+/// has none, they are asked once more.
 pub(super) async fn add_block(client: Client, mut new: NewBlock) -> Result<(Block, Vec<Node>)> {
     let mut faults = Vec::new();
+    let mut is_forgiven = false;
+    let mut block = 0;
     for _ in 0..=client.options().block_retries {
-        let located = ask(&client, &new).await?;
+        let located = match ask(&client, &new).await {
+            Ok(located) => located,
+            Err(refusal) if has_no_node(&refusal) && !new.excluded.is_empty() && !is_forgiven => {
+                is_forgiven = true;
+                tokio::time::sleep(WELL_AGAIN).await;
+                new.excluded.clear();
+                ask(&client, &new).await.map_err(|refusal| refused(refusal, &faults))?
+            }
+            Err(refusal) => return Err(refused(refusal, &faults)),
+        };
+        block = located.identity.block.0;
         match Block::create(&client, &new.path, &located, new.spec).await {
             Ok(block) => return Ok((block, new.excluded)),
             Err((node, fault)) => {
@@ -48,7 +68,20 @@ pub(super) async fn add_block(client: Client, mut new: NewBlock) -> Result<(Bloc
         }
         client.abandon_block(&new.path, new.file, &located.identity).await?;
     }
-    Err(Error::NoNodeLeft { block: 0, tried: told(&faults) })
+    Err(Error::NoNodeLeft { block, tried: told(&faults) })
+}
+
+/// HDFS has no class of its own for this.
+fn has_no_node(refusal: &Error) -> bool {
+    refusal.is_class(hdfs::exception::IO)
+}
+
+/// Why nodes were excluded is known here alone.
+fn refused(refusal: Error, faults: &[(Arc<str>, Fault)]) -> Error {
+    match has_no_node(&refusal) && !faults.is_empty() {
+        true => Error::NoOtherNode { refusal: Box::new(refusal), tried: told(faults) },
+        false => refusal,
+    }
 }
 
 async fn ask(client: &Client, new: &NewBlock) -> Result<Located> {

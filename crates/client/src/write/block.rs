@@ -16,7 +16,7 @@ use std::sync::Arc;
 use types::ChecksumSpec;
 use wire::Abilities;
 use xfer::fault::Fault;
-use xfer::writer::{Break, Identity, Manner, Packet, Patience, RECOVERIES_MAX, Shape, Step, whole_len_max};
+use xfer::writer::{Break, Identity, Manner, Member, Packet, Patience, RECOVERIES_MAX, Shape, Step, whole_len_max};
 
 #[derive(Debug)]
 pub(super) struct Block {
@@ -68,6 +68,11 @@ impl Block {
 
     pub(super) fn node_ids(&self) -> impl Iterator<Item = &str> {
         self.machine.members().iter().map(|member| member.info.id.datanode_uuid.as_str())
+    }
+
+    /// The nodes of its chain that were not dropped.
+    pub(super) fn members(&self) -> &[Member] {
+        self.machine.members()
     }
 
     /// It lost a node, or the connection to the first.

@@ -6,6 +6,7 @@
 //!      ├─────▶ Block: one block                  drives xfer::writer::Block: calls to the metadata server
 //!      │         └──▶ Chain: one connection      drives xfer::writer::Stream: a socket, and a task for the acks
 //!      ├─────▶ Ahead: the next block             while this one streams; this one is finished while that one begins
+//!      ├─────▶ ChainWatch: chains that are short ends a block early, where the next one can have more nodes
 //!      └─────▶ metadata server: create, addBlock, complete
 //! ```
 //!
@@ -22,6 +23,7 @@ mod block;
 mod chain;
 mod ended;
 mod open;
+mod short_chain;
 
 use crate::calls::Appended;
 use crate::client::Client;
@@ -35,6 +37,7 @@ use add::{Adding, NewBlock, add_block};
 use ahead::{Ahead, Ask, Closed, Closing, register};
 use block::Block;
 use open::{Made, NewFile, complete, make};
+use short_chain::ChainWatch;
 use std::time::Duration;
 use types::ChecksumSpec;
 use wire::Abilities;
@@ -82,6 +85,8 @@ pub struct Writer {
     /// The next block is asked for.
     adding: Option<Adding>,
     replication: u16,
+    /// Of the chains so far. There is one once there was a block.
+    chain_watch: Option<ChainWatch>,
     /// What it will be, if that is known.
     len: Option<u64>,
     packer: Packer,
@@ -160,6 +165,7 @@ impl Client {
             ahead: None,
             adding: None,
             replication: 0,
+            chain_watch: None,
             len: None,
             packer: Packer::new(plan),
             excluded: Vec::new(),
@@ -250,6 +256,8 @@ impl Writer {
             self.settle(announced)?;
             self.block.iter_mut().for_each(|block| block.known_to_server = true);
         }
+        // Waiting for its acks it may have lost a node, and a slow writer is not here again for long.
+        self.leave_short_chain().await;
         Ok(())
     }
 
@@ -350,13 +358,30 @@ impl Writer {
         if let Ok(spent) = &mut sent {
             self.packer.recycle(spent);
         }
-        self.settle(sent.map(|_| ()))
+        self.settle(sent.map(|_| ()))?;
+        self.leave_short_chain().await;
+        Ok(())
+    }
+
+    /// Ends the block if its chain lost nodes, and the next one can have more.
+    async fn leave_short_chain(&mut self) {
+        let Some(block) = &self.block else { return };
+        let watch = self.chain_watch.get_or_insert_with(|| ChainWatch::new(&self.client, self.replication));
+        let Some(more) = watch.look(&self.client, (&self.path, self.file), block).await else { return };
+        let (path, block, nodes) = (&self.path, block.id().block.0, block.members().len());
+        tracing::info!(path, block, nodes, "a chain lost nodes, and there are others: its block ends early");
+        for node in more {
+            self.client.session.stock.readmit(&node.id);
+            self.excluded.retain(|excluded| excluded.id != node.id);
+        }
+        self.close_block();
     }
 
     /// Ends the current block, while the next one may begin.
     fn close_block(&mut self) {
         let Some(mut block) = self.block.take() else { return };
         assert!(self.closing.is_none(), "a block was begun before the one before it was put");
+        self.chain_watch.iter_mut().for_each(|watch| watch.on_ended(&self.client));
         let end = self.packer.end(block.next_seqno(), self.client.options().sync_blocks);
         let (client, len) = (self.client.clone(), self.packer.position());
         self.closing = Some(self.client.spawn("end of a block", async move {

@@ -213,7 +213,62 @@ async fn no_node_shows_more_than_a_block_may_have() {
     store.book.state().open = true;
     store.book.state().visible_len = Some(u64::MAX);
     let refused = store.client.open("/f").await.unwrap_err();
-    assert_eq!(refused.kind(), client::ErrorKind::Protocol, "{refused}");
+    assert_eq!(refused.kind(), client::ErrorKind::NoReplica, "{refused}");
+    assert!(refused.to_string().contains("more than a block may have"), "{refused}");
+}
+
+/// As `levada get` does when datanodes were started anew: in the same file, and in no other of its length.
+#[tokio::test]
+async fn a_reader_goes_on_in_the_same_file_alone() {
+    for names_files in [false, true] {
+        let store = Store::new(1).await;
+        store.book.state().names_files = names_files;
+        let (first, second) = (bytes(1000), vec![7; 1000]);
+        store.book.add_file("/f", &[&first, &second]);
+        let mut reader = store.client.open("/f").await.unwrap();
+        let mut read = vec![0; 500];
+        reader.read(&mut read).await.unwrap();
+        let mut again = reader.reopened().await.unwrap();
+        assert_eq!((again.position(), again.read(&mut read).await.unwrap()), (500, 500));
+        assert!(read == first[500..]);
+        // Replaced, cut and written on, and gone.
+        let mut others = vec![reader, again];
+        others.push(store.client.open_pinned("/f").await.unwrap());
+        store.book.add_file("/f", &[&second, &first]);
+        for reader in &others {
+            let refused = reader.reopened().await.unwrap_err();
+            assert!(refused.to_string().contains("was changed while it was read"), "{refused}");
+        }
+        let reader = store.client.open("/f").await.unwrap();
+        let blocks = store.book.state().files["/f"].0.clone();
+        store.book.add_file("/g", &[&first]);
+        let other = store.book.state().files["/g"].0[0];
+        store.book.state().files.get_mut("/f").unwrap().0 = vec![blocks[0], other];
+        assert_eq!(reader.reopened().await.unwrap_err().kind(), client::ErrorKind::Invalid);
+        store.book.state().files.clear();
+        assert!(matches!(reader.reopened().await, Err(Error::NotFound)));
+    }
+}
+
+/// Its writer goes on meanwhile: what was read is what the file begins with, also once it is closed.
+#[tokio::test]
+async fn a_reader_goes_on_in_a_file_that_is_being_written() {
+    let store = Store::new(1).await;
+    store.book.state().names_files = true;
+    let (first, open) = (bytes(4096), bytes(1234));
+    store.book.add_file("/f", &[&first, &open]);
+    store.book.state().open = true;
+    store.book.state().visible_len = Some(100);
+    let reader = store.client.open("/f").await.unwrap();
+    store.book.state().visible_len = Some(200);
+    let again = reader.reopened().await.unwrap();
+    assert_eq!((reader.len(), again.len()), (4196, 4296));
+    store.book.state().open = false;
+    assert_eq!(again.reopened().await.unwrap().len(), 4096 + 1234);
+    assert!(again.reopened().await.unwrap().reopened().await.is_ok());
+    let fewer = store.book.state().files["/f"].0[..1].to_vec();
+    store.book.state().files.get_mut("/f").unwrap().0 = fewer;
+    assert_eq!(again.reopened().await.unwrap_err().kind(), client::ErrorKind::Invalid, "it was cut");
 }
 
 #[tokio::test]

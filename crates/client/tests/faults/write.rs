@@ -48,13 +48,22 @@ async fn a_node_that_cannot_be_reached_is_excluded() {
 }
 
 #[tokio::test]
-async fn a_store_without_nodes_refuses_in_its_own_words() {
-    let store = Store::new(2).await;
-    store.nodes.iter().for_each(|node| node.script([Trick::HangUp]));
+async fn a_store_without_nodes_refuses_in_its_own_words_and_says_what_was_tried() {
+    let store = Store::new(1).await;
+    store.nodes[0].script([Trick::HangUp, Trick::HangUp]);
     let mut writer = create(&store.client).await;
     writer.write(&[1; 10]).await.unwrap();
     let error = writer.close().await.unwrap_err();
-    assert!(error.to_string().contains("minReplication"), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("minReplication") && said.contains(&store.nodes[0].addr().to_string()), "{said}");
+}
+
+#[tokio::test]
+async fn nodes_that_are_well_again_are_taken_where_there_is_no_other() {
+    let store = Store::new(2).await;
+    store.nodes.iter().for_each(|node| node.script([Trick::HangUp]));
+    writes_whole(&store, &bytes(100_000), 1 << 20).await;
+    assert_eq!(store.book.count("abandonBlock"), 2);
 }
 
 #[tokio::test]
@@ -195,4 +204,76 @@ async fn completing_waits_for_the_server() {
     store.book.state().unready = 2;
     writes_whole(&store, &bytes(10), 10).await;
     assert_eq!(store.book.count("complete"), 3);
+}
+
+/// Flushes small pieces of `data` one after the other until the file has a second block, and each time looks whether
+/// the nodes have all of them.
+async fn flush_until_next_block(store: &Store, writer: &mut Writer, data: &[u8]) {
+    let mut pieces = data[writer.position() as usize..].chunks(100);
+    while store.book.count("addBlock") < 2 {
+        writer.write(pieces.next().expect("the next block begins before that")).await.unwrap();
+        writer.flush().await.unwrap();
+        assert!(store.book.all("/f") == data[..writer.position() as usize], "what was flushed is there");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn widths(store: &Store, node: usize) -> Vec<usize> {
+    store.nodes[node].widths.lock().unwrap().clone()
+}
+
+/// A slow writer whose chain lost one of three nodes, where there is a fourth: the next block has three again, long
+/// before this one is full, and has all its nodes to the end of the file.
+#[tokio::test]
+async fn a_block_whose_chain_lost_a_node_ends_early_where_there_is_another() {
+    let store = Store::new(4).await;
+    store.book.state().width = Some(3);
+    store.nodes[0].script([Trick::Blame { node: 1, after: 2 }]);
+    let data = bytes(2_500_000);
+    let mut writer = create(&store.client).await;
+    flush_until_next_block(&store, &mut writer, &data).await;
+    let rest = data[writer.position() as usize..].to_vec();
+    writer.write(&rest).await.unwrap();
+    writer.close().await.unwrap();
+    assert!(store.book.contents("/f") == data, "other bytes than those written");
+    assert_eq!(store.book.count("addBlock"), 4, "one block was short, and the others are as long as can be");
+    assert_eq!((widths(&store, 0), widths(&store, 3)), (vec![3, 2, 3, 3, 3], vec![]));
+    assert_eq!(store.book.count("getAdditionalDatanode"), 1);
+}
+
+/// The same where the node itself is back, and no other is there. That it failed does not keep it out of the next
+/// block.
+#[tokio::test]
+async fn a_node_that_is_back_gets_the_next_block() {
+    let store = Store::new(3).await;
+    store.nodes[0].script([Trick::Blame { node: 1, after: 2 }]);
+    store.book.state().back = vec![1];
+    let data = bytes(300_000);
+    let mut writer = create(&store.client).await;
+    flush_until_next_block(&store, &mut writer, &data).await;
+    let rest = data[writer.position() as usize..].to_vec();
+    writer.write(&rest).await.unwrap();
+    writer.close().await.unwrap();
+    assert!(store.book.contents("/f") == data, "other bytes than those written");
+    assert_eq!(widths(&store, 0), [3, 2, 3]);
+}
+
+/// No other node is to be had: the block goes on in its short chain, and the server is not asked all the time.
+#[tokio::test]
+async fn a_block_goes_on_with_the_nodes_that_are_left_where_there_is_no_other() {
+    let store = Store::new(3).await;
+    store.nodes[0].script([Trick::Blame { node: 1, after: 2 }]);
+    let data = bytes(100_000);
+    let mut writer = create(&store.client).await;
+    let mut pieces = data.chunks(100);
+    while store.book.count("getAdditionalDatanode") < 2 {
+        writer.write(pieces.next().expect("it is asked by then")).await.unwrap();
+        writer.flush().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let rest = data[writer.position() as usize..].to_vec();
+    writer.write(&rest).await.unwrap();
+    writer.close().await.unwrap();
+    assert!(store.book.contents("/f") == data, "other bytes than those written");
+    assert_eq!(store.book.count("addBlock"), 1);
 }

@@ -34,8 +34,8 @@ fn check(durability: Durability) {
     let puts: Vec<SmallPut<'_>> = (0..50).map(|index| put(index, 1 + u64::from(index % 3), 1001)).collect();
     assert!(volume.put_batch(&puts, false).iter().all(Result::is_ok));
 
-    // One that is here already, one that is here with other bytes, one too long, one that says it is younger, one twice,
-    // and one as it should be.
+    // One that is here already, one that is here with other bytes, one too long, one that says it is younger, one
+    // twice, and one as it should be.
     let long = vec![0; options.pack_len_max as usize + 1];
     let mut long_sums = Vec::new();
     ChecksumSpec::DEFAULT.compute(&long, &mut long_sums);

@@ -8,6 +8,7 @@ use crate::support::*;
 use container::{Durability, ReopenKind, SmallPut, Volume};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use testkit::power::{self, Disk, Mood};
 use types::random::{Random, Seeded};
@@ -16,6 +17,7 @@ use types::{BlockId, Generation, ReplicaState};
 const BLOCKS: u32 = 48;
 /// Cuts at every call that changes something, some 750 in half a minute. `LEVADA_TEST_CUTS=100` for a short run.
 const CUTS: usize = usize::MAX;
+const AT_A_TIME: usize = 4;
 
 fn victim_options() -> container::Options {
     // Flushes come thick, so that cuts hit them too; few slots, so that they are used again.
@@ -207,23 +209,28 @@ fn a_volume_that_loses_power_keeps_what_it_promised() {
     let mut random = Seeded(1);
     let cuts = (1..=disk.calls() + 1).filter(|cut| !disk.tells_at(*cut));
     let cuts = cuts.filter(|_| random.below(disk.calls()) < wanted);
-    let mut count = 0;
-    for (cut, mood) in cuts.map(|cut| (cut, Mood::ALL[count_of(cut)])) {
-        let left = dirs.path().join(format!("left {cut}"));
-        std::fs::create_dir(&left).unwrap();
-        disk.leave(cut, mood, cut as u64, &left);
-        let told = told(&disk, cut);
-        // Whoever sees this fail sees where.
-        let guard = Where(format!("call {cut} of {}, {mood:?}", disk.calls()));
-        reopened(&left, &told);
-        if cut % 16 == 0 {
+    let cuts: Vec<usize> = cuts.collect();
+    let next = AtomicUsize::new(0);
+    let look = || {
+        while let Some(&cut) = cuts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mood = Mood::ALL[count_of(cut)];
+            let left = dirs.path().join(format!("left {cut}"));
+            std::fs::create_dir(&left).unwrap();
+            disk.leave(cut, mood, cut as u64, &left);
+            let told = told(&disk, cut);
+            // Whoever sees this fail sees where.
+            let guard = Where(format!("call {cut} of {}, {mood:?}", disk.calls()));
             reopened(&left, &told);
+            if cut % 16 == 0 {
+                reopened(&left, &told);
+            }
+            drop(guard);
+            std::fs::remove_dir_all(left).unwrap();
         }
-        drop(guard);
-        count += 1;
-        std::fs::remove_dir_all(left).unwrap();
-    }
-    println!("{} calls, {count} cuts", disk.calls());
+    };
+    // It mostly waits for syncs.
+    std::thread::scope(|scope| (0..AT_A_TIME).for_each(|_| drop(scope.spawn(look))));
+    println!("{} calls, {} cuts", disk.calls(), cuts.len());
 }
 
 /// One mood a cut, and each mood with calls of every kind.

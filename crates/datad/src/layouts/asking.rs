@@ -142,7 +142,8 @@ impl Asking<'_> {
         let Some(memory) = self.service.budget.take_for_read(2 * want.len) else {
             return Err(no_memory());
         };
-        let bytes = self.bytes(want).await?;
+        // Where the footers of stripes lie is known before they are wanted: the reader names all their blocks at once.
+        let bytes = self.bytes(want, inquiry.coming_end()).await?;
         let given = self.apart.run(move || {
             let _memory = memory;
             inquiry.give(&bytes)
@@ -150,15 +151,15 @@ impl Asking<'_> {
         Ok(given.await.unwrap_or(Err(PANICKED)))
     }
 
-    /// Bytes of the file, verified.
-    async fn bytes(&mut self, want: Want) -> Result<Vec<u8>, Ended> {
+    /// Bytes of the file, verified. `coming_end`: so far reaches what will be wanted next.
+    async fn bytes(&mut self, want: Want, coming_end: u64) -> Result<Vec<u8>, Ended> {
         let (mut at, end) = (want.offset, want.offset.saturating_add(want.len));
         let mut bytes = Vec::with_capacity(want.len as usize);
-        let not_here = |offset| Ended::Answer(Answer::NotHere { offset, len: end - offset });
+        let not_here = |offset, end| Ended::Answer(Answer::NotHere { offset, len: end - offset });
         while at < end {
             let holds = |block: &&LayoutBlock| block.offset <= at && at < block.end();
             let Some(place) = self.request.blocks.iter().position(|block| holds(&block)) else {
-                return Err(not_here(at));
+                return Err(not_here(at, end.max(coming_end)));
             };
             let block = self.request.blocks[place];
             self.begin(&block);
@@ -173,7 +174,7 @@ impl Asking<'_> {
                 Err(refused) => {
                     tracing::debug!(why = rpc::log_text(&refused.message), "a block for a layout cannot be read here");
                     let elsewhere = self.elsewhere.read(self.service, self.request, (place, asked), &self.apart);
-                    let Some((mut part, file)) = elsewhere.await else { return Err(not_here(at)) };
+                    let Some((mut part, file)) = elsewhere.await else { return Err(not_here(at, end)) };
                     self.touch(&block, file);
                     bytes.append(&mut part);
                 }

@@ -33,7 +33,7 @@ use apart::Apart;
 use asking::{Asking, Ended, Said};
 use disks::Disks;
 use elsewhere::{Elsewhere, NOT_SAID};
-use entry::{Entry, Key};
+use entry::{Entry, Key, Touched};
 use made::Made;
 use metrics::{Counter, Registry};
 use part::{MADE_FACTOR, Part};
@@ -236,10 +236,18 @@ impl Layouts {
         };
         let entry = &known.entry;
         // That of the key comes first: who may not read the file does not learn which blocks it is missing.
-        for touched in &entry.touched {
+        let place_of = |touched: &Touched| {
             let overlaps = |block: &LayoutBlock| touched.offset < block.end() && block.offset < touched.end();
-            let Some(place) = request.blocks.iter().position(overlaps) else {
-                return Err(Ended::Answer(Answer::NotHere { offset: touched.offset, len: touched.len }));
+            request.blocks.iter().position(overlaps)
+        };
+        for touched in &entry.touched {
+            let Some(place) = place_of(touched) else {
+                // All that are missing, else each would cost a request.
+                let missing = entry.touched.iter().filter(|touched| place_of(touched).is_none());
+                let (offset, end) = missing.fold((touched.offset, touched.end()), |(offset, end), touched| {
+                    (offset.min(touched.offset), end.max(touched.end()))
+                });
+                return Err(Ended::Answer(Answer::NotHere { offset, len: end - offset }));
             };
             if !touched.is(&request.blocks[place]) {
                 return Ok(None);

@@ -4,6 +4,7 @@ use super::broken::Broken;
 use super::session::Session;
 use datanode::session::HEARTBEAT_EACH;
 use datanode::{Held, Standing, Told};
+use io::{Clock, SystemClock};
 use std::sync::Arc;
 use std::time::Duration;
 use types::DiskReport;
@@ -42,6 +43,7 @@ impl Session {
             disks: replicas.disks.reports().into_iter().map(disk_message).collect(),
             disk_balance: self.maintenance.disk_balance.report(),
             sender: self.sender(),
+            clock_ms: SystemClock::new().now().0,
             ..changes
         };
         match self.orders(HEARTBEAT, &request).await {

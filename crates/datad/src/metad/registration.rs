@@ -1,6 +1,7 @@
 //! Who this node is, as metadata servers are told: its addresses, and which process of it this one is.
 
 use crate::config::Config;
+use crate::outside::Outside;
 use disks::Disks;
 use io::{Clock, OsRandom, SystemClock};
 use std::net::{IpAddr, SocketAddr};
@@ -49,6 +50,7 @@ impl Registration {
             pool: disks.pool().unwrap_or_default(),
             incarnation: Some(self.incarnation),
             // The address that was found out is the one that the request comes from, or the way back is another.
+            outside: Outside::of(config).told(self.xfer_addr.port(), self.ipc_addr.port(), config.info_port),
             advertised: config.ip.is_some() || !self.xfer_addr.ip().is_unspecified(),
         }
     }

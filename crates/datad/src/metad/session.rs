@@ -108,8 +108,9 @@ impl Session {
                             tracing::error!(
                                 %foreign,
                                 metad = self.metad.addr(),
-                                "a metadata server has another store than this datanode: if it should be in the group of the \
-                                 others, its data was lost. Stop it, and see its log. This node goes on with the others"
+                                "a metadata server has another store than this datanode: if it should be in the group \
+                                 of the others, its data was lost. Stop it, and see its log. This node goes on with \
+                                 the others"
                             );
                         }
                         tokio::time::sleep(FOREIGN_RETRY).await;

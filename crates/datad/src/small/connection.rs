@@ -60,7 +60,7 @@ impl Node for Gate {
     type Front = Front;
 
     fn admit(&self, header: &SmallWrite) -> Result<Checked, Refusal> {
-        self.service.admission.small(header).inspect_err(|_| {
+        self.service.admission.small(&self.service.outside.inwards(header)).inspect_err(|_| {
             self.service.operations.begin(Operation::SmallPut, || self.service.now()).refused();
         })
     }

@@ -1,7 +1,7 @@
 //! Joining the nodes below: connects to each, sends the operation on and waits for all their answers, as
 //! [`xfer::write::Join`] says.
 
-use crate::block::{link_text, node_addr};
+use crate::block::link_text;
 use crate::data_service::DataService;
 use crate::outward::secret_of;
 use crate::socket::Socket;
@@ -53,7 +53,7 @@ fn ask(
 ) -> Result<Socket, Refusal> {
     let link = link_text(&op.targets[child.start]);
     let fail = |error: std::io::Error| Refusal::blame(&link, &error.to_string());
-    let addr = node_addr(&op.targets[child.start]).ok_or_else(|| Refusal::blame(&link, "is no address"))?;
+    let addr = service.outside.addr(&op.targets[child.start]).map_err(|why| Refusal::blame(&link, &why))?;
     let place = service.patiently(|| service.admission.onward(), |_| true)?;
     let connect = || Socket::connect(addr, limits.connect);
     let socket = service.patiently(connect, io::limit::is_reached).map_err(fail)?;

@@ -198,6 +198,23 @@ fn a_node_says_what_it_cannot_read() {
     assert_eq!(count(&cluster, "not_here"), 3);
 }
 
+/// Stripes of ORC say by themselves where their columns are, in all blocks of the file: they are not named one by one.
+#[test]
+fn a_node_says_at_once_where_all_stripes_are() {
+    let cluster = Cluster::new(1);
+    let mut file = InBlocks::of(golden("pyarrow-long.orc"), 1100, 1).write(&cluster, &[0]);
+    let whole = file.request.clone();
+    // The reader names both ends, and in the last 16 KiB is the footer.
+    file.request.blocks.drain(1..7);
+    let answer = file.ask(&cluster, &Wish::All);
+    let Answer::NotHere { offset, len } = answer else { panic!("{answer:?}") };
+    assert!((1100..2200).contains(&offset) && offset + len > 7700 && offset + len <= whole.file_len, "{answer:?}");
+    let some = std::mem::replace(&mut file.request, whole);
+    assert_eq!(found(&file.ask(&cluster, &Wish::All)), file.layout());
+    // It is known now, and the blocks that it was made of are missing still.
+    assert_eq!(said(&mut cluster.connect(0), &some), Ok(Answer::NotHere { offset: 1100, len: 6600 }));
+}
+
 /// What one reader says of the order of blocks is believed for that one alone.
 #[test]
 fn who_lies_about_blocks_fools_nobody_else() {

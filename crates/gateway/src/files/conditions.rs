@@ -3,6 +3,7 @@
 use axum::http::header::{HeaderMap, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use client::Status;
 use std::time::{Duration, SystemTime};
+use types::Millis;
 
 /// By what a client tells whether a file is the one it knows.
 #[derive(Debug)]
@@ -10,6 +11,17 @@ pub(super) struct Validators {
     /// Other bytes have another id, length or time.
     pub(super) etag: String,
     modified: SystemTime,
+}
+
+/// Headers have whole seconds.
+fn at(time: Millis) -> SystemTime {
+    let seconds = Duration::from_secs(time.0 / 1000);
+    SystemTime::UNIX_EPOCH.checked_add(seconds).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// As headers have it.
+pub(super) fn http_date(time: Millis) -> String {
+    httpdate::fmt_http_date(at(time))
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -22,9 +34,7 @@ pub(super) enum Verdict {
 impl Validators {
     pub(super) fn of(status: &Status) -> Self {
         let Status { id, modified, len, .. } = status;
-        // Headers have whole seconds.
-        let seconds = Duration::from_secs(modified.0 / 1000);
-        let modified_at = SystemTime::UNIX_EPOCH.checked_add(seconds).unwrap_or(SystemTime::UNIX_EPOCH);
+        let modified_at = at(*modified);
         Self { etag: format!("\"{id:x}-{:x}-{len:x}\"", modified.0), modified: modified_at }
     }
 

@@ -140,8 +140,9 @@ impl Sending {
         }
         let bytes = self.read(&some).await?;
         // Whoever has all bytes that were promised takes them for those of one file.
-        if self.left.is_empty() {
-            self.opened.must_be_the_same().await?;
+        match self.left.is_empty() {
+            true => self.opened.must_be_the_same().await?,
+            false => self.opened.may_go_on().await?,
         }
         Ok(Some(bytes))
     }
@@ -165,17 +166,15 @@ impl Sending {
             rest = behind;
         }
         rest.copy_from_slice(end.as_bytes());
-        let reader = &mut self.opened.reader;
         match &mut reads[..] {
             // What comes next most likely follows: the same stream brings it.
             [read] => {
-                reader.seek(read.offset);
                 let wanted = read.dest.len();
-                if reader.read(read.dest).await? < wanted {
+                if self.opened.read_on(read.offset, read.dest).await? < wanted {
                     return Err(Error::Invalid("the file ends before what was promised of it".into()));
                 }
             }
-            reads => reader.read_ranges(reads).await?,
+            reads => self.opened.read_ranges(reads).await?,
         }
         Ok(out.into())
     }
@@ -184,6 +183,9 @@ impl Sending {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::edge::LOOK_EACH;
+    use crate::edge::scripted::{LEN, World};
+    use futures_util::StreamExt;
 
     #[test]
     fn an_answer_of_several_parts_is_as_long_as_it_says() {
@@ -212,5 +214,20 @@ mod tests {
         let counts: Vec<usize> = (0..4).map(|_| many.take().len()).collect();
         assert_eq!((counts, many.is_empty()), (vec![1024, 1024, 952, 0], true));
         assert!(Left::of(Vec::new()).take().is_empty());
+    }
+
+    /// It takes minutes to send; the edge learns of the change on the way.
+    #[tokio::test]
+    async fn a_long_answer_ends_where_its_file_was_changed() {
+        let world = World::new(&["/f"]).await;
+        let opened = world.opened(&world.user("ann"), "/f").await;
+        let mut pieces = body(opened, Parts::one(0..LEN)).into_data_stream();
+        assert_eq!(pieces.next().await.unwrap().unwrap().len() as u64, PIECE_LEN_MAX);
+        world.replace("/f");
+        assert!(pieces.next().await.unwrap().is_ok(), "what was said a moment ago counts");
+        world.let_time_pass(LOOK_EACH);
+        let refused = pieces.next().await.unwrap().unwrap_err().to_string();
+        assert!(refused.contains("was changed"), "{refused}");
+        world.stop().await;
     }
 }

@@ -1,6 +1,5 @@
 //! Why a request is not answered with what it asks for: a status of HTTP, and a line of text.
 
-use crate::opened::OpenError;
 use axum::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -39,15 +38,6 @@ impl From<Error> for Failure {
         match status {
             StatusCode::SERVICE_UNAVAILABLE => failure.with(RETRY_AFTER, "5".to_owned()),
             _ => failure,
-        }
-    }
-}
-
-impl From<OpenError> for Failure {
-    fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::Store(error) => error.into(),
-            OpenError::Changing => Self::new(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
         }
     }
 }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Promise: all bytes of an answer that came to its end are of the file whose ETag it has: it is looked at once more
-//! before the last of them. What does not fit what was promised in the head ends the connection, so nobody takes a part
-//! for the whole. An answer holds a piece of the file in memory at a time.
+//! before the last of them, and at an edge also now and then before. What does not fit what was promised in the head
+//! ends the connection, so nobody takes a part for the whole. An answer holds a piece of the file in memory at a time.
 
 mod conditions;
 mod content;
@@ -16,7 +16,7 @@ mod listing;
 pub(crate) mod ranges;
 
 use crate::counts::{Counts, count_response};
-use crate::opened::Opened;
+use crate::reading::{Found, Reading};
 use crate::users::Users;
 use axum::Router;
 use axum::body::Body;
@@ -29,23 +29,21 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use client::{Client, Status, Store};
-use conditions::{Validators, Verdict};
+use conditions::{Validators, Verdict, http_date};
 use failure::Failure;
 use ranges::Wanted;
 
 const BYTES: &str = "application/octet-stream";
 
 /// In whose name a request is answered: whom the query names (`user.name`, as WebHDFS has it), if it does.
-async fn client_for(users: &Users, named: Option<String>) -> Result<Client, Failure> {
-    let Some(named) = named else { return Ok(users.own().clone()) };
+async fn reading_for(users: &Users, named: Option<String>) -> Result<Reading, Failure> {
+    let Some(named) = named else { return Ok(users.own()) };
     let refused = || Failure::new(StatusCode::FORBIDDEN, "this store believes no names: ask without user.name");
     users.named(&named).await?.ok_or_else(refused)
 }
 
 /// The routes. Who asks proves nothing: whom the query names is who asks where the store believes names.
-pub(crate) fn routes(store: Store, user: &str, counts: Counts) -> Router {
-    let users = Users::new(store, user);
+pub(crate) fn routes(users: Users, counts: Counts) -> Router {
     let routes = Router::new().route("/files/", get(root)).route("/files/{*path}", get(path)).with_state(users);
     routes.layer(from_fn_with_state(counts, count_response))
 }
@@ -68,8 +66,8 @@ async fn path(
         pairs.find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.into_owned())
     };
     let answering = async {
-        let client = client_for(&users, of_query("user.name")).await?;
-        let asked = Asked { client, path: format!("/{path}"), uri, is_head: method == Method::HEAD, headers };
+        let reading = reading_for(&users, of_query("user.name")).await?;
+        let asked = Asked { reading, path: format!("/{path}"), uri, is_head: method == Method::HEAD, headers };
         answer(asked, of_query("format").as_deref()).await
     };
     let mut response = answering.await.unwrap_or_else(IntoResponse::into_response);
@@ -82,7 +80,7 @@ async fn path(
 
 /// A request.
 struct Asked {
-    client: Client,
+    reading: Reading,
     /// Absolute; a directory's may end with a slash.
     path: String,
     uri: Uri,
@@ -104,14 +102,14 @@ impl Asked {
 }
 
 async fn answer(asked: Asked, format: Option<&str>) -> Result<Response, Failure> {
-    let status = asked.client.existing(asked.tidy_path()).await?;
-    if status.is_dir() {
+    let found = asked.reading.find(asked.tidy_path()).await?;
+    if found.status.is_dir() {
         return directory(asked, format).await;
     }
     if asked.path.ends_with('/') {
         return Err(Failure::new(StatusCode::NOT_FOUND, "a file, and no directory"));
     }
-    file(asked, status).await
+    file(asked, found).await
 }
 
 async fn directory(asked: Asked, format: Option<&str>) -> Result<Response, Failure> {
@@ -127,18 +125,21 @@ async fn directory(asked: Asked, format: Option<&str>) -> Result<Response, Failu
         None => asked.header("accept").is_some_and(|accept| accept.contains("application/json")),
     };
     let shape = if as_json { listing::Shape::Json } else { listing::Shape::Html };
-    let listing = asked.client.list(asked.tidy_path()).await?;
+    let listing = asked.reading.list(asked.tidy_path()).await?;
     let body = if asked.is_head { Body::empty() } else { listing::body(listing, &asked.path, shape) };
     Ok(([(CONTENT_TYPE, shape.content_type())], body).into_response())
 }
 
-async fn file(asked: Asked, status: Status) -> Result<Response, Failure> {
-    let opened = Opened::of(asked.client.clone(), &asked.path, status).await?;
+async fn file(asked: Asked, found: Found) -> Result<Response, Failure> {
+    let opened = found.open(&asked.path).await?;
     let validators = Validators::of(&opened.status);
     let mut response = Response::builder()
         .header(ETAG, validators.etag.as_str())
         .header(LAST_MODIFIED, validators.last_modified())
         .header(ACCEPT_RANGES, "bytes");
+    if let Some(since) = opened.kept_since() {
+        response = response.header(EDGE, format!("link-down; validated=\"{}\"", http_date(since)));
+    }
     match validators.judge(&asked.headers) {
         Verdict::GoOn => {}
         Verdict::NotModified => return Ok(response.status(StatusCode::NOT_MODIFIED).body(Body::empty()).expect(HEAD)),
@@ -176,5 +177,8 @@ async fn file(asked: Asked, status: Status) -> Result<Response, Failure> {
     let body = if asked.is_head { Body::empty() } else { content::body(opened, parts) };
     Ok(response.header(CONTENT_TYPE, content_type).body(body).expect(HEAD))
 }
+
+/// Says that the store could not be asked whether the file is still this one.
+const EDGE: &str = "levada-edge";
 
 const HEAD: &str = "the head is made of numbers and of what was parsed";

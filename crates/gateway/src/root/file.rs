@@ -60,4 +60,9 @@ impl OpenFile {
         }
         Ok(())
     }
+
+    /// Of the bytes of an answer that is not at its end.
+    pub(super) async fn may_go_on(&self) -> Result<(), Refusal> {
+        self.opened.may_go_on().await.map_err(|error| of_read(&error))
+    }
 }

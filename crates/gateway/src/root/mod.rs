@@ -21,7 +21,6 @@ mod session;
 
 use crate::counts::RootCounts;
 use crate::users::Users;
-use client::Store;
 use io::socket::{SocketOptions, apply};
 use io::task::Owned;
 use io::{ConnectionLimit, TaskGroup};
@@ -67,8 +66,7 @@ impl Root {
     /// Sessions are tasks of `tasks`.
     pub(crate) async fn serve(
         addr: SocketAddr,
-        store: Store,
-        user: &str,
+        users: Users,
         limit: Arc<ConnectionLimit>,
         limits: RootLimits,
         counts: RootCounts,
@@ -78,7 +76,7 @@ impl Root {
         apply(&listener, &SocketOptions::default())?;
         let addr = listener.local_addr()?;
         let shared = Arc::new(Shared {
-            users: Users::new(store, user),
+            users,
             answers: Arc::new(Room::new(limits.answers_len.max(outbox::SESSION_LEN_MAX), STALL_TIME_MIN)),
             files: Room::new(limits.file_count, Duration::ZERO),
             counts,

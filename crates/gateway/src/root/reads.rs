@@ -1,6 +1,7 @@
 //! Bytes of open files: a part of an answer at a time, read into the buffer that is sent.
 //!
-//! While the client takes one part, the next is read. Before the last one, the file is looked at once more.
+//! While the client takes one part, the next is read. Before the last one, the file is looked at once more; at an edge
+//! now and then before.
 
 use super::file::{OpenFile, Opening, opened};
 use super::refusals::of_read;
@@ -22,7 +23,7 @@ fn clipped(file: &OpenFile, offset: u64, len: u32) -> u64 {
 
 async fn fill(file: &OpenFile, offset: u64, dest: &mut [u8]) -> Result<(), Refusal> {
     let wanted = dest.len();
-    let read = file.opened.reader.read_at(offset, dest).await.map_err(|error| of_read(&error))?;
+    let read = file.opened.read_at(offset, dest).await.map_err(|error| of_read(&error))?;
     if read < wanted {
         return Err(Refusal::new(ErrorCode::IoError, "the file ends before it should"));
     }
@@ -42,8 +43,9 @@ pub(super) async fn read(
         let mut frame = common.outbox.frame(ResponseHeader::LEN + len).await?;
         fill(file, at, &mut frame[ResponseHeader::LEN..]).await?;
         (at, left) = (at + len as u64, left - len as u64);
-        if left == 0 {
-            file.must_be_the_same().await?;
+        match left == 0 {
+            true => file.must_be_the_same().await?,
+            false => file.may_go_on().await?,
         }
         answer::seal(stream, left == 0, &mut frame);
         common.outbox.put(frame).await?;
@@ -65,8 +67,9 @@ pub(super) async fn read_pages(
         let part = PagesFrame::next(at, left);
         let mut frame = common.outbox.frame(part.frame_len()).await?;
         fill(file, at, part.data(&mut frame)).await?;
-        if part.is_last() {
-            file.must_be_the_same().await?;
+        match part.is_last() {
+            true => file.must_be_the_same().await?,
+            false => file.may_go_on().await?,
         }
         part.seal(stream, &mut frame);
         common.outbox.put(frame).await?;
@@ -98,9 +101,10 @@ pub(super) async fn read_vector(
     for part in VectorPart::all(elements) {
         let mut frame = common.outbox.frame(part.frame_len()).await?;
         read_part(&open, part.prepare(stream, &mut frame)).await?;
-        if part.is_last() {
-            try_join_all(open.values().map(|file| file.must_be_the_same())).await?;
-        }
+        match part.is_last() {
+            true => try_join_all(open.values().map(|file| file.must_be_the_same())).await?,
+            false => try_join_all(open.values().map(|file| file.may_go_on())).await?,
+        };
         common.outbox.put(frame).await?;
     }
     Ok(())
@@ -113,7 +117,7 @@ async fn read_part(open: &HashMap<Handle, Arc<OpenFile>>, reads: Vec<ElementRead
         of_files.entry(handle).or_default().push(RangeRead { offset, dest });
     }
     let reading = of_files.into_iter().map(async |(handle, mut ranges)| match open.get(&handle) {
-        Some(file) => file.opened.reader.read_ranges(&mut ranges).await.map_err(|error| of_read(&error)),
+        Some(file) => file.opened.read_ranges(&mut ranges).await.map_err(|error| of_read(&error)),
         None => Err(Refusal::new(ErrorCode::FileNotOpen, "no open file has this handle")),
     });
     try_join_all(reading).await.map(drop)

@@ -1,6 +1,5 @@
 //! What the store refuses, in the codes that clients of XRootD decide by.
 
-use crate::opened::OpenError;
 use client::{Error, ErrorKind};
 use xroot::{ErrorCode, Refusal};
 
@@ -23,11 +22,4 @@ pub(super) fn refusal(error: &Error) -> Refusal {
 /// Of bytes of a file that is open: that it is gone is no news of its path.
 pub(super) fn of_read(error: &Error) -> Refusal {
     Refusal::new(ErrorCode::IoError, error.to_string())
-}
-
-pub(super) fn of_open(error: &OpenError) -> Refusal {
-    match error {
-        OpenError::Store(error) => refusal(error),
-        OpenError::Changing => Refusal::new(ErrorCode::Overloaded, error.to_string()),
-    }
 }

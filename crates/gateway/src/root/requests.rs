@@ -3,9 +3,8 @@
 use super::file::{OpenFile, Opening, opened};
 use super::outbox::Gone;
 use super::reads;
-use super::refusals::{of_open, refusal};
+use super::refusals::refusal;
 use super::session::Common;
-use crate::opened::Opened;
 use client::{Error, ErrorKind, Kind, Status};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::collections::HashMap;
@@ -135,12 +134,12 @@ pub(super) async fn carry_out(common: &Common, stream: StreamId, asked: Asked) -
         Asked::ReadVector { files, elements } => return reads::read_vector(common, stream, files, &elements).await,
         Asked::StatOpen(file) => answer::text(stream, &opened(file).await?.info.line()),
         Asked::Stat(path) => {
-            let status = common.client().await?.existing(path.as_str()).await?;
+            let status = common.reading().await?.existing(path.as_str()).await?;
             answer::text(stream, &info(&status).line())
         }
         Asked::StatTypes(paths) => {
-            let client = common.client().await?;
-            let asking = stream::iter(paths).map(async |path| client.status(path.as_str()).await);
+            let reading = common.reading().await?;
+            let asking = stream::iter(paths).map(async |path| reading.status(path.as_str()).await);
             let statuses: Vec<Option<Status>> = asking.buffered(STATUS_COUNT_MAX).try_collect().await?;
             let byte = |status: &Option<Status>| status.as_ref().map_or(TYPE_OF_NOTHING, |it| info(it).type_byte());
             answer::ok(stream, &statuses.iter().map(byte).collect::<Vec<u8>>())
@@ -149,7 +148,7 @@ pub(super) async fn carry_out(common: &Common, stream: StreamId, asked: Asked) -
         Asked::List { path, with_status } => return list(common, stream, path.as_str(), with_status).await,
         Asked::Locate(path) => {
             if let Some(path) = path {
-                common.client().await?.existing(path.as_str()).await?;
+                common.reading().await?.existing(path.as_str()).await?;
             }
             answer::location(stream, common.addr)
         }
@@ -163,23 +162,22 @@ async fn opened_at(common: &Common, path: &str) -> Result<OpenFile, NotDone> {
     let too_many = || Refusal::new(ErrorCode::Overloaded, "as many files are open as there may be; try again later");
     let placing = timeout(PLACE_TIME_MAX, common.shared.files.share(&common.files, 1));
     let place = placing.await.ok().flatten().ok_or_else(too_many)?;
-    let client = common.client().await?;
-    let status = client.existing(path).await?;
-    match status.kind {
+    let found = common.reading().await?.find(path).await?;
+    match found.status.kind {
         Kind::File => {}
         Kind::Directory => return Err(Refusal::new(ErrorCode::IsDirectory, "it is a directory").into()),
         Kind::Symlink => return Err(Refusal::new(ErrorCode::Unsupported, "links are not followed").into()),
     }
-    if let Some(what) = status.unusable {
+    if let Some(what) = found.status.unusable {
         return Err(Refusal::new(ErrorCode::Unsupported, format!("{what} cannot be read")).into());
     }
-    let opened = Opened::of(client.clone(), path, status).await.map_err(|error| of_open(&error))?;
+    let opened = found.open(path).await?;
     Ok(OpenFile::new(opened, place))
 }
 
 /// Names, as they come.
 async fn list(common: &Common, stream: StreamId, path: &str, with_status: bool) -> Result<(), NotDone> {
-    let mut listing = common.client().await?.list(path).await?;
+    let mut listing = common.reading().await?.list(path).await?;
     let mut text = ListingText::new(stream, with_status);
     while let Some(status) = listing.next().await? {
         if status.name.is_empty() {
@@ -193,7 +191,7 @@ async fn list(common: &Common, stream: StreamId, path: &str, with_status: bool) 
 }
 
 async fn space(common: &Common) -> Result<Space, Error> {
-    match common.client().await?.stats().await {
+    match common.reading().await?.stats().await {
         Ok(stats) => Ok(Space { capacity: stats.capacity, free: stats.remaining, used: stats.used }),
         Err(error) if error.kind() == ErrorKind::Denied => Ok(Space::default()),
         Err(error) => Err(error),

@@ -5,8 +5,9 @@ use super::outbox::{self, Gone, Outbox};
 use super::requests::{self, Asked, NotDone};
 use super::room::{Holder, Room};
 use crate::counts::RootCounts;
+use crate::reading::Reading;
 use crate::users::Users;
-use client::{Client, Error as StoreError};
+use client::Error as StoreError;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use io::{ConnectionPermit, LogLimit};
@@ -55,18 +56,18 @@ pub(super) struct Common {
     pub(super) addr: SocketAddr,
     /// Who he says he is, from the first request on that the store answers; empty: he does not.
     user: OnceLock<String>,
-    client: OnceCell<Client>,
+    reading: OnceCell<Reading>,
 }
 
 impl Common {
     /// The store, in the name of whoever asks. Where it believes no names, that is the one for whom the gateway reads.
-    pub(super) async fn client(&self) -> Result<&Client, StoreError> {
+    pub(super) async fn reading(&self) -> Result<&Reading, StoreError> {
         let users = &self.shared.users;
-        let client = async || match self.user.get().map(String::as_str) {
-            None | Some("") => Ok(users.own().clone()),
-            Some(user) => Ok(users.named(user).await?.unwrap_or_else(|| users.own().clone())),
+        let reading = async || match self.user.get().map(String::as_str) {
+            None | Some("") => Ok(users.own()),
+            Some(user) => Ok(users.named(user).await?.unwrap_or_else(|| users.own())),
         };
-        self.client.get_or_try_init(client).await
+        self.reading.get_or_try_init(reading).await
     }
 }
 
@@ -109,9 +110,9 @@ async fn serve(
     let mut session: Session<Opening> = Session::new(Config { version: VERSION, with_pages: true }, id);
     let login = tokio::time::sleep(LOGIN_TIME_MAX);
     tokio::pin!(login);
-    let (user, client) = (OnceLock::new(), OnceCell::new());
+    let (user, reading) = (OnceLock::new(), OnceCell::new());
     let (connection, files) = (Arc::clone(connection), shared.files.join(Arc::clone(connection)));
-    let common = Arc::new(Common { shared, outbox, connection, files, addr, user, client });
+    let common = Arc::new(Common { shared, outbox, connection, files, addr, user, reading });
     let mut running = FuturesUnordered::new();
     let mut asked_len = 0;
     let mut bytes = vec![0; READ_LEN];

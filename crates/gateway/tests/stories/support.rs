@@ -1,8 +1,9 @@
 //! A store in this process, with a gateway before it.
 
 use client::{Client, Create, Options, Store, Url};
-use gateway::{Config, FilesConfig, Gateway, RootLimits};
+use gateway::{Config, EdgeConfig, FilesConfig, Gateway, HdfsConfig, Place, RootLimits, TunnelConfig};
 use std::net::SocketAddr;
+use std::path::Path;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -31,24 +32,72 @@ impl Cluster {
         let url = Url::parse(&format!("hdfs://{}", metad.rpc_addr())).unwrap();
         let user = host::user::current();
         let gateway = Gateway::start(Config {
-            addr: any,
+            place: Place::NearStore(TunnelConfig { addr: any, connection_count_max, beside_servers: true }),
             url,
             user: user.clone(),
             files: Some(FilesConfig { addr: any, user: user.clone() }),
             root: Some(FilesConfig { addr: any, user }),
             root_limits,
             metrics_addr: Some(any),
-            connection_count_max,
-            beside_servers: true,
         })
         .await
         .unwrap();
         Self { metad, node, gateway, _dir: dir }
     }
 
+    /// An edge far from the store, which it reaches by the gateway alone.
+    pub(crate) async fn edge(&self, cache_dir: Option<&Path>) -> Gateway {
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let user = host::user::current();
+        let edge = EdgeConfig { cache_dir: cache_dir.map(Path::to_owned), cache_len: 64 << 20, memory: 256 << 20 };
+        let config = Config {
+            place: Place::NearReaders { edge, hdfs: Some(HdfsConfig { addr: any, data_addr: any }) },
+            url: Url::parse(&format!("hdfs://{}", self.metad.rpc_addr())).unwrap(),
+            user: user.clone(),
+            files: Some(FilesConfig { addr: any, user: user.clone() }),
+            root: Some(FilesConfig { addr: any, user }),
+            root_limits: RootLimits::default(),
+            metrics_addr: Some(any),
+        };
+        let options = Options { gateway: Some(self.gateway_addr().to_string()), ..Options::default() };
+        Gateway::start_with(config, options).await.unwrap()
+    }
+
+    /// Where clients come through.
+    pub(crate) fn gateway_addr(&self) -> SocketAddr {
+        self.gateway.tunnel_addr().unwrap()
+    }
+
+    /// Nobody reaches the store any more.
+    pub(crate) async fn cut(&mut self) -> SocketAddr {
+        let addr = self.gateway_addr();
+        let other = self.gateway_on("127.0.0.1:0".parse().unwrap()).await;
+        std::mem::replace(&mut self.gateway, other).stop().await;
+        addr
+    }
+
+    /// It is reached there again.
+    pub(crate) async fn mend(&mut self, addr: SocketAddr) {
+        let there = self.gateway_on(addr).await;
+        std::mem::replace(&mut self.gateway, there).stop().await;
+    }
+
+    async fn gateway_on(&self, addr: SocketAddr) -> Gateway {
+        let config = Config {
+            place: Place::NearStore(TunnelConfig { addr, connection_count_max: 100, beside_servers: true }),
+            url: Url::parse(&format!("hdfs://{}", self.metad.rpc_addr())).unwrap(),
+            user: host::user::current(),
+            files: None,
+            root: None,
+            root_limits: RootLimits::default(),
+            metrics_addr: None,
+        };
+        Gateway::start(config).await.unwrap()
+    }
+
     pub(crate) fn client(&self) -> Client {
         let url = Url::parse(&format!("hdfs://{}", self.metad.rpc_addr())).unwrap();
-        let options = Options { gateway: Some(self.gateway.addr().to_string()), ..Options::default() };
+        let options = Options { gateway: Some(self.gateway_addr().to_string()), ..Options::default() };
         Store::new(&url, options).client(&host::user::current())
     }
 
@@ -64,17 +113,23 @@ impl Cluster {
 
     /// What a scraper sees.
     pub(crate) async fn metrics(&self) -> Metrics {
-        let mut socket = TcpStream::connect(self.gateway.metrics_addr().unwrap()).await.unwrap();
-        socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
-        let mut page = String::new();
-        socket.read_to_string(&mut page).await.unwrap();
-        Metrics(page)
+        Metrics::of(&self.gateway).await
     }
 
     pub(crate) async fn stop(self) {
         self.gateway.stop().await;
         self.node.shutdown().await;
         self.metad.shutdown().await;
+    }
+}
+
+impl Metrics {
+    pub(crate) async fn of(gateway: &Gateway) -> Self {
+        let mut socket = TcpStream::connect(gateway.metrics_addr().unwrap()).await.unwrap();
+        socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut page = String::new();
+        socket.read_to_string(&mut page).await.unwrap();
+        Self(page)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{Cluster, bytes};
 use client::{Create, RangeRead};
-use gateway::{Config, Gateway};
+use gateway::{Config, Gateway, Place, TunnelConfig};
 use io::dial::Preface;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// A connection that asks for this server.
 async fn asking(gateway: &Gateway, target: &str) -> TcpStream {
-    let mut socket = TcpStream::connect(gateway.addr()).await.unwrap();
+    let mut socket = TcpStream::connect(gateway.tunnel_addr().unwrap()).await.unwrap();
     socket.write_all(&Preface { target: target.into() }.encode().unwrap()).await.unwrap();
     socket
 }
@@ -59,7 +59,7 @@ async fn nobody_gets_through_to_what_is_not_the_stores() {
     let came = tokio::time::timeout(Duration::from_millis(200), other.accept()).await;
     assert!(came.is_err(), "the gateway dialled a server that is not the store's");
     for greeting in [&b"hrpc\x09\x00\x00"[..], b"GET / HTTP/1.1\r\n\r\n", b"LVGW\x01\x00"] {
-        let mut socket = TcpStream::connect(cluster.gateway.addr()).await.unwrap();
+        let mut socket = TcpStream::connect(cluster.gateway_addr()).await.unwrap();
         socket.write_all(greeting).await.unwrap();
         assert!(is_closed(&mut socket).await, "{greeting:?}");
     }
@@ -74,15 +74,13 @@ async fn a_gateway_does_not_start_beside_a_metadata_server_by_chance() {
     let addr = "127.0.0.1:0".parse().unwrap();
     let (files, metrics_addr) = (None, None);
     let config = Config {
-        addr,
+        place: Place::NearStore(TunnelConfig { addr, connection_count_max: 10, beside_servers: false }),
         url,
         user,
         files,
         root: None,
         root_limits: gateway::RootLimits::default(),
         metrics_addr,
-        connection_count_max: 10,
-        beside_servers: false,
     };
     let refused = Gateway::start(config).await.unwrap_err();
     assert!(refused.to_string().contains("is on this machine"), "{refused}");

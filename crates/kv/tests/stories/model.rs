@@ -217,7 +217,7 @@ fn a_damaged_row_is_an_error_and_not_an_answer() {
     change.put(Table(1), b"b", b"another".to_vec());
     change.commit();
     store.flush().unwrap();
-    // While it is open; tests/damage.rs tells what opening does.
+    // While it is open; damage.rs tells what opening does.
     let path = dir.path().join("data.mdb");
     let bytes = std::fs::read(&path).unwrap();
     let needle = b"found in the file";

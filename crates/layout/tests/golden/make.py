@@ -2,6 +2,7 @@
 """Write the golden files of this directory, and beside each what its own library says where the pieces are.
 
 usage: make.py DIR                       needs uproot, awkward, numpy, pyarrow and polars
+       make.py --orc DIR                 those of ORC alone: needs pyarrow
        make.py --with-root DIR           those that ROOT itself writes: needs numpy and ROOT of PyPI
                                          (`pip install --pre root`); then --texts, and --holes for root-long.root
        make.py --texts FILE...           write what uproot or pyarrow says beside each file
@@ -215,9 +216,129 @@ def describe_arrow(path):
     return lines
 
 
+def protobuf(data):
+    """A message, as a dict of lists by field numbers."""
+    fields, at = {}, 0
+
+    def varint():
+        nonlocal at
+        number, shift = 0, 0
+        while True:
+            byte = data[at]
+            at += 1
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return number
+
+    while at < len(data):
+        head = varint()
+        size = {0: lambda: 0, 1: lambda: 8, 2: varint, 5: lambda: 4}[head & 7]()
+        fields.setdefault(head >> 3, []).append(data[at : at + size] if head & 7 else varint())
+        at += size
+    return fields
+
+
+def reads_of_orc(data, columns):
+    """Which bytes pyarrow reads for some columns, stripe by stripe, without the end of the file."""
+    import io
+
+    import pyarrow.orc
+
+    class Watched(io.BytesIO):
+        def read(self, size=-1):
+            at, found = self.tell(), super().read(size)
+            reads.append((at, len(found)))
+            return found
+
+    reads = []
+    file = pyarrow.orc.ORCFile(Watched(data))
+    for stripe in range(file.nstripes):
+        reads.clear()
+        yield file.read_stripe(stripe, columns=columns).num_rows, sorted(reads)
+
+
+def merged(spans):
+    runs = []
+    for offset, size in sorted(set(spans)):
+        if runs and runs[-1][0] + runs[-1][1] == offset:
+            runs[-1] = (runs[-1][0], runs[-1][1] + size)
+        else:
+            runs.append((offset, size))
+    return runs
+
+
+def orc_by_reads(data, names):
+    """Of columns that are not nested: what pyarrow reads of each, and of all of them."""
+    read = [list(reads_of_orc(data, [name])) for name in names]
+    pieces, first = [[] for _ in range(len(names) + 1)], 0
+    for stripes in zip(*read):
+        footer = set.intersection(*(set(reads) for _, reads in stripes))
+        assert len(footer) == 1
+        pieces[0] += [(first, *span) for span in footer]
+        for own, (_, reads) in zip(pieces[1:], stripes):
+            own += [(first, *span) for span in merged(set(reads) - footer)]
+        first += stripes[0][0]
+    return first, pieces
+
+
+def orc_by_streams(data):
+    """Of any columns, if nothing is compressed: their names, and what the footers of the stripes say."""
+    postscript = protobuf(data[-1 - data[-1] : -1])
+    end = len(data) - 1 - data[-1]
+    footer = protobuf(data[end - postscript[1][0] : end])
+    types = [protobuf(one) for one in footer[4]]
+    assert max(map(len, footer[4])) < 128 and len(types) < 128, "children are packed numbers of one byte"
+    names = ["(stripe footers)"] + [""] * (len(types) - 1)
+    for number, one in enumerate(types):
+        inner = {10: ["_elem"], 11: ["_key", "_value"], 12: [name.decode() for name in one.get(3, [])]}
+        children = list(b"".join(one.get(2, [])))
+        for place, child in enumerate(children):
+            own = inner.get(one[1][0], list(map(str, range(len(children)))))[place]
+            names[child] = f"{names[number]}.{own}" if number else own
+    pieces, first = [[] for _ in types], 0
+    for stripe in map(protobuf, footer[3]):
+        at = stripe[1][0]
+        end = at + stripe[2][0] + stripe[3][0]
+        pieces[0].append((first, end, stripe[4][0]))
+        spans = [[] for _ in types]
+        for stream in protobuf(data[end : end + stripe[4][0]])[1]:
+            stream = protobuf(stream)
+            kind, column, size = (stream.get(field, [0])[0] for field in (1, 2, 3))
+            if size and kind not in (6, 7, 8):
+                spans[column].append((at, size))
+            at += size
+        for own, of_column in zip(pieces, spans):
+            own += [(first, *span) for span in merged(of_column)]
+        first += stripe[5][0]
+    return first, names, pieces
+
+
+def describe_orc(path):
+    import pyarrow.orc
+
+    data, file = open(path, "rb").read(), pyarrow.orc.ORCFile(path)
+    if file.compression == "UNCOMPRESSED":
+        entries, names, pieces = orc_by_streams(data)
+        # And that is what pyarrow reads of each column, with all that is within it.
+        for name in file.schema.names:
+            reads = [span for _, reads in reads_of_orc(data, [name]) for span in reads]
+            own = [at for at, other in enumerate(names) if at == 0 or f"{other}.".startswith(f"{name}.")]
+            assert merged(reads) == merged([span[1:] for at in own for span in pieces[at]]), name
+    else:
+        names = file.schema.names
+        entries, pieces = orc_by_reads(data, names)
+        names = ["(stripe footers)", *names]
+    lines = [f'table "" {entries}']
+    for name, own in zip(names, pieces):
+        lines += [f"column {QUOTED(name)}", *(" ".join(map(str, piece)) for piece in own)]
+    return lines
+
+
 def describe(path):
     magic = open(path, "rb").read(4)
-    return {b"root": describe_root, b"ARRO": describe_arrow}.get(magic, describe_parquet)(path)
+    known = {b"root": describe_root, b"ARRO": describe_arrow, b"PAR1": describe_parquet}
+    return known.get(magic, describe_orc)(path)
 
 
 def compress_holes(path):
@@ -345,6 +466,36 @@ def with_arrow(directory):
     write(directory, "polars.parquet", lambda path: frame.write_parquet(path, row_group_size=16))
 
 
+def with_orc(directory):
+    import pyarrow
+    import pyarrow.orc
+
+    def stripes(table, compression):
+        # Batches as short as the writer looks at its stripes, so that there are some, if nothing is compressed.
+        options = {"stripe_size": 1024, "batch_size": 50, "compression": compression}
+        return lambda path: pyarrow.orc.write_table(table, path, **options)
+
+    rows = range(150)
+    nested = pyarrow.table({
+        "a": pyarrow.array([None if row % 5 == 0 else row * 1000 for row in rows]),
+        "text": [f"text {row % 4}" for row in rows],
+        "list": [[float(row)] * (row % 3) for row in rows],
+        "one": [{"x": row, "two": {"z": row % 2 == 0, "ä": str(row)}} for row in rows],
+        "map": pyarrow.array([[(row % 7, row)] for row in rows], pyarrow.map_(pyarrow.int32(), pyarrow.int64())),
+        "nothing": pyarrow.nulls(150, pyarrow.int8()),
+    })
+    write(directory, "pyarrow-nested.orc", stripes(nested, "uncompressed"))
+    # So long that its end, which is read first, does not hold all of it.
+    long = pyarrow.table({"a": list(range(2000)), "e": [row / 7 for row in range(2000)]})
+    write(directory, "pyarrow-long.orc", stripes(long, "uncompressed"))
+    flat = pyarrow.table({
+        "a": list(rows), "e": [row / 7 for row in rows], "text": [f"text {row % 4}" for row in rows],
+        **{f"column number {number}": [number] * 150 for number in range(20)},
+    })
+    for compression in ["zlib", "snappy", "lz4", "zstd"]:
+        write(directory, f"pyarrow-{compression}.orc", stripes(flat, compression))
+
+
 def tree_of_numbers(ROOT, numpy):
     made = ROOT.TTree("numbers", "T")
     number, three, values = numpy.zeros(1, dtype="i4"), numpy.zeros(3), ROOT.std.vector["float"]()
@@ -448,8 +599,11 @@ if __name__ == "__main__":
     elif sys.argv[1] == "--holes":
         for path in sys.argv[2:]:
             compress_holes(path)
+    elif sys.argv[1] == "--orc":
+        with_orc(sys.argv[2])
     elif sys.argv[1] == "--with-root":
         with_root(sys.argv[2])
     else:
         with_uproot(sys.argv[1])
         with_arrow(sys.argv[1])
+        with_orc(sys.argv[1])

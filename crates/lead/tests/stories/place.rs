@@ -41,8 +41,8 @@ fn who_excludes_full_nodes_hears_that_they_are_full() {
     assert!(refusal.contains("3 node(s) are excluded") && refusal.contains("disks of 3 of them are full"), "{refusal}");
 }
 
-/// A writer has lost one node after the other, and excludes them all. Two have started anew since: one of them takes the
-/// place of the last that failed, and the next block goes to both.
+/// A writer has lost one node after the other, and excludes them all. Two have started anew since: one of them takes
+/// the place of the last that failed, and the next block goes to both.
 #[test]
 fn nodes_that_came_back_since_they_were_excluded_are_better_than_none() {
     let (mut rows, mut cluster) = full(100 << 30);

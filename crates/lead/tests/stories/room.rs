@@ -181,7 +181,7 @@ impl World {
 
     fn repair(&mut self) -> bool {
         let rules = self.rules();
-        let mut round = MembershipRound::begin(&self.cluster, &self.repair, &rules);
+        let mut round = MembershipRound::begin(&self.cluster, &self.repair, &self.surplus, &rules);
         let mut sources = 0;
         for changes in 0..CHANGES_A_SECOND {
             let command = loop {
@@ -480,8 +480,8 @@ fn a_pipeline_of_newcomers_is_mended_when_one_of_them_is_lost() {
 }
 
 /// Two of three members have joined since a pipeline began, when the third is lost. A block that is written in one
-/// container may be on that one alone: the container waits. Everything else is whole on the two, and gets its third
-/// copy.
+/// container may be on that one alone: the container waits for it, and what the two have gets a third copy meanwhile.
+/// Everything else is whole on the two, and is repaired without the lost one.
 #[test]
 fn what_is_whole_on_newcomers_waits_for_no_other_container() {
     let mut world = World::new(1, false, 20);
@@ -519,7 +519,11 @@ fn what_is_whole_on_newcomers_waits_for_no_other_container() {
         let members = world.cluster.member_ids(home);
         assert!(members.len() == 3 && members.iter().all(|node| world.up.contains(node)), "{home}: {members:?}");
     }
-    assert_eq!(world.cluster.member_ids(written), row.members, "nobody else can say that all of it is with others");
+    let members = world.cluster.member_ids(written);
+    let stays = |node: &NodeId| members.contains(node);
+    assert!(row.members.iter().all(stays), "nobody else can say that all of it is with others: {members:?}");
+    let up = members.iter().filter(|node| world.up.contains(*node));
+    assert_eq!((up.count(), members.len()), (3, 4), "what the newcomers have of it gets a third copy: {members:?}");
     assert_eq!(world.cluster.check(), ());
 }
 
@@ -602,7 +606,12 @@ fn a_loss_keeps_nobody_from_being_relieved() {
     });
     let rules = LivenessRules { now, receiving_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
     let step = |cluster: &Cluster| {
-        MembershipRound::begin(cluster, &repair, &rules).step(cluster, &repair, &rules, &mut Seeded(1))
+        MembershipRound::begin(cluster, &repair, &Surplus::default(), &rules).step(
+            cluster,
+            &repair,
+            &rules,
+            &mut Seeded(1),
+        )
     };
     assert_eq!(step(&cluster), MembershipStep::Done(Shortage { container_count: 1, len: 6 * GB }));
     room(&mut cluster, 5, 20);
@@ -655,7 +664,12 @@ fn a_newcomer_without_room_is_relieved_where_all_are_newcomers() {
         unfit: false,
     });
     let rules = LivenessRules { now, receiving_since: SECOND, lost_after: LOST_AFTER, usual_replication: 2 };
-    let step = MembershipRound::begin(&cluster, &repair, &rules).step(&cluster, &repair, &rules, &mut Seeded(1));
+    let step = MembershipRound::begin(&cluster, &repair, &Surplus::default(), &rules).step(
+        &cluster,
+        &repair,
+        &rules,
+        &mut Seeded(1),
+    );
     let MembershipStep::Propose(Command::Carve { members, .. } | Command::SetMembers { members, .. }) = step else {
         panic!("node 5 has room: {step:?}")
     };
@@ -706,7 +720,12 @@ fn what_fits_does_not_wait_for_what_fits_nowhere() {
         cluster.on_registered(now, id(number), usage);
     }
     let rules = LivenessRules { now, receiving_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
-    let step = MembershipRound::begin(&cluster, &repair, &rules).step(&cluster, &repair, &rules, &mut Seeded(1));
+    let step = MembershipRound::begin(&cluster, &repair, &Surplus::default(), &rules).step(
+        &cluster,
+        &repair,
+        &rules,
+        &mut Seeded(1),
+    );
     let MembershipStep::Propose(Command::Carve { containers, members, .. }) = step else {
         panic!("node 5 has room for the second: {step:?}")
     };

@@ -20,6 +20,7 @@ use wire::admin::datanodes::{
 pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodesResponse {
     let (rules, wall) = (repair::rules(core), core.now());
     let now = rules.now;
+    let clocks = core.heard.clocks_ahead_ms();
     core.with_leader(|leader, _| {
         let (cluster, leased) = (&leader.cluster, leader.block_leases.homes(now));
         let datanodes = cluster.nodes().map(|member| {
@@ -39,7 +40,7 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
                 transfer_count: member.transfer_count,
                 pipeline_count: pipelines.len() as u64,
                 container_count: containers,
-                drained: leader.has_drained(member),
+                drained: leader.has_drained(member, &rules),
                 disks: leader.disks().get(&member.node.id).into_iter().flatten().map(to_hdfs::disk).collect(),
                 leave: match member.leave.map(|leave| leave.kind) {
                     None => LeaveMessage::None,
@@ -51,7 +52,13 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
                 leased: leased
                     .as_ref()
                     .is_none_or(|homes| homes.iter().any(|home| cluster.is_member(*home, member.node.id))),
-                covered: cluster.is_covered(member.node.id, &rules),
+                covered: leader.may_be_away(member.node.id, &rules),
+                clock_ahead_ms: clocks.get(&member.node.id).copied(),
+                lone_found_count: match member.service == Service::Draining || member.is_in_maintenance() {
+                    true => leader.lone_found_count(member.node.id, &rules) as u64,
+                    // Looking at all found blocks takes a while.
+                    false => 0,
+                },
             }
         });
         ListDatanodesResponse { datanodes: datanodes.collect() }

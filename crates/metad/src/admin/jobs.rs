@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::named_datanode;
 use crate::refusal;
 use crate::repair::jobs::begin;
+use crate::repair::schedule::rated;
 use blocks::{JobKind, JobTask};
 use hdfs::Exception;
 use hdfs::exception::Kind;
@@ -79,7 +80,8 @@ pub(super) async fn balance(core: &Arc<Core>, request: BeginBalanceRequest) -> R
             "the server that leads has just begun, and waits to hear of all datanodes; try again",
         ));
     }
-    begun("balancing", core, JobKind::Balance, JobTask::Balance { within: request.within.min(FULL_PARTS) }).await
+    let task = rated(core, request.within.min(FULL_PARTS), request.len_per_s).await.map_err(refused)?;
+    begun("balancing", core, JobKind::Balance, task).await
 }
 
 async fn begun(what: &str, core: &Arc<Core>, kind: JobKind, task: JobTask) -> Result<BegunResponse, Exception> {

@@ -83,7 +83,8 @@ fn require_group(leadership: &Leadership) -> Result<(), Exception> {
         return Ok(());
     }
     Err(refusal::illegal(
-        "this metadata server is alone: give it a list of members with itself in it ([[meta.members]]) and start it again",
+        "this metadata server is alone: give it a list of members with itself in it ([[meta.members]]) and start it \
+         again",
     ))
 }
 

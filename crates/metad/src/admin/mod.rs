@@ -1,8 +1,9 @@
-//! Administration of the store: `org.levada.AdminProtocol`, for superusers. Each subject has a file.
+//! Administration of the store: `org.levada.AdminProtocol`, for administrators. Each subject has a file.
 
 mod datanodes;
 mod examine;
 mod jobs;
+mod log_level;
 mod meta;
 pub(crate) mod placement;
 mod refused;
@@ -13,14 +14,16 @@ use crate::backup;
 use crate::joining;
 use crate::method::Audit::{Change, Never, Read};
 use crate::method::Needs::{Any, Leader};
-use crate::method::Who::Administrator;
+use crate::method::Who::{Administrator, Superuser};
 use crate::method::{Method, row};
 use std::future::ready;
-use wire::admin::backup::{BACKUP_PIECE, BEGIN_BACKUP, BeginBackupRequest, LIST_FOUND};
+use wire::admin::backup::RecoverFoundRequest;
+use wire::admin::backup::{BACKUP_PIECE, BEGIN_BACKUP, BeginBackupRequest, LIST_FOUND, RECOVER_FOUND, RELEASE_FOUND};
 use wire::admin::datanodes::{DRAIN, DrainRequest, LIST_DATANODES, MAINTENANCE, MaintenanceRequest};
 use wire::admin::examine::EXAMINE;
 use wire::admin::jobs::{BEGIN_BALANCE, BEGIN_DISK_BALANCE, BEGIN_SCRUB, LIST_JOBS, STOP_JOB, StopJobRequest};
 use wire::admin::joining::{INVITE, InviteRequest, LIST_INVITATIONS, REVOKE, RevokeRequest, WITHDRAW, WithdrawRequest};
+use wire::admin::log_level::{LogLevelRequest, SET_DATANODE_LOG_LEVEL, SET_LOG_LEVEL};
 use wire::admin::meta::{ADD_MEMBER, AddMemberRequest, LIST_MEMBERS, REMOVE_MEMBER, RemoveMemberRequest};
 use wire::admin::placement::{LIST_CONTAINERS, LIST_PIPELINES, UNDER_REPLICATED};
 use wire::admin::repair::{HOLD_REPAIR, REPAIR_STATUS};
@@ -41,6 +44,20 @@ pub(crate) const ROWS: &[Method] = &[
             Any,
             Change,
             handler!(visit => meta::remove(&visit.leadership, visit.request()?)),
+        )
+    },
+    Method {
+        subject: |call| call.request().ok().map(|of: LogLevelRequest| of.level),
+        ..row(SET_LOG_LEVEL, Administrator, Any, Change, handler!(visit => ready(log_level::set(visit.request()?))))
+    },
+    Method {
+        subject: |call| call.request().ok().map(|of: LogLevelRequest| of.datanode),
+        ..row(
+            SET_DATANODE_LOG_LEVEL,
+            Administrator,
+            Leader,
+            Change,
+            handler!(visit => log_level::set_of_datanode(visit.core(), visit.request()?)),
         )
     },
     row(
@@ -80,7 +97,7 @@ pub(crate) const ROWS: &[Method] = &[
         },
         ..row(
             INVITE,
-            Administrator,
+            Superuser, // a datanode gets the keys of block tokens
             Leader,
             Change,
             handler!(visit => joining::invite(visit.core(), visit.session(), visit.request()?, &visit.subject)),
@@ -128,9 +145,10 @@ pub(crate) const ROWS: &[Method] = &[
         Read,
         handler!(visit => placement::under_replicated(visit.core(), visit.request()?)),
     ),
+    // It has all keys.
     row(
         BEGIN_BACKUP,
-        Administrator,
+        Superuser,
         Leader,
         Change,
         handler!(visit => async {
@@ -138,13 +156,30 @@ pub(crate) const ROWS: &[Method] = &[
             backup::begin(visit.core()).await
         }),
     ),
-    row(BACKUP_PIECE, Administrator, Leader, Never, handler!(visit => backup::piece(visit.core(), visit.request()?))),
+    row(BACKUP_PIECE, Superuser, Leader, Never, handler!(visit => backup::piece(visit.core(), visit.request()?))),
     row(
         LIST_FOUND,
         Administrator,
         Leader,
         Read,
-        handler!(visit => ready(Ok(backup::found(visit.core(), visit.request()?)))),
+        handler!(visit => ready(Ok(backup::found(visit.core(), visit.session(), visit.request()?)))),
+    ),
+    Method {
+        subject: |call| call.request().ok().map(|of: RecoverFoundRequest| of.block.to_string()),
+        ..row(
+            RECOVER_FOUND,
+            Superuser, // its answer has a token to read the block
+            Leader,
+            Change,
+            handler!(visit => backup::recover_found(visit.core(), visit.request()?)),
+        )
+    },
+    row(
+        RELEASE_FOUND,
+        Administrator,
+        Leader,
+        Change,
+        handler!(visit => backup::release_found(visit.core(), visit.request()?)),
     ),
     row(
         EXAMINE,

@@ -15,7 +15,7 @@
 use kv::PieceCheck;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use types::ChecksumKind;
@@ -82,14 +82,15 @@ impl Writer {
     /// `path` must not be there.
     pub fn create(path: &Path, header: &Header) -> Result<Self, BackupError> {
         let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
+        // Of this process: what others left there, or put there, is not written to.
+        partial.push(format!(".{}.partial", std::process::id()));
         let partial = PathBuf::from(partial);
         let fault = |op, source| BackupError::Io { op, path: path.to_owned(), source };
         if path.try_exists().map_err(|source| fault("looking for", source))? {
             return Err(BackupError::Refused(format!("{} is there: a backup replaces nothing", path.display())));
         }
         let mut options = File::options();
-        let opened = options.create(true).write(true).truncate(true).mode(FILE_MODE).open(&partial);
+        let opened = options.create_new(true).write(true).mode(FILE_MODE).open(&partial);
         let file = BufWriter::new(opened.map_err(|source| fault("making", source))?);
         let mut writer = Self { path: path.to_owned(), partial, file, sum: 0, piece_count: 0, is_done: false };
         let header = serde_json::to_vec(header).map_err(|error| BackupError::Refused(error.to_string()))?;
@@ -119,11 +120,21 @@ impl Writer {
         let synced = self.file.flush().and_then(|()| io::file::sync_all(self.file.get_ref()));
         synced.map_err(|source| self.fault("writing", source))?;
         let verified = verify(&self.partial)?;
-        std::fs::rename(&self.partial, &self.path).map_err(|source| self.fault("naming", source))?;
+        self.name().map_err(|source| self.fault("naming", source))?;
         self.is_done = true;
         let dir = self.path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(dir).and_then(|dir| io::file::sync_all(&dir)).map_err(|source| self.fault("naming", source))?;
         Ok(verified)
+    }
+
+    /// What has that name by now is not replaced.
+    fn name(&self) -> std::io::Result<()> {
+        match std::fs::hard_link(&self.partial, &self.path) {
+            Ok(()) => std::fs::remove_file(&self.partial),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(error),
+            // A file system without links.
+            Err(_) => std::fs::rename(&self.partial, &self.path),
+        }
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), BackupError> {
@@ -161,7 +172,7 @@ impl Reader {
         let mut bytes = vec![0; len];
         let read = self.file.read_exact(&mut bytes);
         read.map_err(|source| match source.kind() {
-            std::io::ErrorKind::UnexpectedEof => self.damaged("it ends too early"),
+            ErrorKind::UnexpectedEof => self.damaged("it ends too early"),
             _ => BackupError::Io { op: "reading", path: self.path.clone(), source },
         })?;
         self.sum = extended(self.sum, &bytes);
@@ -258,6 +269,14 @@ mod tests {
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!((verified.header, verified.row_count, verified.len), (header(), 20, bytes.len() as u64));
         assert!(Writer::create(&path, &header()).is_err(), "it replaces nothing");
+
+        // Nor what came while it was written, nor what somebody put where it is written.
+        let late = dir.path().join("late");
+        let writer = Writer::create(&late, &header()).unwrap();
+        assert!(Writer::create(&late, &header()).is_err(), "another one is writing there");
+        std::fs::write(&late, "mine").unwrap();
+        assert!(writer.finish().is_err());
+        assert_eq!(std::fs::read(&late).unwrap(), b"mine");
 
         let damaged = dir.path().join("damaged");
         for at in 0..bytes.len() {

@@ -11,18 +11,30 @@ use std::path::Path;
 use types::Millis;
 use types::rows::{Rows, RowsMut};
 
+/// What a restored store is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    pub backup: Verified,
+    /// Join tokens that nobody had used when the backup was made, and that count no more: since then somebody may have,
+    /// or they were withdrawn.
+    pub invitations_dropped: usize,
+}
+
 /// For the server's user alone: keys of tokens are among the rows.
 const DIR_MODE: u32 = 0o700;
 
 /// Restores the backup at `path` into the directory of `config`, which must have no store; `now` is the time of day. It
 /// may take minutes.
-pub fn restore(config: &Config, path: &Path, now: Millis) -> Result<Verified, BackupError> {
+pub fn restore(config: &Config, path: &Path, now: Millis) -> Result<Restored, BackupError> {
     let refused = |text: String| Err(BackupError::Refused(text));
     config.check().map_err(BackupError::Refused)?;
     if config.join || config.members.iter().any(|member| member.id != config.id) {
         return refused(
-            "a backup is restored to one server: leave the others out of `members`, start this one, and add others to \
-             it by `levada admin meta add`"
+            "`members` names other metadata servers. As long as most of them are up, nothing is lost: remove this one \
+             by `levada admin meta remove`, and add it anew with an empty directory. If most of them are lost, and the \
+             directory of one is left, it is newer than a backup: `levada admin meta backup FILE --config FILE` makes \
+             one of it. A backup is restored to one server: leave the others out of `members`, start this one, and add \
+             others to it by `levada admin meta add`, with empty directories"
                 .into(),
         );
     }
@@ -30,7 +42,9 @@ pub fn restore(config: &Config, path: &Path, now: Millis) -> Result<Verified, Ba
     for name in ["store", "log"] {
         if dir.join(name).try_exists().unwrap_or(true) {
             return refused(format!(
-                "{} has a {name} already: a backup is restored into a new directory; move that one away",
+                "{} has a {name}, which may be newer than the backup. Start the server with it; if it does not start, \
+                 `levada admin meta backup FILE --config FILE` may read it. To restore this backup all the same, move \
+                 the directory away, and keep it",
                 dir.display()
             ));
         }
@@ -39,6 +53,14 @@ pub fn restore(config: &Config, path: &Path, now: Millis) -> Result<Verified, Ba
     let verified = verify(path)?;
     if verified.header.level > LEVEL {
         return Err(BackupError::Newer { path: path.to_owned(), version: verified.header.version });
+    }
+    // Numbers that others may have are passed over by the clock.
+    if now.0 < verified.header.made_ms {
+        return refused(format!(
+            "the clock of this machine is {} s behind the time at which {} was made: set it, and restore then",
+            (verified.header.made_ms - now.0).div_ceil(1000),
+            path.display()
+        ));
     }
     let fault = |op: &'static str| {
         let path = dir.clone();
@@ -51,13 +73,13 @@ pub fn restore(config: &Config, path: &Path, now: Millis) -> Result<Verified, Ba
     if restoring.exists() {
         std::fs::remove_dir_all(&restoring).map_err(fault("clearing"))?;
     }
-    fill(&restoring, path, &verified, now)?;
+    let invitations_dropped = fill(&restoring, path, &verified, now)?;
     std::fs::rename(&restoring, dir.join("store")).map_err(fault("naming the store in"))?;
     std::fs::File::open(dir).and_then(|dir| io::file::sync_all(&dir)).map_err(fault("naming the store in"))?;
-    Ok(verified)
+    Ok(Restored { backup: verified, invitations_dropped })
 }
 
-fn fill(restoring: &Path, path: &Path, verified: &Verified, now: Millis) -> Result<(), BackupError> {
+fn fill(restoring: &Path, path: &Path, verified: &Verified, now: Millis) -> Result<usize, BackupError> {
     let store = Store::open(restoring, kv::Options::default())?;
     let mut import = Import::begin(&restoring.join("incoming"))?;
     let again = each_piece(path, |piece| Ok(import.take(piece)?))?;
@@ -74,10 +96,30 @@ fn fill(restoring: &Path, path: &Path, verified: &Verified, now: Millis) -> Resu
     // The log of the new server begins at its beginning.
     change.delete(POSITION, &[]);
     blocks::restore(&mut change, Millis(verified.header.made_ms), now)?;
-    namespace::restore(&mut change)?;
+    namespace::restore(&mut change, now)?;
+    let invitations_dropped = security::restore(&mut change, now)?;
     change.commit();
     store.flush()?;
     let is_anew = store.view().get(POSITION, &[])?.is_none();
     assert!(is_anew && store.overlay_len() == 0, "a restored store begins a log, and all of it is on disk");
-    Ok(())
+    Ok(invitations_dropped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backup::{Header, Writer};
+
+    /// Numbers that others have are passed over by the clock.
+    #[test]
+    fn a_clock_that_is_behind_the_backup_restores_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("backup");
+        let header = Header { pool: "BP-1".into(), made_ms: 5000, entry: 1, level: 1, version: String::new() };
+        Writer::create(&path, &header).unwrap().finish().unwrap();
+        let config = Config::new(dir.path().join("meta"), "127.0.0.1:0".parse().unwrap());
+        let refused = restore(&config, &path, Millis(3999)).unwrap_err().to_string();
+        assert!(refused.contains("2 s behind"), "{refused}");
+        assert!(!config.dir.exists());
+    }
 }

@@ -2,9 +2,9 @@
 //! are those of an HDFS that does not use them, so tools that only ask continue.
 
 use crate::answer::Encoded;
-use crate::caller::Session;
 use crate::core::{Core, find_path, must_find};
 use crate::refusal;
+use crate::session::Session;
 use hdfs::Exception;
 use hdfs::exception::{FILE_NOT_FOUND, HADOOP_ILLEGAL_ARGUMENT, NO_EC_POLICY_SET, SNAPSHOT, UNSUPPORTED_OPERATION};
 use hdfs::proto::*;
@@ -69,8 +69,8 @@ pub(super) async fn get_ec_topology(
 
 pub(super) fn no_policy(name: &str) -> Exception {
     let message = format!(
-        "Policy '{name}' does not match any enabled erasure coding policies: []. There is no erasure coding here: files are kept in \
-         whole replicas."
+        "Policy '{name}' does not match any enabled erasure coding policies: []. There is no erasure coding here: \
+         files are kept in whole replicas."
     );
     Exception::new(HADOOP_ILLEGAL_ARGUMENT, message)
 }

@@ -12,9 +12,9 @@
 //! page of one directory.
 
 use super::listing::page;
-use crate::caller::Session;
 use crate::core::{Core, find_path};
 use crate::refusal;
+use crate::session::Session;
 use hdfs::Exception;
 use hdfs::exception::FILE_NOT_FOUND;
 use hdfs::proto::*;

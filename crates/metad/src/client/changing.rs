@@ -1,9 +1,9 @@
 //! Methods that change names, rights and times.
 
-use crate::caller::Session;
 use crate::change_error::ChangeError;
 use crate::core::{Core, find_path, make_path, must_find};
 use crate::refusal;
+use crate::session::Session;
 use crate::to_hdfs::{self, MINUS_ONE};
 use hdfs::Exception;
 use hdfs::proto::*;

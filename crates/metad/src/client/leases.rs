@@ -1,14 +1,13 @@
 //! Methods for writers' leases: renewal, and recovery of a file whose writer lost it.
 
-use crate::caller::Session;
 use crate::change_error::ChangeError;
 use crate::core::{Core, must_find};
 use crate::recovery;
 use crate::refusal;
+use crate::session::Session;
 use hdfs::Exception;
 use hdfs::proto::*;
 use namespace::{Access, BeginRecovery, Op, Recovery, RecoveryTarget, Reply, read};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 pub(super) async fn renew_lease(
@@ -64,23 +63,21 @@ pub(super) async fn recover_lease(
 struct LeaseRequestGuard<'a> {
     core: &'a Core,
     holder: &'a str,
-    host: IpAddr,
     granted: bool,
 }
 
 impl Drop for LeaseRequestGuard<'_> {
     fn drop(&mut self) {
         if let Some(mut leader) = self.core.leader_unless_broken() {
-            leader.writer_leases.answered(self.holder, self.host, self.granted, self.core.monotonic());
+            leader.writer_leases.answered(self.holder, self.granted, self.core.monotonic());
         }
     }
 }
 
 /// Proposes what gives `holder` a file to write.
 pub(super) async fn grant(core: &Core, session: &Session, holder: &str, op: impl Into<Op>) -> Result<Reply, Exception> {
-    let host = session.address();
     let has_room = core.with_leader(|leader, _| {
-        let has_room = leader.writer_leases.has_room(holder, host);
+        let has_room = leader.writer_leases.has_room(holder);
         if has_room {
             leader.writer_leases.asks(holder);
         }
@@ -88,11 +85,12 @@ pub(super) async fn grant(core: &Core, session: &Session, holder: &str, op: impl
     });
     if !has_room {
         return Err(Exception::io(format!(
-            "too many clients write files now, of {host} or in all; one that ended without closing its file counts until \
-             its lease has run out"
+            "too many clients write files now, of {} or in all; one that ended without closing its file counts until \
+             its lease has run out",
+            session.caller.user
         )));
     }
-    let mut asking = LeaseRequestGuard { core, holder, host, granted: true };
+    let mut asking = LeaseRequestGuard { core, holder, granted: true };
     let changed = core.change_or_doubt(session, op).await;
     let refused = matches!(changed, Err(ChangeError::Refused(_) | ChangeError::NoRoom(_)) | Ok(Reply::Recovery(_)));
     asking.granted = !refused;

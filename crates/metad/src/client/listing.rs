@@ -5,10 +5,10 @@
 
 use crate::answer::Encoded;
 use crate::block_tokens::ReadTokens;
-use crate::caller::Session;
 use crate::core::{Core, find_path};
 use crate::pages::{Pages, Shown};
 use crate::refusal;
+use crate::session::Session;
 use crate::to_hdfs::{self, Locator};
 use bytes::Bytes;
 use hdfs::Exception;

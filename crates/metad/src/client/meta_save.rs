@@ -4,8 +4,8 @@
 //! here; its tool prints "log directory" in any case.
 
 use crate::admin::placement;
-use crate::caller::Session;
 use crate::core::Core;
+use crate::session::Session;
 use hdfs::Exception;
 use hdfs::proto::*;
 use std::fmt::Write;

@@ -36,7 +36,8 @@ use hdfs::proto::*;
 /// features that Levada has not, which are refused with a message that ends with "not supported".
 macro_rules! methods {
     ($($name:literal $audit:ident $($who:ident)? $(@ $standby:ident)? =>
-        $module:ident::$function:ident($request:ty $(; $($path:ident),+)?) $(about $subject:ident)? $(unless $query:ident)?;)*
+        $module:ident::$function:ident($request:ty $(; $($path:ident),+)?)
+        $(about $subject:ident)? $(unless $query:ident)?;)*
     absent: $($absent:literal $absent_audit:ident => $what:literal;)*) => {
         /// Rows of the door's table.
         pub(crate) const ROWS: &[Method] = &[
@@ -181,7 +182,8 @@ methods! {
     "getSlowDatanodeReport" Never => reports::get_slow_datanode_report(GetSlowDatanodeReportRequestProto);
     "getFsReplicatedBlockStats" Never => reports::get_replicated_block_stats(GetFsReplicatedBlockStatsRequestProto);
     "getFsECBlockGroupStats" Never => reports::get_ec_block_group_stats(GetFsEcBlockGroupStatsRequestProto);
-    "listCorruptFileBlocks" Read administrator => reports::list_corrupt_file_blocks(ListCorruptFileBlocksRequestProto; path);
+    "listCorruptFileBlocks" Read administrator =>
+        reports::list_corrupt_file_blocks(ListCorruptFileBlocksRequestProto; path);
     "listOpenFiles" Read administrator => reports::list_open_files(ListOpenFilesRequestProto);
 
     "getStoragePolicies" Never => policies::get_storage_policies(GetStoragePoliciesRequestProto);
@@ -217,7 +219,8 @@ methods! {
 
     "getDelegationToken" Change => tokens::get_delegation_token(GetDelegationTokenRequestProto) about renewer;
     "renewDelegationToken" Change => tokens::renew_delegation_token(RenewDelegationTokenRequestProto) about renewed;
-    "cancelDelegationToken" Change => tokens::cancel_delegation_token(CancelDelegationTokenRequestProto) about cancelled;
+    "cancelDelegationToken" Change =>
+        tokens::cancel_delegation_token(CancelDelegationTokenRequestProto) about cancelled;
     "getDataEncryptionKey" Never => tokens::get_data_encryption_key(GetDataEncryptionKeyRequestProto);
 
     "refreshNodes" Change administrator @ nothing_to_do => upkeep::refresh_nodes(RefreshNodesRequestProto);

@@ -1,7 +1,7 @@
 //! Storage policies: there is one, HOT. Setting it changes nothing.
 
-use crate::caller::Session;
 use crate::core::{Core, find_path};
+use crate::session::Session;
 use hdfs::Exception;
 use hdfs::exception::{FILE_NOT_FOUND, HADOOP_ILLEGAL_ARGUMENT};
 use hdfs::proto::*;

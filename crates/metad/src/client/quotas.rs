@@ -1,9 +1,9 @@
 //! Methods for quotas: limits on the content of a directory's tree.
 
 use super::totals::totals;
-use crate::caller::Session;
 use crate::core::{Core, must_find};
 use crate::refusal;
+use crate::session::Session;
 use crate::to_hdfs::MINUS_ONE;
 use hdfs::Exception;
 use hdfs::exception::UNSUPPORTED_ACTION;

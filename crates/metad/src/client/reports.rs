@@ -1,10 +1,10 @@
 //! Reports on nodes, blocks and open files, for `hdfs dfsadmin` and similar tools.
 
-use crate::caller::Session;
 use crate::core::{Core, must_find};
 use crate::fsck;
 use crate::refusal;
 use crate::repair::{census, rules};
+use crate::session::Session;
 use crate::to_hdfs::Locator;
 use hdfs::Exception;
 use hdfs::proto::datanode_info_proto::AdminState;
@@ -63,11 +63,10 @@ impl<'a> Reporter<'a> {
         let block_count: u64 = types::len::total(self.disks_of(member).iter().map(|disk| disk.replica_count));
         DatanodeInfoProto {
             admin_state: match () {
-                () if leader.has_drained(member) => Some(AdminState::Decommissioned.into()),
+                () if leader.has_drained(member, &self.rules) => Some(AdminState::Decommissioned.into()),
                 () if info.admin_state == Some(AdminState::InMaintenance.into()) => {
                     // As in HDFS, one that is down has no way left to be entered.
-                    let may_go =
-                        !member.is_live(self.rules.now) || leader.cluster.is_covered(member.node.id, &self.rules);
+                    let may_go = !member.is_live(self.rules.now) || leader.may_be_away(member.node.id, &self.rules);
                     let state = if may_go { AdminState::InMaintenance } else { AdminState::EnteringMaintenance };
                     Some(state.into())
                 }

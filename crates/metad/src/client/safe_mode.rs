@@ -4,9 +4,9 @@
 //! members of the group and every later leader are in it together. No server enters it by itself: one that starts
 //! serves at once.
 
-use crate::caller::Session;
 use crate::core::Core;
 use crate::refusal;
+use crate::session::Session;
 use hdfs::Exception;
 use hdfs::proto::*;
 use namespace::{Reply, SetSafeMode};

@@ -3,10 +3,10 @@
 use super::policies::HOT;
 use super::reports::Reporter;
 use crate::block_tokens;
-use crate::caller::Session;
 use crate::core::Core;
 use crate::refusal;
 use crate::repair::census;
+use crate::session::Session;
 use crate::to_hdfs;
 use hdfs::Exception;
 use hdfs::proto::ha_service_state_response_proto::HaServiceStateProto;

@@ -2,10 +2,10 @@
 //! out.
 
 use crate::block_tokens;
-use crate::caller::Session;
 use crate::command;
 use crate::core::Core;
 use crate::delegation_tokens::{found, hash_of, row, token_name};
+use crate::session::Session;
 use hdfs::Exception;
 use hdfs::exception::{ACCESS_CONTROL, INVALID_TOKEN, Kind, RETRIABLE};
 use hdfs::proto::*;

@@ -1,7 +1,7 @@
 //! Totals of a tree.
 
-use crate::caller::Session;
 use crate::core::Core;
+use crate::session::Session;
 use hdfs::Exception;
 use namespace::read::{Summary, Totals};
 use std::sync::Arc;

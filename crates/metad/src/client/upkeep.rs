@@ -1,10 +1,10 @@
 //! Maintenance calls of HDFS's administrators. Most have nothing to do here, and answer so in a form their tools
 //! understand.
 
-use crate::caller::Session;
 use crate::core::Core;
 use crate::listed_nodes;
 use crate::refusal;
+use crate::session::Session;
 use hdfs::Exception;
 use hdfs::exception::UNSUPPORTED_OPERATION;
 use hdfs::proto::*;

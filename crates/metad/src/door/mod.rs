@@ -122,7 +122,7 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
         Who::Anyone => leadership.users.asks_for_proof(),
         Who::Node => leadership.users.asks_servers_for_proof(),
         Who::User => visit.standby.is_none(),
-        Who::Administrator | Who::Member => true,
+        Who::Administrator | Who::Superuser | Who::Member => true,
         Who::Newcomer => false,
     };
     if is_asked {
@@ -137,6 +137,7 @@ async fn enter(protocol: &Protocol, method: &Method, visit: &mut Visit) -> Resul
                 let operation = protocol.names_operations.then_some(call.method.as_str());
                 session.must_have(right(method), operation)?;
             }
+            Who::Superuser => session.must_be_superuser(None)?,
             Who::Member => {
                 session.must_have(Right::Change, None)?;
                 session.must_be_a_member(&leadership.users)?;

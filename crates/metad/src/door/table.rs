@@ -17,7 +17,8 @@ use std::collections::HashMap;
 use std::future::ready;
 use std::sync::LazyLock;
 use wire::client::{
-    ADD_LEASED, AddLeasedRequest, EXPLAIN_FILE, ExplainFileRequest, LEASE_BLOCKS, PUT_FILE, PutFileRequest,
+    ADD_LEASED, AddLeasedRequest, EXPLAIN_FILE, ExplainFileRequest, KEEP_PROFILE, KeepProfileRequest, LEASE_BLOCKS,
+    PROFILE_OF, PUT_FILE, PutFileRequest,
 };
 use wire::joining::{JOIN, JOIN_PROTOCOL, JOIN_VERSION, JoinRequest, RENEW_CERTIFICATE};
 use wire::meter::{METER, MeterRequest, Role};
@@ -41,6 +42,10 @@ fn leased_path(call: &Call) -> Vec<String> {
 
 fn explained_path(call: &Call) -> Vec<String> {
     call.request().map_or(Vec::new(), |request: ExplainFileRequest| vec![request.path])
+}
+
+fn profiled_path(call: &Call) -> Vec<String> {
+    call.request().map_or(Vec::new(), |request: KeepProfileRequest| vec![request.path])
 }
 
 fn checked_path(call: &Call) -> Vec<String> {
@@ -83,6 +88,24 @@ const LEVADA: &[Method] = &[
             Leader,
             Read,
             handler!(visit => levada_protocol::explain_file(visit.core(), visit.session(), visit.request()?)),
+        )
+    },
+    // Beside the opening of the file, which is recorded.
+    row(
+        PROFILE_OF,
+        User,
+        Leader,
+        Never,
+        handler!(visit => levada_protocol::profile_of(visit.core(), visit.session(), visit.request()?)),
+    ),
+    Method {
+        paths: profiled_path,
+        ..row(
+            KEEP_PROFILE,
+            User,
+            Leader,
+            Change,
+            handler!(visit => levada_protocol::keep_profile(visit.core(), visit.session(), visit.request()?)),
         )
     },
 ];

@@ -83,7 +83,7 @@ async fn rows_hold_what_they_say() {
             let message = answer.as_ref().map_or_else(|refused| refused.message.clone(), |_| String::new());
             let denied = "Access denied for user nobody. Superuser privilege is required";
             match method.who {
-                Who::Administrator => {
+                Who::Administrator | Who::Superuser => {
                     let operation = if protocol.names_operations {
                         format!(" for operation {}", method.name)
                     } else {

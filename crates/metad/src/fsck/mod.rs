@@ -19,12 +19,12 @@ mod totals;
 pub(crate) use ask::{Ask, Claim};
 
 use crate::answer::Encoded;
-use crate::caller::Session;
 use crate::core::Core;
 use crate::leadership::Leadership;
 use crate::repair::census::{holders, unsound};
 use crate::report::{Gone, Report};
 use crate::rights::Right;
+use crate::session::Session;
 use crate::visit::Visit;
 use crate::{date, refusal};
 use hdfs::Exception;
@@ -304,8 +304,8 @@ impl Check {
                 }
                 let _ = writeln!(
                     out,
-                    " Under replicated {name}. Target Replicas is {wanted} but found {live} live replica(s), 0 decommissioned \
-                     replica(s), 0 decommissioning replica(s)."
+                    " Under replicated {name}. Target Replicas is {wanted} but found {live} live replica(s), 0 \
+                     decommissioned replica(s), 0 decommissioning replica(s)."
                 );
             }
             let _ = write!(list, " Live_repl={live}");

@@ -186,8 +186,8 @@ Replicated Blocks:
         let text = totals.report(Cluster::default());
         assert!(text.starts_with("\nStatus: CORRUPT\n"));
         assert!(text.contains(
-            "avg. block size 3 B)\n  ********************************\n  UNDER MIN REPL'D BLOCKS:\t1 (33.333332 %)\n  MINIMAL BLOCK \
-             REPLICATION:\t1\n  CORRUPT FILES:\t1\n  MISSING BLOCKS:\t1\n  MISSING SIZE:\t\t4 B\n  \
+            "avg. block size 3 B)\n  ********************************\n  UNDER MIN REPL'D BLOCKS:\t1 (33.333332 %)\n  \
+             MINIMAL BLOCK REPLICATION:\t1\n  CORRUPT FILES:\t1\n  MISSING BLOCKS:\t1\n  MISSING SIZE:\t\t4 B\n  \
              ********************************\n Minimally replicated blocks:\t2 (66.666664 %)"
         ));
         assert!(text.contains("Average block replication:\t1.3333334\n"));

@@ -1,7 +1,6 @@
 //! A group of real members for tests: log and store on disk, Raft, namespace, the door. Only the network between them
 //! is in memory, and each direction can be cut alone.
 
-use crate::caller::Users;
 use crate::config::Config;
 use crate::free_space::Room;
 use crate::leadership::{Leadership, Ways};
@@ -9,6 +8,7 @@ use crate::machine::Machine;
 use crate::node_calls::{NodeCalls, Proofs};
 use crate::peers::Peers;
 use crate::service::Service;
+use crate::users::Users;
 use io::SystemClock;
 use io::task::Owned;
 use raft::{Answer, GroupOptions, Lane, Options, Peer, Raft, Timing, Transport};

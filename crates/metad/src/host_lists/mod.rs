@@ -1,18 +1,22 @@
-//! Lists of datanodes in files, as HDFS has them (`dfs.hosts`, `dfs.hosts.exclude`): who may join, who is to be emptied,
-//! and who is in maintenance.
+//! Lists of datanodes in files, as HDFS has them (`dfs.hosts`, `dfs.hosts.exclude`): who may join, who is to be
+//! emptied, and who is in maintenance.
 //!
 //! [`crate::listed_nodes`] has it done.
 //!
-//! Promise: what an administrator has asked for is undone only where the files said so before, and do not any more. A
-//! file that cannot be read changes nothing.
+//! ```text
+//! files ── read ──▶ what they say ─┬─▶ SetListed ──▶ rows: what they said last, whoever led
+//!                                  └─▶ SetService, SetLeave, where a node is not as they say
+//! ```
+//!
+//! Promise: what an administrator has asked for is undone only where the files said so before, and do not any more,
+//! whoever led then. A file that cannot be read changes nothing.
 
 mod parse;
 
 use crate::config::Config;
-use blocks::{LeaveKind, Node, Service};
+use blocks::{LeaveKind, Listed, Node, Service};
 use lead::Member;
 use parse::{Host, LEN_MAX, State, hosts};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use types::{Millis, NodeId};
@@ -29,9 +33,6 @@ pub(crate) struct HostLists {
 struct Lists {
     included: Vec<Host>,
     excluded: Vec<Host>,
-    /// Nodes that were excluded, and in maintenance, by the lists.
-    drained: BTreeSet<NodeId>,
-    maintained: BTreeSet<NodeId>,
 }
 
 /// What the lists say of a datanode.
@@ -60,11 +61,8 @@ impl HostLists {
 
     /// What is not as the lists say, of all of these; one thing a node.
     pub(crate) fn changes<'a>(&self, members: impl Iterator<Item = &'a Member>, wall: Millis) -> Vec<Change> {
-        let mut lists = self.lock();
-        let changes = members.filter_map(|member| lists.next(member, wall)).collect();
-        let known = lists.excluded.len() + lists.included.len();
-        assert!(known > 0 || lists.drained.is_empty(), "no list is left, and some node is to stay excluded");
-        changes
+        let lists = self.lock();
+        members.filter_map(|member| lists.next(member, wall)).collect()
     }
 
     /// Reads the files again.
@@ -93,34 +91,35 @@ impl Lists {
         said
     }
 
-    /// The first thing that is not as the lists say.
-    fn next(&mut self, member: &Member, wall: Millis) -> Option<Change> {
-        let (id, said) = (member.node.id, self.of(&member.node, wall));
-        let is_draining = member.service == Service::Draining;
+    /// The first thing that is not as the lists say. That they say it is written down before it is done, and that they
+    /// do not any more after it was undone: so whoever leads next knows what is to be undone.
+    fn next(&self, member: &Member, wall: Millis) -> Option<Change> {
+        let (id, said, was) = (member.node.id, self.of(&member.node, wall), member.listed);
+        let now = Listed { is_excluded: said.is_excluded, is_in_maintenance: said.maintenance_until.is_some() };
+        let either = Listed {
+            is_excluded: was.is_excluded || now.is_excluded,
+            is_in_maintenance: was.is_in_maintenance || now.is_in_maintenance,
+        };
+        if either != was {
+            return Some(Change::Listed(id, either));
+        }
+        let service = if said.is_excluded { Service::Draining } else { Service::Serving };
+        if was.is_excluded && member.service != service {
+            return Some(Change::Service(id, service));
+        }
         let until = member.leave.filter(|leave| leave.kind == LeaveKind::Maintenance).map(|leave| leave.until);
-        if said.is_excluded {
-            self.drained.insert(id);
-            if !is_draining {
-                return Some(Change::Service(id, Service::Draining));
-            }
-        } else if self.drained.remove(&id) && is_draining {
-            return Some(Change::Service(id, Service::Serving));
+        if was.is_in_maintenance && until != said.maintenance_until {
+            return Some(Change::Maintenance(id, said.maintenance_until));
         }
-        if said.maintenance_until.is_some() {
-            self.maintained.insert(id);
-            if until != said.maintenance_until {
-                return Some(Change::Maintenance(id, said.maintenance_until));
-            }
-        } else if self.maintained.remove(&id) && until.is_some() {
-            return Some(Change::Maintenance(id, None));
-        }
-        None
+        (now != was).then_some(Change::Listed(id, now))
     }
 }
 
 /// What is to be done about a datanode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
+    /// What the lists say of it, or said before.
+    Listed(NodeId, Listed),
     Service(NodeId, Service),
     Maintenance(NodeId, Option<Millis>),
 }

@@ -1,10 +1,10 @@
 //! `addLeased`: a block that its writer had on lease becomes the next block of its file.
 
 use super::held::{Claim, Held};
-use crate::caller::Session;
 use crate::client::plan_block;
 use crate::core::{Core, must_find};
 use crate::refusal;
+use crate::session::Session;
 use hdfs::Exception;
 use lead::{Grant, LeasedFor, LeasedHome};
 use namespace::{AddBlock, AddLeased, Allocated, BlockRef};
@@ -32,9 +32,13 @@ pub(crate) async fn add_leased(
     let (identifier, password) = (&request.token, &request.password);
     let claim = Claim { grant, leased_for: LeasedFor::OpenFile, identifier, password };
     let held = Held::begin(core, session, &client, claim, false);
-    let (mut held, LeasedHome { container: home, .. }) =
-        held.map_err(|_| refusal::not_leased(block, &request.holder))?;
+    let refused = || refusal::not_leased(block, &request.holder);
+    let (mut held, LeasedHome { container: home, set }) = held.map_err(|_| refused())?;
+    let generation = Generation(request.generation);
+    if set.is_none() && !held.is_begun(home, generation).await {
+        return Err(refused());
+    }
     let add = AddBlock { path, client, file: Some(file), previous, allocated: Allocated { block, home } };
-    held.change(session, AddLeased { add, generation: Generation(request.generation) }).await?;
+    held.change(session, AddLeased { add, generation }).await?;
     Ok(AddLeasedResponse {})
 }

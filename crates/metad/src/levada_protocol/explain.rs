@@ -1,9 +1,9 @@
 //! Where the blocks of a file are, why there, and what is being done about them: `levada explain`.
 
-use crate::caller::Session;
 use crate::core::{Core, must_find};
 use crate::refusal;
 use crate::repair::{self, census};
+use crate::session::Session;
 use blocks::{ContainerState, Service};
 use hdfs::Exception;
 use lead::{Lack, Leader, LivenessRules, UnsoundReplicas};
@@ -87,7 +87,7 @@ fn explained(
         }
     });
     assert!(holders.iter().all(|node| cluster.node(*node).is_some()), "who holds a block is a datanode");
-    let elsewhere = leader.surplus.sources(view.block, view.generation, view.len);
+    let elsewhere = leader.sources_outside(view, now).into_iter();
     ExplainedBlock {
         block: view.block.0,
         generation: view.generation.0,
@@ -104,7 +104,7 @@ fn explained(
         pipeline: container.map_or(0, |container| container.pipeline.0),
         epoch: pipeline.map_or(0, |pipeline| pipeline.row.epoch.0),
         replicas: replicas.collect(),
-        elsewhere: elsewhere.iter().map(|node| name(leader, *node)).collect(),
+        elsewhere: elsewhere.map(|member| member.node.xfer_addr()).collect(),
         waits_for_comparison: leader.repair.is_suspected(view.home),
     }
 }

@@ -1,22 +1,25 @@
 //! A block on lease while it is being put.
 
 use crate::block_tokens;
-use crate::caller::Session;
 use crate::change_error::ChangeError;
 use crate::core::Core;
-use crate::node_questions;
+use crate::node_questions::{self, Answer, Policy};
 use crate::refusal;
 use crate::repair::askable;
+use crate::session::Session;
 use hdfs::Exception;
 use lead::{Grant, LeaseRefused, LeasedFor, LeasedHome, PutFate};
 use namespace::{HOLDER_LEN_MAX, Op, Reply};
 use security::block_token::Mode;
 use std::time::Duration;
-use types::{BlockId, ContainerId, Fitness, Generation};
+use types::{BlockId, ContainerId, Fitness, Generation, NodeId};
+use wire::node::{COMPARE, CompareRequest, CompareResponse, Replica};
 
 /// Datanodes find a new leader within a few heartbeats.
 const REGISTERED_WITHIN: Duration = Duration::from_secs(10);
 const REGISTERED_LOOK: Duration = Duration::from_millis(100);
+/// For a datanode to look up one replica.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// A block that is being put. It counts as on lease until the log decides the put, even if no caller waits for that.
 pub(super) struct Held<'a> {
@@ -59,20 +62,36 @@ impl<'a> Held<'a> {
         Ok((Self { core, block: grant.block, number, fate: PutFate::NotProposed }, home))
     }
 
-    /// Whether a member of its `home` has the replica. To be asked where a leader before this one gave the block out: it
-    /// may have taken the lease for ended, and had the replicas deleted. Who leads now deletes none while it believes
-    /// others' leases, so what is there stays.
+    /// Whether a member of its `home` has the replica. To be asked where a leader before this one gave the block out:
+    /// it may have taken the lease for ended, and had the replicas deleted. Who leads now deletes none while it
+    /// believes others' leases, so what is there stays.
     pub(super) async fn is_written(&self, home: ContainerId, generation: Generation, len: u64) -> bool {
+        let here = self.members_here(home).await;
+        let answers = node_questions::verify(self.core, &here, self.block, generation, len).await;
+        answers.iter().any(|(_, fitness)| *fitness == Some(Fitness::Fit))
+    }
+
+    /// The same of a replica that may still be written: whether a member has it at all, open or whole. Its writer sets
+    /// up a chain before it adds the block to its file.
+    pub(super) async fn is_begun(&self, home: ContainerId, generation: Generation) -> bool {
+        let here = self.members_here(home).await;
+        let replica = Replica { block: self.block.0, generation: generation.0, ..Replica::default() };
+        let request = CompareRequest { replicas: vec![replica], ..CompareRequest::default() };
+        let answers: Vec<(NodeId, Answer<CompareResponse>)> =
+            node_questions::ask(self.core, &here, COMPARE, &request, ANSWER_MAX, Policy::All).await;
+        let said = answers.into_iter().filter_map(|(_, answer)| answer.said());
+        let mut fitness = said.flat_map(|answer| answer.fitness).map(node_questions::fitness);
+        fitness.any(|fitness| matches!(fitness, Fitness::Fit | Fitness::Busy | Fitness::Unfit))
+    }
+
+    /// Members that can be asked, as soon as there are any.
+    async fn members_here(&self, home: ContainerId) -> Vec<(NodeId, String)> {
         let begun = self.core.monotonic();
         loop {
             let members = self.core.with_cluster(|cluster, _| cluster.member_ids(home).to_vec());
             let here = askable(self.core, members);
-            if !here.is_empty() {
-                let answers = node_questions::verify(self.core, &here, self.block, generation, len).await;
-                return answers.iter().any(|(_, fitness)| *fitness == Some(Fitness::Fit));
-            }
-            if self.core.monotonic().saturating_sub(begun) >= REGISTERED_WITHIN {
-                return false;
+            if !here.is_empty() || self.core.monotonic().saturating_sub(begun) >= REGISTERED_WITHIN {
+                return here;
             }
             io::time::sleep(REGISTERED_LOOK).await;
         }
@@ -118,8 +137,8 @@ mod tests {
         let [first, second] = [0, 1].map(|index| BlockId::new(home.container, index));
         let grants = core.with_leader(|leader, _| {
             leader.block_leases.reserved(InodeId(50), 10, Generation(1001));
-            let (holder, peer) = (session.lease_holder("a"), session.peer);
-            leader.block_leases.grant(&holder, peer, home, &[first, second], Some(FILE), now).unwrap().0
+            let holder = session.lease_holder("a");
+            leader.block_leases.grant(&holder, home, &[first, second], Some(FILE), now).unwrap().0
         });
         let claim = |grant| Claim { grant, leased_for: LeasedFor::OpenFile, identifier: &[], password: &[] };
         let (mut in_doubt, _) =

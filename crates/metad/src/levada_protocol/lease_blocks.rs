@@ -1,8 +1,8 @@
 //! `leaseBlocks`: ids ahead of time, for blocks of one container and for the files that may own them.
 
 use crate::block_tokens;
-use crate::caller::Session;
 use crate::core::{Core, make_path};
+use crate::session::Session;
 use crate::{refusal, to_hdfs};
 use bytes::Bytes;
 use hdfs::Exception;
@@ -45,7 +45,7 @@ pub(crate) async fn lease_blocks(
     let open = (request.file > 0).then_some(InodeId(request.file));
     must_need(core, session, &request, &holder, open).await?;
     // A client that holds all it may gets no set of nodes made either.
-    if !core.leader().block_leases.has_room(&holder, session.address(), core.monotonic()) {
+    if !core.leader().block_leases.has_room(&holder, core.monotonic()) {
         return Err(refused(&request.holder, &LeaseRefused::TooMany));
     }
     let ask = Ask {
@@ -64,8 +64,8 @@ pub(crate) async fn lease_blocks(
     let (grants, generation) = {
         let mut attempts = 0..RESERVE_ATTEMPTS;
         loop {
-            let (address, now) = (session.address(), core.monotonic());
-            let granted = core.leader().block_leases.grant(&holder, address, place, &blocks, open, now);
+            let now = core.monotonic();
+            let granted = core.leader().block_leases.grant(&holder, place, &blocks, open, now);
             match granted {
                 Ok(granted) => break granted,
                 Err(LeaseRefused::NoIds) if attempts.next().is_some() => {}
@@ -74,11 +74,12 @@ pub(crate) async fn lease_blocks(
             reserve(core, if open.is_some() { 1 } else { blocks.len() }).await?;
         }
     };
+    let is_inside = core.inside.has(session.address());
     let nodes = core.with_cluster(|cluster, _| {
         let members = nodes.iter().filter_map(|id| cluster.node(*id));
         let named = members.map(|member| BlockNode {
             id: member.node.id.to_string(),
-            addr: member.node.xfer_addr(),
+            addr: member.node.place(is_inside).xfer_addr(),
             rack: member.node.rack.clone(),
         });
         named.collect()

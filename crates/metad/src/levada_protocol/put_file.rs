@@ -1,9 +1,9 @@
 //! `putFile`: a small file in one log entry. Its block is on the nodes already.
 
 use super::held::{Claim, Held};
-use crate::caller::Session;
 use crate::client::{silent_holder, wait_for};
 use crate::core::{Core, make_path};
+use crate::session::Session;
 use crate::{refusal, to_hdfs};
 use hdfs::Exception;
 use lead::{Grant, LeasedFor, LeasedHome};

@@ -12,6 +12,7 @@ use crate::refusal;
 use crate::visit::Visit;
 use blocks::Node;
 use hdfs::Exception;
+use lead::Cluster;
 use rpc::{Call, Proof};
 use security::node_name::{Certified, NodeName};
 use types::NodeId;
@@ -29,6 +30,20 @@ pub(super) fn registered<'a>(
     let process = RegisteredNode { id, incarnation: incarnation(sender.incarnation)? };
     let is_registered = visit.leadership.connections.node(visit.call.peer) == Some(process);
     Ok(is_registered.then_some((process, &sender.addr)))
+}
+
+/// As [`registered`], at the leader. `None` as well for who was taken out of the lists of hosts since: it is to
+/// register, and learns why it may not.
+pub(super) fn listed<'a>(
+    visit: &Visit,
+    node: &str,
+    sender: Option<&'a Sender>,
+) -> Result<Option<(RegisteredNode, &'a str)>, Exception> {
+    let Some(known) = registered(visit, node, sender)? else { return Ok(None) };
+    let core = visit.core();
+    let Some(lists) = &core.host_lists else { return Ok(Some(known)) };
+    let is_unlisted = |cluster: &Cluster| cluster.node(known.0.id).is_some_and(|member| !lists.admits(&member.node));
+    Ok((!core.with_cluster(|cluster, _| is_unlisted(cluster))).then_some(known))
 }
 
 /// A connection over which a node registered is that node's, and so is one over which it showed its certificate.

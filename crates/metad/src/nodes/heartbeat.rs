@@ -13,7 +13,7 @@ use lead::ReportedReplica;
 use namespace::BlockView;
 use std::sync::Arc;
 use std::time::Duration;
-use types::{BlockId, NodeId};
+use types::{BlockId, Millis, NodeId};
 use wire::node::{DISK_COUNT_MAX, Deletion, HeartbeatRequest, Orders, PAGE_COUNT_MAX, Replica};
 
 /// Failures of copies that one heartbeat brings into the log. A guess: a node makes a few copies at a time.
@@ -25,6 +25,9 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
     if request.leaving_ms > 0 {
         leaves::on_goodbye(core, node, request.leaving_ms).await?;
         return Ok(Orders { known: true, ..Orders::default() });
+    }
+    if request.clock_ms > 0 {
+        core.heard.told_time(node, Millis(request.clock_ms), core.now());
     }
     let now = core.monotonic();
     let heartbeat = reported(&request);

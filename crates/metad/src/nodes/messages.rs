@@ -4,7 +4,7 @@ use crate::block_tokens;
 use crate::core::Core;
 use crate::refusal;
 use crate::topology_script::DEFAULT_RACK;
-use blocks::{Incarnation, Node};
+use blocks::{Incarnation, Node, Outside};
 use hdfs::Exception;
 use lead::{CopyFailure, Heartbeat, NodeUsage, ReportedReplica};
 use security::block_token::Mode;
@@ -45,7 +45,8 @@ pub(super) fn no_incarnation() -> Exception {
 pub(super) fn described(request: RegisterRequest, peer: SocketAddr) -> Result<Node, Exception> {
     let port = |port: u32| u16::try_from(port).map_err(|_| refusal::illegal(format!("invalid port {port}")));
     let texts = [&request.ip, &request.host, &request.storage, &request.rack];
-    if texts.iter().any(|text| text.len() > TEXT_LEN_MAX) {
+    let outside_host = request.outside.as_ref().map(|outside| &outside.host);
+    if texts.into_iter().chain(outside_host).any(|text| text.len() > TEXT_LEN_MAX) {
         return Err(refusal::illegal(format!(
             "a datanode's address, name or rack is longer than {TEXT_LEN_MAX} bytes; shorten it in its configuration"
         )));
@@ -58,11 +59,20 @@ pub(super) fn described(request: RegisterRequest, peer: SocketAddr) -> Result<No
     let is_same = ip == from || (ip.is_loopback() && from.is_loopback());
     if !is_same && !request.advertised {
         return Err(refusal::illegal(format!(
-            "the datanode calls from {from} and takes its address for {ip}; if clients reach it there, set ip = \"{ip}\" \
-             in its configuration"
+            "the datanode calls from {from} and takes its address for {ip}; if clients reach it there, set ip = \
+             \"{ip}\" in its configuration"
         )));
     }
     let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };
+    let outside = request.outside.filter(|outside| !outside.host.is_empty()).map(|outside| {
+        let wire::node::Outside { host, xfer_port, ipc_port, info_port } = outside;
+        // Clients look it up, or dial it.
+        if !host.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/') {
+            return Err(refusal::illegal(format!("{host:.80} is no name of a host, nor an address")));
+        }
+        let (xfer_port, ipc_port, info_port) = (port(xfer_port)?, port(ipc_port)?, port(info_port)?);
+        Ok::<_, Exception>(Outside { host, xfer_port, ipc_port, info_port })
+    });
     Ok(Node {
         id: node_id(&request.node)?,
         host: or(request.host, &request.ip),
@@ -74,6 +84,7 @@ pub(super) fn described(request: RegisterRequest, peer: SocketAddr) -> Result<No
         rack: if request.rack.starts_with('/') { request.rack } else { DEFAULT_RACK.to_owned() },
         incarnation: incarnation(request.incarnation)?,
         from: from.to_string(),
+        outside: outside.transpose()?,
     })
 }
 

@@ -12,14 +12,12 @@ mod replicas;
 mod sources;
 pub(crate) mod standby;
 
-use crate::core::Core;
 use crate::visit::Visit;
-use binding::registered;
+use binding::listed;
 use hdfs::Exception;
 use messages::{node_id, usage};
 use orders::command;
 pub(crate) use sources::sources;
-use types::NodeId;
 use wire::node::{CatalogueRequest, HeartbeatRequest, Orders, RegisterRequest, RegisterResponse};
 
 pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<RegisterResponse, Exception> {
@@ -30,8 +28,7 @@ pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Resul
     let (core, leadership) = (visit.core(), &*visit.leadership);
     let node = node_id(&request.node)?;
     let usage = usage(request.usage, request.transfer_count);
-    let is_known = match registered(visit, &request.node, request.sender.as_ref())? {
-        Some(_) if is_unlisted(core, node) => false,
+    let is_known = match listed(visit, &request.node, request.sender.as_ref())? {
         Some((process, addr)) => registration::admit(core, leadership, &visit.call, process, addr, Some(usage)).await?,
         None => false,
     };
@@ -49,16 +46,10 @@ pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Resul
 pub(crate) async fn catalogue(visit: &Visit, request: CatalogueRequest) -> Result<Orders, Exception> {
     let core = visit.core();
     let node = node_id(&request.node)?;
-    let is_known = match registered(visit, &request.node, request.sender.as_ref())? {
+    let is_known = match listed(visit, &request.node, request.sender.as_ref())? {
         Some((process, addr)) => registration::admit(core, &visit.leadership, &visit.call, process, addr, None).await?,
         None => false,
     };
     let orders = if is_known { replicas::catalogue(core, request).await? } else { Orders::default() };
     command(core, node, orders).await
-}
-
-/// It was taken out of the lists of hosts: it is to register, and learns why it may not.
-fn is_unlisted(core: &Core, node: NodeId) -> bool {
-    let Some(lists) = &core.host_lists else { return false };
-    core.with_cluster(|cluster, _| cluster.node(node).is_some_and(|member| !lists.admits(&member.node)))
 }

@@ -5,6 +5,7 @@
 use super::binding::{bind, must_be_free, process_of};
 use super::messages::{described, short, usage, version};
 use crate::block_tokens;
+use crate::command;
 use crate::core::Core;
 use crate::leadership::Leadership;
 use crate::principal::RegisteredNode;
@@ -40,13 +41,17 @@ pub(super) async fn admit(
         Standing::Superseded { addr } => {
             if let Some(passed_over) = leadership.refusals.superseded.due() {
                 let was = short(xfer_addr);
-                tracing::warn!(%node, was, is = addr, passed_over, "a process is refused: another one has its node's id");
+                tracing::warn!(
+                    %node, was, is = addr, passed_over,
+                    "a process is refused: another one has its node's id"
+                );
             }
             Err(Exception::new(
                 NODE_SUPERSEDED,
                 format!(
-                    "another process has registered as datanode {node}, at {addr}. Two cannot have one id: if a disk or \
-                     machine was copied, empty the directories of one of them, and start it again as a new datanode"
+                    "another process has registered as datanode {node}, at {addr}. Two cannot have one id: if a disk \
+                     or machine was copied, empty the directories of one of them, and start it again as a new \
+                     datanode"
                 ),
             ))
         }
@@ -97,7 +102,11 @@ pub(super) async fn register(
     block_tokens::ready(core).await;
     let answer = RegisterResponse { tokens: Some(block_tokens::rules(core, 0)), ..answer };
     let (usage, version) = (usage(request.usage, 0), version(&request));
-    let node = described(request, peer)?;
+    let mut node = described(request, peer)?;
+    // Members of the version before know no such row.
+    if node.outside.is_some() && !core.raise_level(command::LEAVES).await.map_err(refusal::raft)? {
+        node.outside = None;
+    }
     must_be_free(leadership, call, node.id)?;
     must_have_begun(&node, core.now())?;
     must_be_listed(core, &node)?;
@@ -120,13 +129,17 @@ pub(super) async fn register(
             let (id, new) = (node.id, node.xfer_addr());
             if let Some(passed_over) = leadership.refusals.in_use.due() {
                 let from = node.from;
-                tracing::warn!(node = %id, addr, refused = new, from, passed_over, "a second process registers with a datanode's id");
+                tracing::warn!(
+                    node = %id, addr, refused = new, from, passed_over,
+                    "a second process registers with a datanode's id"
+                );
             }
             Err(Exception::new(
                 NODE_IN_USE,
                 format!(
-                    "datanode {id} is at {addr} and sends heartbeats, so the process at {new} is refused. If its disk or \
-                     machine is a copy, empty its directories, and it is a new datanode; if it is to take the other's place, stop that one"
+                    "datanode {id} is at {addr} and sends heartbeats, so the process at {new} is refused. If its disk \
+                     or machine is a copy, empty its directories, and it is a new datanode; if it is to take the \
+                     other's place, stop that one"
                 ),
             ))
         }
@@ -162,6 +175,7 @@ async fn accept(
         node.rack = rack_lookup::of_node(core, &node).await;
     }
     let is_written = core.with_cluster(|cluster, _| cluster.node(node.id).is_some_and(|member| member.node == node));
+    let is_new = core.with_cluster(|cluster, _| cluster.node(node.id).is_none());
     let (id, addr, claimed) = (node.id, node.xfer_addr(), node.clone());
     if !is_written || must_write {
         let now = core.monotonic();
@@ -182,6 +196,9 @@ async fn accept(
         core.complaint_wake.notify_one();
     }
     core.repair_wake.notify_one();
+    if is_new {
+        core.leader().is_newcomer_empty = true;
+    }
     tracing::info!(node = %id, addr, "a datanode registered");
     core.prepare.notify_one();
     Ok(())
@@ -206,8 +223,8 @@ fn must_have_begun(node: &Node, now: Millis) -> Result<(), Exception> {
         return Ok(());
     }
     Err(refusal::illegal(format!(
-        "the datanode says that it began at {start_ms} ms, and here it is {} ms: its clock is more than a day ahead; correct the one that \
-         is wrong, and start it again",
+        "the datanode says that it began at {start_ms} ms, and here it is {} ms: its clock is more than a day ahead; \
+         correct the one that is wrong, and start it again",
         now.0
     )))
 }

@@ -28,7 +28,7 @@ pub(super) async fn catalogue(core: &Arc<Core>, request: CatalogueRequest) -> Re
     check_replicas(request.replicas.len())?;
     let orders = reconcile(core, node, request.replicas.iter().map(reported_replica).collect()).await?;
     if request.through == u64::MAX {
-        core.leader().surplus.on_catalogue_complete(node);
+        core.leader().on_catalogue_complete(node);
     }
     Ok(orders)
 }

@@ -1,6 +1,6 @@
 //! Who has a block, for a datanode that reads a file's layout: it connects to nobody whom a client alone names.
 
-use super::binding::registered;
+use super::binding::listed;
 use super::messages::node_id;
 use crate::refusal;
 use crate::visit::Visit;
@@ -12,7 +12,7 @@ use wire::node::{BlockSources, SOURCE_BLOCK_COUNT_MAX, Source, SourcesRequest, S
 pub(crate) async fn sources(visit: &Visit, request: SourcesRequest) -> Result<SourcesResponse, Exception> {
     let core = visit.core();
     let node = node_id(&request.node)?;
-    if registered(visit, &request.node, request.sender.as_ref())?.is_none() {
+    if listed(visit, &request.node, request.sender.as_ref())?.is_none() {
         return Ok(SourcesResponse::default());
     }
     if request.blocks.len() > SOURCE_BLOCK_COUNT_MAX {
@@ -25,8 +25,8 @@ pub(crate) async fn sources(visit: &Visit, request: SourcesRequest) -> Result<So
     let now = core.monotonic();
     let mut found = Vec::new();
     for (_, view) in views.await?.into_iter().flatten() {
-        let sources = core.with_cluster(|cluster, random| {
-            let members = cluster.readers_order(view.home, view.complete, None, now, random).into_iter();
+        let sources = core.with_leader(|leader, random| {
+            let members = leader.readers_order(&view, None, now, random).into_iter();
             let others = members.filter(|member| member.node.id != node && member.is_live(now));
             others.map(|member| Source { node: member.node.id.to_string(), addr: member.node.xfer_addr() }).collect()
         });

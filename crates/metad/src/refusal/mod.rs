@@ -106,8 +106,9 @@ pub(crate) fn not_leased(block: BlockId, client: &str) -> Exception {
 pub(crate) fn room(error: NoRoom) -> Exception {
     let NoRoom { free_len, reserve } = error;
     Exception::io(format!(
-        "The metadata server has {free_len} bytes of disk space left, and keeps {reserve} in reserve (free_reserve_len): \
-         it accepts only what deletes, renames or closes files until files are deleted, or its disk has more space"
+        "The metadata server has {free_len} bytes of disk space left, and keeps {reserve} in reserve \
+         (free_reserve_len): it accepts only what deletes, renames or closes files until files are deleted, or its \
+         disk has more space"
     ))
     .with_kind(Kind::NoSpace)
 }

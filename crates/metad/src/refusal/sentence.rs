@@ -38,8 +38,8 @@ pub(super) fn of(error: &NsError) -> String {
         NsError::UnusablePath(error) => format!("Invalid path name Invalid file name: {}", path(error)),
         NsError::ReservedName(ReservedName::Snapshot) => "\".snapshot\" is a reserved name.".into(),
         NsError::ReservedName(ReservedName::Reserved) => {
-            "File name \".reserved\" is reserved and cannot be created. If this is during upgrade change the name of the \
-             existing file or directory to another name before upgrading to the new release."
+            "File name \".reserved\" is reserved and cannot be created. If this is during upgrade change the name of \
+             the existing file or directory to another name before upgrading to the new release."
                 .into()
         }
         NsError::AccessDenied(what) => denial(what),
@@ -236,7 +236,8 @@ fn not_opened(opening: Opening, path: &str, client: &str, client_host: &str, rea
 fn quota(path: &str, passed: Passed) -> String {
     match passed {
         Passed::Names { limit, count } => format!(
-            "The NameSpace quota (directories and files) of directory {path} is exceeded: quota={limit} file count={count}"
+            "The NameSpace quota (directories and files) of directory {path} is exceeded: quota={limit} file \
+             count={count}"
         ),
         Passed::Space { limit, space } => format!(
             "The DiskSpace quota of {path} is exceeded: quota = {limit} B = {} but diskspace consumed = {space} B = {}",
@@ -383,8 +384,8 @@ fn block(fault: &BlockFault) -> String {
             named(*claimed)
         ),
         BlockFault::TooLong { len, file, len_max } => format!(
-            "A block of {len} bytes in {file}, whose blocks have at most {len_max} bytes, and no datanode has so much of \
-             it: close the file with the length that was written"
+            "A block of {len} bytes in {file}, whose blocks have at most {len_max} bytes, and no datanode has so much \
+             of it: close the file with the length that was written"
         ),
         BlockFault::NotLast { path, request, claimed, last } => {
             let shown = |name: &Option<BlockName>| name.map_or("null".into(), named);
@@ -421,8 +422,8 @@ fn block(fault: &BlockFault) -> String {
             format!("The recovery of {block} under {generation} is over, or a later one has replaced it: {current}")
         }
         BlockFault::Lost { block, len } => format!(
-            "{block} has {len} bytes, and no node reported any of them: the recovery waits for the nodes that had them, \
-             until the file is deleted"
+            "{block} has {len} bytes, and no node reported any of them: the recovery waits for the nodes that had \
+             them, until the file is deleted"
         ),
         BlockFault::HomeGone(home) => format!("{home} was empty and is removed; ask for another block"),
     }
@@ -455,15 +456,16 @@ fn limit(what: &Limit) -> String {
         ),
         Limit::JoinedBlockCount => format!("A file has {BLOCK_COUNT_MAX} blocks at most"),
         Limit::ConcatSources { count } => format!(
-            "concat: {count} sources are too many, one call joins {BLOCKS_CHANGED_MAX} at most; join them in several calls"
+            "concat: {count} sources are too many, one call joins {BLOCKS_CHANGED_MAX} at most; join them in several \
+             calls"
         ),
         Limit::ConcatBlocks { count } => format!(
             "concat: the sources have {count} blocks, and one call moves {BLOCKS_CHANGED_MAX} at most; join them in \
              several calls"
         ),
         Limit::TruncatedBlocks { path, len } => format!(
-            "{path} has more than {BLOCKS_CHANGED_MAX} blocks behind byte {len}, which is too many for one call; cut it \
-             in steps"
+            "{path} has more than {BLOCKS_CHANGED_MAX} blocks behind byte {len}, which is too many for one call; cut \
+             it in steps"
         ),
         Limit::TruncateLen { have, wanted } => {
             format!("Cannot truncate to a larger file size. Current size: {have}, truncate size: {wanted}.")
@@ -473,7 +475,8 @@ fn limit(what: &Limit) -> String {
         ),
         Limit::ReservedIds { count } => format!("{count} ids can not be reserved; ask for 1 to {RESERVED_COUNT_MAX}"),
         Limit::HolderName(name) => format!(
-            "{name:?} can not be the name of a client: 1 to {HOLDER_LEN_MAX} bytes, no zero byte, not {RECOVERY_HOLDER:?}"
+            "{name:?} can not be the name of a client: 1 to {HOLDER_LEN_MAX} bytes, no zero byte, not \
+             {RECOVERY_HOLDER:?}"
         ),
         Limit::OwnerNameLen { len } => {
             format!("The name of an owner or group has at most {OWNER_NAME_LEN_MAX} bytes, not {len}")
@@ -485,8 +488,8 @@ fn limit(what: &Limit) -> String {
             format!("The tree below {directory} is too deep: more than {TREE_DEPTH_MAX} levels")
         }
         Limit::RenamedDepth { path, depth } => format!(
-            "rename: Pathname too long. Limit {TREE_DEPTH_MAX} levels, and with what is or was below it {path} may take \
-             {depth}: move what is in it to a new directory, one after the other, and move that"
+            "rename: Pathname too long. Limit {TREE_DEPTH_MAX} levels, and with what is or was below it {path} may \
+             take {depth}: move what is in it to a new directory, one after the other, and move that"
         ),
     }
 }

@@ -82,7 +82,8 @@ fn sentences_are_those_of_hdfs() {
                 space: XattrSpace::Security,
                 name: t("hdfs.unreadable.by.superuser"),
             }))),
-            "Attempt to set a value for 'security.hdfs.unreadable.by.superuser'. Values are not allowed for this xattr.",
+            "Attempt to set a value for 'security.hdfs.unreadable.by.superuser'. Values are not allowed for this \
+             xattr.",
         ),
         (
             NsError::AccessDenied(Box::new(Denial::NewOwner { user: t("alice") })),
@@ -122,7 +123,8 @@ fn sentences_are_those_of_hdfs() {
                     is_directory: true,
                 },
             })),
-            "Permission denied by sticky bit: user=alice, path=\"/d/top/s/f\":bob:supergroup:-rw-r--r--, parent=\"/d/top/s\":carol:supergroup:drwxrwxrwt",
+            "Permission denied by sticky bit: user=alice, path=\"/d/top/s/f\":bob:supergroup:-rw-r--r--, \
+             parent=\"/d/top/s\":carol:supergroup:drwxrwxrwt",
         ),
         (
             NsError::AccessDenied(Box::new(Denial::UnreadableForSuperusers { user: t("root") })),
@@ -242,7 +244,8 @@ fn sentences_are_those_of_hdfs() {
         ),
         (
             NsError::Block(Box::new(BlockFault::Lost { block: BlockId(1048577), len: 5 })),
-            "blk_1048577 has 5 bytes, and no node reported any of them: the recovery waits for the nodes that had them, until the file is deleted",
+            "blk_1048577 has 5 bytes, and no node reported any of them: the recovery waits for the nodes that had \
+             them, until the file is deleted",
         ),
         (
             NsError::Block(Box::new(BlockFault::NotLast {
@@ -251,7 +254,8 @@ fn sentences_are_those_of_hdfs() {
                 claimed: None,
                 last: Some(BlockName { block: BlockId(1048578), generation: Generation(1002) }),
             })),
-            "Cannot allocate block in /f: passed 'previous' block null does not match actual last block in file blk_1048578_1002",
+            "Cannot allocate block in /f: passed 'previous' block null does not match actual last block in file \
+             blk_1048578_1002",
         ),
         (
             NsError::Block(Box::new(BlockFault::OtherGeneration {
@@ -274,11 +278,13 @@ fn sentences_are_those_of_hdfs() {
                 generation: Generation(1002),
                 current: Some(Generation(1003)),
             })),
-            "The recovery of blk_1048577 under generation 1002 is over, or a later one has replaced it: generation 1003 is under way",
+            "The recovery of blk_1048577 under generation 1002 is over, or a later one has replaced it: generation \
+             1003 is under way",
         ),
         (
             NsError::Block(Box::new(BlockFault::TooLong { len: 101, file: InodeId(16386), len_max: 100 })),
-            "A block of 101 bytes in inode 16386, whose blocks have at most 100 bytes, and no datanode has so much of it: close the file with the length that was written",
+            "A block of 101 bytes in inode 16386, whose blocks have at most 100 bytes, and no datanode has so much of \
+             it: close the file with the length that was written",
         ),
         (NsError::Block(Box::new(BlockFault::Unknown(BlockId(1048577)))), "blk_1048577 does not exist."),
         (
@@ -289,7 +295,8 @@ fn sentences_are_those_of_hdfs() {
                     recorded: BlockName { block: BlockId(1048577), generation: Generation(1003) },
                 },
             })),
-            "Update blk_1048577_1003 but the new block blk_1048577_1003 does not have a larger generation stamp than the last block blk_1048577_1003",
+            "Update blk_1048577_1003 but the new block blk_1048577_1003 does not have a larger generation stamp than \
+             the last block blk_1048577_1003",
         ),
         (
             NsError::Block(Box::new(BlockFault::Update {
@@ -305,7 +312,8 @@ fn sentences_are_those_of_hdfs() {
                 new: BlockName { block: BlockId(1048577), generation: Generation(1004) },
                 fault: UpdateFault::Shorter { len: 30, recorded: 40 },
             })),
-            "Update blk_1048577_1004 but the new block blk_1048577_1004 of 30 bytes is shorter than the 40 bytes recorded",
+            "Update blk_1048577_1004 but the new block blk_1048577_1004 of 30 bytes is shorter than the 40 bytes \
+             recorded",
         ),
         (
             NsError::Block(Box::new(BlockFault::Written {
@@ -364,7 +372,8 @@ fn sentences_are_those_of_hdfs() {
                 holder: t("levada-recovery"),
                 writing: Writing { path: t("/f"), file: InodeId(16386), client: t("levada-recovery"), open_count: 1 },
             })),
-            "Client (=levada-recovery) is not the lease owner (=levada-recovery: /f (inode 16386) [Lease.  Holder: levada-recovery, pending creates: 1]",
+            "Client (=levada-recovery) is not the lease owner (=levada-recovery: /f (inode 16386) [Lease.  Holder: \
+             levada-recovery, pending creates: 1]",
         ),
         (
             NsError::Limit(Box::new(Limit::BlockLenMax { len: 1099511627777 })),
@@ -376,7 +385,8 @@ fn sentences_are_those_of_hdfs() {
         ),
         (
             NsError::Limit(Box::new(Limit::HolderName(t("levada-recovery")))),
-            "\"levada-recovery\" can not be the name of a client: 1 to 400 bytes, no zero byte, not \"levada-recovery\"",
+            "\"levada-recovery\" can not be the name of a client: 1 to 400 bytes, no zero byte, not \
+             \"levada-recovery\"",
         ),
         (
             NsError::Limit(Box::new(Limit::PutLen { len: 101, block_len: 100 })),
@@ -457,7 +467,8 @@ fn sentences_are_those_of_hdfs() {
                 client_host: t("10.0.0.1"),
                 by: Holder::Recovery { holder: t("levada-recovery"), host: t("10.0.0.1") },
             })),
-            "Failed to APPEND_FILE /f for u on 10.0.0.1 because another recovery is in progress by levada-recovery on 10.0.0.1",
+            "Failed to APPEND_FILE /f for u on 10.0.0.1 because another recovery is in progress by levada-recovery on \
+             10.0.0.1",
         ),
         (
             NsError::RecoveryInProgress(Box::new(Held {
@@ -467,7 +478,8 @@ fn sentences_are_those_of_hdfs() {
                 client_host: t("10.0.0.1"),
                 by: Holder::Recovery { holder: t("levada-recovery"), host: t("10.0.0.1") },
             })),
-            "Failed to CREATE_FILE /f for u on 10.0.0.1 because another recovery is in progress by levada-recovery on 10.0.0.1",
+            "Failed to CREATE_FILE /f for u on 10.0.0.1 because another recovery is in progress by levada-recovery on \
+             10.0.0.1",
         ),
         (
             NsError::RecoveryInProgress(Box::new(Held {
@@ -477,7 +489,8 @@ fn sentences_are_those_of_hdfs() {
                 client_host: t("10.0.0.1"),
                 by: Holder::Recovery { holder: t("levada-recovery"), host: t("10.0.0.1") },
             })),
-            "Failed to TRUNCATE_FILE /f for v on 10.0.0.1 because another recovery is in progress by levada-recovery on 10.0.0.1",
+            "Failed to TRUNCATE_FILE /f for v on 10.0.0.1 because another recovery is in progress by levada-recovery \
+             on 10.0.0.1",
         ),
         (
             NsError::Rename(Box::new(RenameFault::KindsDiffer { from: t("/d"), to: t("/f") })),
@@ -499,7 +512,8 @@ fn sentences_are_those_of_hdfs() {
         ),
         (
             NsError::ReservedName(ReservedName::Reserved),
-            "File name \".reserved\" is reserved and cannot be created. If this is during upgrade change the name of the existing file or directory to another name before upgrading to the new release.",
+            "File name \".reserved\" is reserved and cannot be created. If this is during upgrade change the name of \
+             the existing file or directory to another name before upgrading to the new release.",
         ),
         (NsError::ReservedName(ReservedName::Snapshot), "\".snapshot\" is a reserved name."),
         (NsError::ThroughFile { path: t("/f") }, "/f (is not a directory)"),
@@ -523,7 +537,8 @@ fn sentences_are_those_of_hdfs() {
         (NsError::Xattr(XattrFault::TooMany), "Cannot add additional XAttr to inode, would exceed limit of 32"),
         (
             NsError::Limit(Box::new(Limit::RenamedDepth { path: t("/t"), depth: 2001 })),
-            "rename: Pathname too long. Limit 2000 levels, and with what is or was below it /t may take 2001: move what is in it to a new directory, one after the other, and move that",
+            "rename: Pathname too long. Limit 2000 levels, and with what is or was below it /t may take 2001: move \
+             what is in it to a new directory, one after the other, and move that",
         ),
         (
             NsError::TooManyChildren { path: t("/") },
@@ -539,7 +554,8 @@ fn sentences_are_those_of_hdfs() {
         ),
         (
             NsError::GroupsUnknown(Box::new(Denial::NewOwner { user: t("bob") })),
-            "User bob is not a super user (non-super user cannot change owner). (the groups of the user are not known: the user database did not answer; try again)",
+            "User bob is not a super user (non-super user cannot change owner). (the groups of the user are not \
+             known: the user database did not answer; try again)",
         ),
         (
             NsError::Acl { path: t("/d"), fault: AclFault::Repeated },

@@ -64,7 +64,7 @@ pub(super) async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
     census::latest(core).await?;
     let rules = rules(core);
     core.leader().look_after_repair(&rules);
-    let drains = core.leader().drains_without_job();
+    let drains = core.leader().drains_without_job(&rules);
     for node in drains {
         // If its job cannot be recorded, everything else continues.
         match begin_drain(core, node).await {

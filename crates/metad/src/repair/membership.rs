@@ -22,7 +22,8 @@ pub(super) async fn round(core: &Core) -> Result<(), RepairError> {
         }
     }
     let rules_now = rules(core);
-    let mut round = core.with_leader(|leader, _| MembershipRound::begin(&leader.cluster, &leader.repair, &rules_now));
+    let mut round = core
+        .with_leader(|leader, _| MembershipRound::begin(&leader.cluster, &leader.repair, &leader.surplus, &rules_now));
     for _ in 0..CHANGE_COUNT_MAX {
         let Some(command) = next(core, &mut round) else { return Ok(()) };
         note_change(core, &command);

@@ -27,6 +27,7 @@ mod membership;
 pub(crate) mod node_jobs;
 mod resize;
 mod rules;
+pub(crate) mod schedule;
 mod surplus;
 
 pub(crate) use compare::has_whole;
@@ -82,6 +83,7 @@ async fn round(core: &Arc<Core>) -> Result<(), RepairError> {
     }
     jobs::round(core).await?;
     if !is_frozen {
+        schedule::round(core).await?;
         balance::begin_moves(core).await?;
     }
     jobs::write_ends(core).await

@@ -332,12 +332,12 @@ async fn who_is_refused_with_a_token_is_written_down() {
         denied[1..5],
         [
             format!(
-                "TOKEN {ADA} getDelegationToken renewer {YARN}: Delegation Token can be issued only with kerberos or web \
-                 authentication"
+                "TOKEN {ADA} getDelegationToken renewer {YARN}: Delegation Token can be issued only with kerberos or \
+                 web authentication"
             ),
             format!(
-                "KERBEROS eve@EXAMPLE.COM cancelDelegationToken {of_ada}: eve@EXAMPLE.COM is not authorized to cancel the \
-                 {}",
+                "KERBEROS eve@EXAMPLE.COM cancelDelegationToken {of_ada}: eve@EXAMPLE.COM is not authorized to cancel \
+                 the {}",
                 named(&token)
             ),
             format!("KERBEROS {YARN} renewDelegationToken {of_ada}: {} can't be found in cache", named(&token)),

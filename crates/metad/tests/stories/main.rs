@@ -5,10 +5,12 @@ mod certificates;
 mod cold;
 mod delegation_tokens;
 mod files;
+mod found;
 mod killed;
 mod members;
 #[path = "../../../security/tests/support/played_kerberos.rs"]
 mod played_kerberos;
+mod profiles;
 mod repair;
 mod reports;
 mod restart;

@@ -88,6 +88,24 @@ async fn a_node_that_comes_back_is_put_right() {
     assert_eq!((world.replica_count(kept), world.replica_count(stranger)), (3, 1));
 }
 
+/// Whoever is taken out of the list of hosts is to register, whatever it says: its orders are nobody's.
+#[tokio::test]
+async fn a_node_that_is_not_listed_any_more_is_not_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let hosts = dir.path().join("hosts");
+    std::fs::write(&hosts, "node1\n").unwrap();
+    let include = hosts.clone();
+    let mut world = World::with(dir, |config| config.hosts_include = Some(include)).await;
+    world.nodes.push(Datanode::new(1).await);
+    world.register_all().await;
+    let node = &world.nodes[0];
+    assert!(node.beat(world.addr()).await.known && node.tell_catalogue(world.addr()).await.known);
+    std::fs::write(&hosts, "another\n").unwrap();
+    let root = world.root();
+    let _: RefreshNodesResponseProto = root.rpc.call("refreshNodes", &RefreshNodesRequestProto {}).await.unwrap();
+    assert!(!node.beat(world.addr()).await.known && !node.tell_catalogue(world.addr()).await.known);
+}
+
 /// A large tree goes in one step, and its replicas within moments.
 #[tokio::test]
 async fn a_deleted_tree_is_freed() {

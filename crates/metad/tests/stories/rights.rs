@@ -7,6 +7,10 @@ use metad::{Config, Metad, SecurityConfig};
 use prost::Message;
 use rpc::{CallError, Client};
 use wire::admin::ADMIN_PROTOCOL;
+use wire::admin::backup::{
+    BACKUP_PIECE, BEGIN_BACKUP, BackupPieceRequest, BackupPieceResponse, BeginBackupRequest, BeginBackupResponse,
+};
+use wire::admin::joining::{INVITE, InviteRequest, InviteResponse};
 use wire::admin::meta::{LIST_MEMBERS, ListMembersRequest, ListMembersResponse};
 
 async fn start() -> (tempfile::TempDir, Metad) {
@@ -69,5 +73,26 @@ async fn who_looks_changes_nothing_and_who_changes_owns_no_file() {
     };
     let denied = ask::<MkdirsResponseProto>(&metad, "ada", (CLIENT, "mkdirs"), &mkdirs).await.unwrap_err();
     assert!(denied.starts_with("Permission denied: user=ada, access=WRITE"), "{denied}");
+    metad.shutdown().await;
+}
+
+/// A backup has the keys of all tokens, and a datanode gets those of blocks: by either one could read everything.
+#[tokio::test]
+async fn an_administrator_gets_no_keys() {
+    let (_dir, metad) = start().await;
+    let denied = |user: &str| format!("Access denied for user {user}. Superuser privilege is required");
+    for user in ["ada", "eve"] {
+        let (begin, piece) = (BeginBackupRequest {}, BackupPieceRequest::default());
+        let begun = ask::<BeginBackupResponse>(&metad, user, (ADMIN_PROTOCOL, BEGIN_BACKUP), &begin).await;
+        assert_eq!(begun.unwrap_err(), denied(user));
+        let taken = ask::<BackupPieceResponse>(&metad, user, (ADMIN_PROTOCOL, BACKUP_PIECE), &piece).await;
+        assert_eq!(taken.unwrap_err(), denied(user));
+        let invite = InviteRequest::default();
+        let invited = ask::<InviteResponse>(&metad, user, (ADMIN_PROTOCOL, INVITE), &invite).await;
+        assert_eq!(invited.unwrap_err(), denied(user));
+    }
+    let owner = host::user::current();
+    let begin = BeginBackupRequest {};
+    assert!(ask::<BeginBackupResponse>(&metad, &owner, (ADMIN_PROTOCOL, BEGIN_BACKUP), &begin).await.is_ok());
     metad.shutdown().await;
 }

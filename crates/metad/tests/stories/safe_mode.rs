@@ -37,8 +37,8 @@ async fn it_is_read_only_and_outlives_the_server() {
     assert_eq!((&status["safe_mode"], &status["safe_mode_by"]), (&true.into(), &host::user::current().into()));
     let (class, message) = refusal(root.mkdirs("/d", 0o755).await);
     assert_eq!(class, "SafeMode");
-    let text = "Cannot create directory /d. Name node is in safe mode.\nIt was turned on manually. Use \"hdfs dfsadmin -safemode \
-                leave\" to turn safe mode off. NamenodeHostName:";
+    let text = "Cannot create directory /d. Name node is in safe mode.\nIt was turned on manually. Use \"hdfs \
+                dfsadmin -safemode leave\" to turn safe mode off. NamenodeHostName:";
     assert!(message.starts_with(text), "{message}");
     assert_eq!(refusal(root.complete("/open", "writer", Some(written(&block, MB))).await).0, "SafeMode");
     assert_eq!(refusal(root.add_block("/open", "writer", Some(written(&block, MB))).await).0, "SafeMode");

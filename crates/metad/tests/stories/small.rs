@@ -110,8 +110,8 @@ async fn a_restart_between_write_and_put_loses_nothing() {
     assert_eq!(refusal(put(&root, &put_request(&leased, 1, "/g", "w")).await).0, "LeaseExpired");
 }
 
-/// The client hears nothing from the leader for so long that its lease ends and its replicas go; then another leads, which
-/// would take its word for the lease.
+/// The client hears nothing from the leader for so long that its lease ends and its replicas go; then another leads,
+/// which would take its word for the lease.
 #[tokio::test]
 async fn a_put_whose_replicas_are_gone_is_refused_by_the_next_leader() {
     let mut world = World::new(3).await;
@@ -132,6 +132,30 @@ async fn a_put_whose_replicas_are_gone_is_refused_by_the_next_leader() {
     assert_eq!(refusal(put(&root, &put_request(&leased, 0, "/f", "w")).await).0, "LeaseExpired");
     assert!(root.locations("/f", 0, MB).await.is_err(), "no file without bytes");
     put(&root, &put_request(&leased, 1, "/g", "w")).await.unwrap();
+}
+
+/// The same for the next block of an open file: it is not added when its replicas are gone, and it is while one is
+/// left.
+#[tokio::test]
+async fn a_block_whose_replicas_are_gone_is_not_added_by_the_next_leader() {
+    let mut world = World::new(3).await;
+    let root = world.root();
+    let file = root.create("/f", "w").await.unwrap().file_id.unwrap();
+    let request = LeaseBlocksRequest { file, ..lease_request("w", 2, "") };
+    let leased = small_files::lease(&root, &request).await.unwrap();
+    write(&world, &leased, 1);
+    world.restart().await;
+    world.register_all().await;
+    let root = world.root();
+    let add = |place: usize| {
+        let LeasedBlock { block, token, password, .. } = leased.blocks[place].clone();
+        let (path, holder, generation) = ("/f".into(), "w".into(), leased.generation);
+        let request = AddLeasedRequest { path, holder, file, block, generation, token, password, previous: None };
+        let root = &root;
+        async move { root.ask_in::<_, AddLeasedResponse>(CLIENT_PROTOCOL, ADD_LEASED, &request).await }
+    };
+    assert_eq!(refusal(add(0).await).0, "LeaseExpired", "no node has it");
+    add(1).await.unwrap();
 }
 
 /// The client dies after the data request: a minute later its block is gone from all nodes.

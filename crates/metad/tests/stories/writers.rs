@@ -26,7 +26,8 @@ async fn excluded_nodes_get_no_block() {
     assert_eq!(class, "IO");
     assert_eq!(
         message,
-        "File /f could only be written to 0 of the 1 minReplication nodes. There are 3 datanode(s) running and 3 node(s) are excluded in this operation."
+        "File /f could only be written to 0 of the 1 minReplication nodes. There are 3 datanode(s) running and 3 \
+         node(s) are excluded in this operation."
     );
 }
 

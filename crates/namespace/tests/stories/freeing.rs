@@ -21,7 +21,10 @@ fn a_tree_is_freed_in_bounded_steps() {
         steps += 1;
     }
     assert!(steps > 20, "{steps}");
-    world.tell("root leases => []\n root doomed => b0:g1001:c1\n root forget\n root doomed => []\n root reap 5 => more=false []");
+    world.tell(
+        "root leases => []\n root doomed => b0:g1001:c1\n root forget\n root doomed => []\n root reap 5 => \
+         more=false []",
+    );
     assert_eq!(world.rows.len(), before, "nothing is left behind");
 }
 

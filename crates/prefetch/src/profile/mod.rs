@@ -14,9 +14,10 @@ mod name;
 
 pub use name::ProfileName;
 
+use crate::reach::{PAST_LEN_MAX, Reach};
 use crate::streams::{PATTERN_COUNT_MAX, Pattern};
 use crate::table::Observed;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::encoding::{self, DecodeError};
 use types::record;
 
@@ -30,6 +31,10 @@ pub const COLUMN_COUNT_MAX: usize = 8192;
 pub const OPENING_COUNT_MAX: usize = 16;
 /// A longer read is none of headers. The talk's tree header has 3 MB.
 pub const OPENING_LEN_MAX: u64 = 4 << 20;
+/// A run that reads less than this part of the known columns is news: the others are to age.
+const PARTS_SHARED: usize = 2;
+/// After so many, what comes now and then is known. A guess: two runs decide what a header is.
+const RUNS_SETTLED: u32 = 4;
 /// What was not read for so many runs is forgotten.
 pub const AGE_MAX: u32 = 3;
 
@@ -72,8 +77,26 @@ pub struct ColumnProfile {
     pub head_len: u32,
     /// Runs since it was read last.
     pub age: u32,
+    /// Bytes from the beginning of a piece on that are read, where that is past its end.
+    pub past_len: Option<u32>,
 }
-record!(ColumnProfile { 0: column, 1: head_len, 2: age });
+record!(ColumnProfile { 0: column, 1: head_len, 2: age, 3: past_len });
+
+impl ColumnProfile {
+    fn of(column: u32, reach: Reach) -> Self {
+        let Reach { within, past } = reach;
+        Self {
+            column,
+            head_len: if within == u32::MAX { 0 } else { within },
+            age: 0,
+            past_len: Some(past).filter(|past| *past > 0),
+        }
+    }
+
+    fn reach(&self) -> Reach {
+        Reach { within: if self.head_len == 0 { u32::MAX } else { self.head_len }, past: self.past_len.unwrap_or(0) }
+    }
+}
 
 /// A read of what is no column, before or between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,7 +142,7 @@ impl Profile {
     pub(crate) fn of_run(tables: &[Observed], opening: &[OpeningRead], patterns: &[Pattern]) -> Self {
         let table = |table: &Observed| TableProfile {
             table: table.table,
-            columns: table.columns.iter().map(|(column, reach)| column_profile(*column, *reach)).collect(),
+            columns: table.columns.iter().map(|(column, reach)| ColumnProfile::of(*column, *reach)).collect(),
             extent_permille: table.extent_permille,
         };
         let pattern = |pattern: &Pattern| PatternProfile {
@@ -144,10 +167,9 @@ impl Profile {
     pub(crate) fn known(&self) -> Vec<Observed> {
         let known = |table: &TableProfile| {
             let recent = table.columns.iter().filter(|column| column.age <= AGE_USED_MAX);
-            let reach = |column: &ColumnProfile| if column.head_len == 0 { u32::MAX } else { column.head_len };
             Observed {
                 table: table.table,
-                columns: recent.map(|column| (column.column, reach(column))).collect(),
+                columns: recent.map(|column| (column.column, column.reach())).collect(),
                 extent_permille: table.extent_permille,
                 len: 0,
             }
@@ -156,13 +178,13 @@ impl Profile {
     }
 
     /// The columns that the last runs read, from their first entries on. `None`: there are none, or only beginnings of
-    /// their pieces were read.
+    /// their pieces were read, or more than these.
     pub fn first_window(&self) -> Option<FirstWindow> {
         let known = self.known();
         let columns =
             || known.iter().flat_map(|of| of.columns.iter().map(|(column, reach)| (of.table, *column, *reach)));
         let is_whole =
-            self.columns_len > 0 && columns().next().is_some() && columns().all(|(.., reach)| reach == u32::MAX);
+            self.columns_len > 0 && columns().next().is_some() && columns().all(|(.., reach)| reach.is_whole());
         let window = || FirstWindow {
             columns: columns().map(|(table, column, _)| (table, column)).collect(),
             len: self.columns_len,
@@ -216,12 +238,41 @@ impl Profile {
             "columns out of order"
         } else if profile.opening.iter().any(|read| read.len > OPENING_LEN_MAX) {
             "a read too long"
-        } else if profile.tables.iter().any(|table| table.extent_permille > 1000) || ages.any(|age| age > AGE_MAX) {
+        } else if profile.tables.iter().any(|table| table.extent_permille > 1000)
+            || columns().any(|column| u64::from(column.past_len.unwrap_or(0)) > PAST_LEN_MAX)
+            || ages.any(|age| age > AGE_MAX)
+        {
             "a number out of range"
         } else {
             return Ok(profile);
         };
         Err(ProfileError::Impossible { what })
+    }
+
+    /// Whether a run has read what this says, and not much less: then it is worth no word. What is no column counts
+    /// while few runs went into this, since reads at random would be news for ever.
+    pub fn says(&self, run: &Self) -> bool {
+        let columns = |profile: &Self| -> BTreeSet<(u32, u32, Reach)> {
+            let all = profile.tables.iter().flat_map(|table| table.columns.iter().map(|column| (table.table, *column)));
+            let recent = all.filter(|(_, column)| column.age <= AGE_USED_MAX);
+            recent.map(|(table, column)| (table, column.column, column.reach())).collect()
+        };
+        let extent =
+            |table: u32| self.tables.iter().find(|known| known.table == table).map_or(0, |known| known.extent_permille);
+        let is_known = |read: &OpeningRead| {
+            let place = |read: &OpeningRead| (read.from_end, read.offset, read.len);
+            self.opening.iter().any(|known| place(known) == place(read))
+        };
+        let is_followed = |pattern: &PatternProfile| {
+            let place = |pattern: &PatternProfile| (pattern.offset, pattern.step, pattern.len);
+            self.patterns.iter().any(|known| place(known) == place(pattern) && known.steps >= pattern.steps)
+        };
+        let (known, read) = (columns(self), columns(run));
+        // Programs that take turns each read a part of what all of them do.
+        known.is_superset(&read)
+            && known.len() <= PARTS_SHARED * read.len()
+            && run.tables.iter().all(|table| table.extent_permille <= extent(table.table))
+            && (self.runs >= RUNS_SETTLED || run.opening.iter().all(is_known) && run.patterns.iter().all(is_followed))
     }
 
     /// This profile after one more run, which read what `run` says. What it did not read ages.
@@ -261,6 +312,7 @@ impl Profile {
                 // 0 is all of a piece, which is the most.
                 let most = merged.head_len.wrapping_sub(1).max(column.head_len.wrapping_sub(1));
                 (merged.age, merged.head_len) = (merged.age.min(column.age), most.wrapping_add(1));
+                merged.past_len = merged.past_len.max(column.past_len);
             }
             table.columns = columns.into_values().collect();
         }
@@ -313,10 +365,6 @@ impl Profile {
         self.patterns.sort_by_key(|pattern| (pattern.age, u32::MAX - pattern.steps, *pattern));
         self.patterns.truncate(PATTERN_COUNT_MAX);
     }
-}
-
-fn column_profile(column: u32, reach: u32) -> ColumnProfile {
-    ColumnProfile { column, head_len: if reach == u32::MAX { 0 } else { reach }, age: 0 }
 }
 
 fn is_ascending(mut numbers: impl Iterator<Item = u32>) -> bool {

@@ -1,14 +1,14 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Two columns of one table, a footer, and a pattern: 33 bytes.
+/// Two columns of one table, a footer, and a pattern: 38 bytes.
 fn example() -> Profile {
     Profile {
         tables: vec![TableProfile {
             table: 0,
             columns: vec![
-                ColumnProfile { column: 3, head_len: 0, age: 0 },
-                ColumnProfile { column: 140, head_len: 34, age: 1 },
+                ColumnProfile { column: 3, head_len: 0, age: 0, past_len: Some(300) },
+                ColumnProfile { column: 140, head_len: 34, age: 1, past_len: None },
             ],
             extent_permille: 1000,
         }],
@@ -20,8 +20,8 @@ fn example() -> Profile {
 }
 
 const GOLDEN: &[u8] = &[
-    34, 5, // length of the fields, runs
-    1, 13, 0, 0xe8, 7, 2, 3, 3, 0, 0, 4, 0x8c, 1, 34, 1, // a table: number, extent, two columns
+    37, 5, // length of the fields, runs
+    1, 16, 0, 0xe8, 7, 2, 6, 3, 0, 0, 1, 0xac, 2, 4, 0x8c, 1, 34, 1, // a table: number, extent, two columns
     1, 5, 1, 8, 8, 0, 5, // an opening read
     1, 7, 0x80, 32, 0xf8, 10, 34, 9, 2, // a pattern
     0xac, 2, // bytes of the columns
@@ -36,6 +36,16 @@ fn the_bytes_are_golden() {
     }
 }
 
+/// As programs of before wrote columns.
+#[test]
+fn columns_without_what_is_read_past_them_are_known() {
+    let before = [21, 5, 1, 8, 0, 0xe8, 7, 1, 3, 3, 0, 0, 1, 5, 1, 8, 8, 0, 5, 0, 0xac, 2];
+    let mut expected = example();
+    expected.tables[0].columns = vec![ColumnProfile { column: 3, ..Default::default() }];
+    expected.patterns.clear();
+    assert_eq!(Profile::decode(&before), Ok(expected));
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     let refused = |change: &dyn Fn(&mut Profile)| {
@@ -46,6 +56,10 @@ fn what_cannot_be_is_refused() {
     let impossible = |what| ProfileError::Impossible { what };
     assert_eq!(refused(&|profile| profile.tables[0].columns.reverse()), impossible("columns out of order"));
     assert_eq!(refused(&|profile| profile.tables[0].extent_permille = 1001), impossible("a number out of range"));
+    assert_eq!(
+        refused(&|profile| profile.tables[0].columns[0].past_len = Some(u32::MAX)),
+        impossible("a number out of range")
+    );
     assert_eq!(refused(&|profile| profile.opening[0].age = AGE_MAX + 1), impossible("a number out of range"));
     assert_eq!(refused(&|profile| profile.opening[0].len = u64::MAX), impossible("a read too long"));
     assert_eq!(refused(&|profile| profile.patterns = vec![profile.patterns[0]; 9]), impossible("too many reads"));
@@ -72,6 +86,29 @@ fn what_is_not_read_any_more_is_forgotten() {
 }
 
 #[test]
+fn a_run_that_brings_nothing_new_is_no_news() {
+    let known = example();
+    let mut run = Profile { runs: 1, ..example() };
+    run.tables[0].columns[1].age = 0;
+    assert!(known.says(&run) && known.says(&Profile { columns_len: 9, ..run.clone() }));
+    assert!(!Profile::default().says(&run));
+    let changed = |change: &dyn Fn(&mut Profile)| {
+        let mut run = run.clone();
+        change(&mut run);
+        known.says(&run)
+    };
+    assert!(!changed(&|run| run.tables[0].columns[0].past_len = None));
+    assert!(changed(&|run| _ = run.tables[0].columns.pop()), "one of two programs that take turns");
+    assert!(!changed(&|run| run.tables[0].columns.clear()), "what is not read any more is to age");
+    assert!(!changed(&|run| run.tables[0].columns[0].column = 4));
+    assert!(changed(&|run| run.tables[0].extent_permille = 10), "the table was read further before");
+    let other = OpeningRead { offset: 99, ..run.opening[0] };
+    assert!(changed(&|run| run.opening.push(other)), "a read that comes now and then");
+    let young = Profile { runs: 3, ..example() };
+    assert!(young.says(&run) && !young.says(&Profile { opening: vec![other], ..run }));
+}
+
+#[test]
 fn two_clients_learn_together() {
     let mut other = example();
     other.tables[0].columns[1].head_len = 0;
@@ -85,15 +122,16 @@ fn two_clients_learn_together() {
 /// All that one program might note.
 #[test]
 fn no_profile_is_too_long() {
-    let columns = (0..100_000).map(|column| ColumnProfile { column, head_len: 1 << 30, age: column % 3 }).collect();
+    let column = |column| ColumnProfile { column, head_len: 1 << 30, age: column % 3, past_len: None };
+    let columns = (0..100_000).map(column).collect();
     let profile = Profile { tables: vec![TableProfile { columns, ..Default::default() }], ..Default::default() };
     let decoded = Profile::decode(&profile.encode()).expect("a profile");
     assert!(decoded.tables[0].columns.len() > 1000 && decoded.tables[0].columns.iter().all(|column| column.age == 0));
 }
 
 fn profiles() -> impl Strategy<Value = Profile> {
-    let column =
-        (0u32..50, 0u32..3, 0..=AGE_MAX).prop_map(|(column, head_len, age)| ColumnProfile { column, head_len, age });
+    let column = (0u32..50, 0u32..3, 0..=AGE_MAX, prop::option::of(1u32..3))
+        .prop_map(|(column, head_len, age, past_len)| ColumnProfile { column, head_len, age, past_len });
     let table = (0u32..5, prop::collection::vec(column, 0..9), 0u32..=1000);
     let table = table.prop_map(|(table, columns, extent_permille)| {
         let columns: BTreeMap<u32, ColumnProfile> = columns.into_iter().map(|column| (column.column, column)).collect();

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from levada import ending as _ending  # Waits at exit for those who read.
 from levada import loops as _loops  # Gives calls their `__await__`.
 from levada._levada import __version__
 

@@ -22,6 +22,7 @@ __all__ = [
     "Writer",
     "acting_user",
     "default_url",
+    "waits",
 ]
 
 __version__: str
@@ -44,6 +45,9 @@ class Status(TypedDict):
 @final
 class Call(Generic[_T_co]):
     """One call of the store, to be waited for once."""
+
+    def start(self) -> None:
+        """Begins it. Nobody has to wait for it."""
 
     def wait(self) -> _T_co: ...
     def __await__(self) -> Generator[Any, None, _T_co]: ...
@@ -157,3 +161,5 @@ class Mailbox:
 
 def default_url() -> str | None: ...
 def acting_user() -> str | None: ...
+def waits() -> tuple[int, int]:
+    """How many waits for calls were begun in this process, and how many have ended."""

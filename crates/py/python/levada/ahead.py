@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import replace
 from weakref import WeakSet
 
@@ -39,13 +39,19 @@ class AheadFiles:
     def of(self, path: str, reader: _levada.Reader, profile: str | None) -> _levada.Reader:
         """The same file by its cache; as it is, if nothing tells its versions apart."""
         key = _key(path, reader, profile)
-        return self._kept(key, self._files.get(key) or reader.ahead(profile).wait()) if key else reader
+        if not key:
+            return reader
+        while call := _next_saving():
+            call.wait()
+        return self._kept(key, self._files.get(key) or reader.ahead(profile).wait())
 
     async def of_path(self, path: str, reader: _levada.Reader, profile: str | None) -> _levada.Reader:
         """As `of`, for event loops."""
         key = _key(path, reader, profile)
         if not key:
             return reader
+        while call := _next_saving():
+            await call
         made = None if key in self._files else await reader.ahead(profile)
         # Another task may have been faster.
         return self._kept(key, self._files.get(key) or made or await reader.ahead(profile))
@@ -76,6 +82,23 @@ def _key(path: str, reader: _levada.Reader, profile: str | None) -> _Key | None:
 
 
 _ALL: WeakSet[AheadFiles] = WeakSet()
+# What was learned of files that were closed, on its way to the disk. Who opens one waits for it; who closes one does
+# not, since threads of tools close files, too, and maybe while Python ends.
+_SAVING: deque[_levada.Call[None]] = deque()
+
+
+def save_later(reader: _levada.Reader) -> None:
+    """Keeps what was learned of a file, for those that are opened from now on, here and in other programs."""
+    call = reader.save()
+    call.start()
+    _SAVING.append(call)
+
+
+def _next_saving() -> _levada.Call[None] | None:
+    try:
+        return _SAVING.popleft()
+    except IndexError:
+        return None
 
 
 def _numbers(files: list[Statistics | _levada.Reader]) -> list[dict[str, int]]:
@@ -84,9 +107,12 @@ def _numbers(files: list[Statistics | _levada.Reader]) -> list[dict[str, int]]:
 
 def _at_exit(process: int) -> None:
     # A child that was forked ends with what its parent learned, which is the parent's to keep.
-    if os.getpid() == process:
-        for files in [*_ALL]:
-            files.save()
+    if os.getpid() != process:
+        return
+    while call := _next_saving():
+        call.wait()
+    for files in [*_ALL]:
+        files.save()
 
 
 atexit.register(_at_exit, os.getpid())

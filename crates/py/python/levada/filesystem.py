@@ -9,7 +9,7 @@ import asyncio
 import errno
 import getpass
 import os
-import sys
+import re
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -18,11 +18,12 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from fsspec.asyn import AsyncFileSystem, sync
-from fsspec.spec import AbstractBufferedFile
 
 from levada import _levada
 from levada.ahead import FAR_S, AheadFiles
 from levada.batches import Batches, Range
+from levada.errors import os_error
+from levada.file import LevadaFile
 from levada.statistics import Statistics
 from levada.streams import LevadaStream
 
@@ -33,11 +34,12 @@ PIECE_LEN = 4 << 20
 VALID_ROUND_TRIPS = 8
 # Files that are read by ranges at a time, whose names are remembered. A guess.
 PARTS_COUNT_MAX = 64
-
+# How an address begins (RFC 3986): its scheme.
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+# The longest beginning by which a format is known: Arrow's.
+MAGIC_LEN = 8
 
 _T = TypeVar("_T")
-# The file system's profile.
-_OF_FS: Any = object()
 
 
 class LevadaFileSystem(AsyncFileSystem):
@@ -87,16 +89,18 @@ class LevadaFileSystem(AsyncFileSystem):
         # Changes by this file system that have ended.
         self._changes = 0
         self._ahead_files = AheadFiles()
-        # Files far away of which parts were read by their names, those read last at the end.
-        self._in_parts: dict[str, None] = {}
+        # Files far away of which parts were read by their names, those read last at the end; and whether their
+        # beginnings are among these.
+        self._in_parts: dict[str, bool] = {}
 
     @classmethod
     def _strip_protocol(cls, path):
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
         path = os.fspath(path)
-        if "://" in path:
-            path = path.split("://", 1)[1].partition("/")[2]
+        # Names may have "://" in them, too: an address begins with its scheme.
+        if address := ADDRESS.match(path):
+            path = path[address.end() :].partition("/")[2]
         return "/" + path.strip("/")
 
     @staticmethod
@@ -155,19 +159,19 @@ class LevadaFileSystem(AsyncFileSystem):
         finally:
             self._changed()
 
-    def _open_reader(self, path: str) -> _levada.Reader:
+    def _open_reader(self, path: str, profile: str | None) -> _levada.Reader:
         reader = self._opened_lately(path)
         if reader is None:
             asked = self._asking()
-            self._prepare(path)
+            self._prepare(path, profile)
             reader = self.client.open(path, status=True).wait()
             self._note_opened(path, asked, reader)
         return reader
 
-    def _prepare(self, path: str) -> None:
+    def _prepare(self, path: str, profile: str | None) -> None:
         """What earlier runs have told is of use before anything is known of the file."""
         if self._ahead and (self._is_far or not self.client.round_trip):
-            self.client.prepare(path, self._profile)
+            self.client.prepare(path, profile)
 
     def _ahead_of(self, path: str, reader: _levada.Reader, profile: str | None) -> _levada.Reader:
         """The file as it is to be read: from far away, by its cache."""
@@ -188,7 +192,7 @@ class LevadaFileSystem(AsyncFileSystem):
             return {**await self.client.status(path)}
         # Who looks at a file far away will open it: that is asked in the same flight.
         asked = self._asking()
-        self._prepare(path)
+        self._prepare(path, self._profile)
         status, reader = await asyncio.gather(
             self.client.status(path), self.client.open(path, status=True), return_exceptions=True
         )
@@ -205,19 +209,19 @@ class LevadaFileSystem(AsyncFileSystem):
     async def _mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
         path = self._strip_protocol(path)
         if await self._exists(path):
-            raise _error(errno.EEXIST, path)
+            raise os_error(errno.EEXIST, path)
         await self._change(self.client.mkdir(path, parents=create_parents))
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
         path = self._strip_protocol(path)
         if not exist_ok and await self._exists(path):
-            raise _error(errno.EEXIST, path)
+            raise os_error(errno.EEXIST, path)
         await self._change(self.client.mkdir(path, parents=True))
 
     async def _rmdir(self, path: str) -> None:
         path = self._strip_protocol(path)
         if (await self._info(path))["type"] != "directory":
-            raise _error(errno.ENOTDIR, path)
+            raise os_error(errno.ENOTDIR, path)
         await self._change(self.client.delete(path))
 
     def rmdir(self, path: str) -> None:
@@ -227,13 +231,13 @@ class LevadaFileSystem(AsyncFileSystem):
     async def _rm_file(self, path: str, **_: Any) -> None:
         path = self._strip_protocol(path)
         if not await self._change(self.client.delete(path)):
-            raise _error(errno.ENOENT, path)
+            raise os_error(errno.ENOENT, path)
 
     async def _rm(self, path, recursive: bool = False, batch_size: int | None = None, **_: Any) -> None:
         # A directory goes in one call, whatever is in it.
         for one in await self._expand_path(path, recursive=False):
             if not await self._change(self.client.delete(one, recursive=recursive)):
-                raise _error(errno.ENOENT, one)
+                raise os_error(errno.ENOENT, one)
 
     async def _mv_file(self, path1: str, path2: str) -> None:
         await self._change(self.client.rename(self._strip_protocol(path1), self._strip_protocol(path2), overwrite=True))
@@ -291,8 +295,8 @@ class LevadaFileSystem(AsyncFileSystem):
         pieces = await read
         # Who reads part after part by names, as uproot does, is followed from the second one on.
         if self._is_far and any(one != (None, None) for one in ranges):
-            self._in_parts.pop(path, None)
-            self._in_parts[path] = None
+            was_begun = self._in_parts.pop(path, False)
+            self._in_parts[path] = was_begun or any(not start for start, _ in ranges)
             if len(self._in_parts) > PARTS_COUNT_MAX:
                 del self._in_parts[next(iter(self._in_parts))]
         return pieces
@@ -306,7 +310,12 @@ class LevadaFileSystem(AsyncFileSystem):
             asked = self._asking()
             reader = await self.client.open(path, status=True)
             self._note_opened(path, asked, reader)
-        return await self._ahead_files.of_path(path, reader, self._profile)
+        reader = await self._ahead_files.of_path(path, reader, self._profile)
+        if self._in_parts.get(path):
+            # What its format is says the beginning, which was read before the cache was there.
+            self._in_parts[path] = False
+            reader.read_at(0, MAGIC_LEN).start()
+        return reader
 
     async def _cat_ranges(
         self, paths, starts, ends, max_gap=None, batch_size=None, on_error="return", **_: Any
@@ -345,7 +354,7 @@ class LevadaFileSystem(AsyncFileSystem):
             callback.set_size(size)
         # Before all is sent.
         if mode == "create" and await self._exists(rpath):
-            raise _error(errno.EEXIST, rpath)
+            raise os_error(errno.EEXIST, rpath)
         with open(lpath, "rb") as local:
             async with self._staged(rpath, size, overwrite=mode != "create") as staged:
                 while piece := local.read(PIECE_LEN):
@@ -398,146 +407,9 @@ class LevadaFileSystem(AsyncFileSystem):
             raise ValueError(f"mode {mode!r}: streams are opened by rb, wb or xb")
         # Before all is sent.
         if mode == "xb" and await self._exists(path):
-            raise _error(errno.EEXIST, path)
+            raise os_error(errno.EEXIST, path)
         staged = await self._change(self.client.stage(path, **self._options()))
         return LevadaStream(self, path, mode, staged, self._batches)
-
-
-class LevadaFile(AbstractBufferedFile):
-    """A file open for reading, or for writing in one stream.
-
-    Nothing is read ahead unless the store is far away, or `cache_type` asks for it. What is written gets its name when
-    the file is closed, or when the transaction ends, and is deleted if the block that `with` opened it for ends by an
-    exception. With `staged=False`, and in mode `ab`, it has its name from the beginning, and `flush` shows to readers
-    what was written so far.
-    """
-
-    closed: bool
-    _details: dict[str, Any] | None
-
-    def __init__(
-        self, fs, path, mode="rb", autocommit=True, cache_type="none", staged=True, profile=_OF_FS, **options: Any
-    ):
-        self._writer: _levada.Staged | _levada.Writer | None = None
-        self._is_ahead = False
-        client = fs.client
-        if mode == "rb":
-            opened = fs._open_reader(path)
-            self._reader = fs._ahead_of(path, opened, fs._profile if profile is _OF_FS else profile)
-            self._is_ahead = self._reader is not opened
-            options["size"] = self._reader.size
-        elif mode == "ab":
-            if not autocommit:
-                raise ValueError("a transaction cannot append to a file: that is seen before it ends")
-            appends = fs.exists(path)
-            self._writer = fs._change_now(
-                client.append(path) if appends else client.create(path, **fs._options())
-            )
-        elif mode in ("wb", "xb"):
-            # Before all is sent.
-            if mode == "xb" and fs.exists(path):
-                raise _error(errno.EEXIST, path)
-            if staged or not autocommit:
-                self._writer = client.stage(path, **fs._options()).wait()
-            else:
-                self._writer = fs._change_now(client.create(path, overwrite=mode == "wb", **fs._options()))
-        else:
-            raise ValueError(f"mode {mode!r}: files are opened by rb, wb, xb or ab")
-        super().__init__(fs, path, mode, autocommit=autocommit, cache_type=cache_type, **options)
-        if self._writer:
-            self.loc = self._writer.position
-
-    @property
-    def details(self) -> dict[str, Any]:
-        """What `info` says of the file; of one that is read, as of its opening."""
-        if self._details is None:
-            known = self._reader.status if self.mode == "rb" else None
-            self._details = {**known} if known else self.fs.info(self.path)
-        return self._details
-
-    @details.setter
-    def details(self, value) -> None:
-        self._details = value
-
-    # ── reading ──
-
-    @property
-    def statistics(self) -> Statistics | None:
-        """How well reading ahead goes; `None`: the file is read as it is asked for."""
-        found = self._reader.statistics if self.mode == "rb" else None
-        return None if found is None else Statistics.of([found])
-
-    def _fetch_range(self, start: int, end: int) -> bytes:
-        return self._reader.read_at(start, end - start).wait()
-
-    def readinto(self, buffer) -> int:
-        """Into the buffer itself, past any cache."""
-        self._check_reading()
-        count = self._reader.readinto_at(self.loc, buffer).wait()
-        self.loc += count
-        return count
-
-    def read_ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:
-        """The bytes of each `(offset, length)`, cut at the end of the file: one request to each datanode."""
-        self._check_reading()
-        return self._reader.read_ranges(ranges).wait()
-
-    def readinto_ranges(self, ranges: list[tuple[int, Any]]) -> None:
-        """As `read_ranges`, into the buffer of each `(offset, buffer)`. All must lie in the file."""
-        self._check_reading()
-        self._reader.readinto_ranges(ranges).wait()
-
-    def _check_reading(self) -> None:
-        if self.mode != "rb" or self.closed:
-            raise ValueError("the file is not open for reading")
-
-    # ── writing ──
-
-    def write(self, data) -> int:
-        if self._writer is None or self.closed:
-            raise ValueError("the file is not open for writing")
-        written = self._writer.write(data).wait()
-        self.loc += written
-        return written
-
-    def flush(self, force: bool = False) -> None:
-        """New readers see all bytes so far, if the file has its name."""
-        if isinstance(self._writer, _levada.Writer) and not self.closed:
-            self.fs._change_now(self._writer.flush())
-
-    def close(self) -> None:
-        if self.closed:
-            return
-        self.closed = True
-        if self._is_ahead and not sys.is_finalizing():
-            # For files that are opened from now on, here and in other programs.
-            self._reader.save().wait()
-        if isinstance(self._writer, _levada.Writer):
-            self.fs._change_now(self._writer.close())
-        elif self._writer is not None and self.autocommit:
-            self.commit()
-
-    def __exit__(self, kind, error, trace) -> None:
-        if kind is not None and isinstance(self._writer, _levada.Staged) and not self.closed:
-            self.closed = True
-            if self.autocommit:
-                self.discard()
-        self.close()
-
-    def commit(self) -> None:
-        """The file gets its name."""
-        if isinstance(self._writer, _levada.Staged):
-            self.fs._change_now(self._writer.commit(overwrite=self.mode == "wb"))
-
-    def discard(self) -> None:
-        """Nothing is left of the file, if it has no name yet."""
-        if isinstance(self._writer, _levada.Staged):
-            self._writer.discard().wait()
-
-
-def _error(number: int, path: str) -> OSError:
-    """Of the class that Python has for the number."""
-    return OSError(number, os.strerror(number), path)
 
 
 def _url(host: str | None, port: int | None) -> str:

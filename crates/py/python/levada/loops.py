@@ -31,7 +31,8 @@ class _Waiting:
             loop.add_reader(self.mailbox.fileno(), self.settle)
         except NotImplementedError:
             raise RuntimeError(
-                f"{type(loop).__name__} cannot watch a descriptor (add_reader): wait for calls in a thread (call.wait), "
+                f"{type(loop).__name__} cannot watch a descriptor (add_reader): "
+            "wait for calls in a thread (call.wait), "
                 "or in another event loop"
             ) from None
 

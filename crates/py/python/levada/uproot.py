@@ -5,7 +5,9 @@
     with uproot.open("levada://host:8020/data/events.root:events", handler=levada.uproot.Source) as tree:
         tree.arrays(["px", "charge"])
 
-Without it uproot opens the file for each of its reads, and reads what lies up to 32 kB between baskets.
+Without it uproot opens the file for each of its reads, and reads what lies up to 32 kB between baskets. By
+`decompression_executor=uproot.ThreadPoolExecutor()`, an argument of `uproot.open`, baskets are decompressed on other
+cores.
 """
 
 from __future__ import annotations

@@ -165,3 +165,40 @@ async fn the_log_stays_bounded() {
     raft.shutdown().await.unwrap();
     assert_eq!(start(dir.path()).await.1.numbers(), list.numbers());
 }
+
+/// A member was killed, and may not be able to start: what it had acknowledged is taken from its log, which stays as it
+/// was.
+#[tokio::test]
+async fn the_log_of_a_member_that_does_not_run_is_applied_elsewhere() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (raft, _) = start(dir.path()).await;
+    for number in 0..10 {
+        raft.propose(plain(number)).await.unwrap();
+    }
+    let log = raft::Directory::new(&dir.path().join("log"));
+    let replay = || {
+        let list = List::open(elsewhere.path());
+        raft::replay(&log, &*list).map(|_| list.numbers())
+    };
+    assert_eq!(replay().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "it runs");
+    drop(raft);
+    let numbers = loop {
+        // It ends in the background.
+        match replay() {
+            Ok(numbers) => break numbers,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert_eq!(numbers, (0..10).collect::<Vec<_>>());
+    let (raft, list) = start(dir.path()).await;
+    assert_eq!(list.numbers(), (0..10).collect::<Vec<_>>());
+    raft.propose(plain(10)).await.unwrap();
+    raft.shutdown().await.unwrap();
+    let list = List::open(dir.path());
+    let before = list.numbers().len();
+    raft::replay(&log, &*list).unwrap();
+    assert_eq!((before, list.numbers().len()), (11, 11), "what the rows have is not applied again");
+}

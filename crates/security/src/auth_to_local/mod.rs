@@ -180,7 +180,10 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(
-            rules in r"(RULE:\[[12]:[$012a@]{0,5}\]MATCH(s/[a-z.*()?|]{0,6}/[$01\\a]{0,4}/g?)?(/L)? ?|DEFAULT ?|.{0,5}){0,3}",
+            rules in concat!(
+                r"(RULE:\[[12]:[$012a@]{0,5}\]MATCH(s/[a-z.*()?|]{0,6}/[$01\\a]{0,4}/g?)?(/L)? ?|DEFAULT ?|.{0,5})",
+                "{0,3}"
+            ),
             matching in proptest::option::of(r"\([a-z.*+?\[\]\\{}|^$]{0,8}\)"),
             name in "[a-c/@.\\PC]{1,12}"
         ) {

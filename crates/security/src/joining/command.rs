@@ -92,6 +92,14 @@ fn is_known(rows: &dyn Rows, node: NodeId) -> Result<bool, RowsError> {
     Ok(row::revoked_before(rows, node)?.is_some() || row::invitations(rows)?.iter().any(|(_, one)| has_joined(one)))
 }
 
+/// Forgets those by which nobody has joined, and says how many these were. Of the others is known who has their ids.
+pub(crate) fn drop_open(rows: &mut dyn RowsMut) -> Result<usize, RowsError> {
+    let open: Vec<u32> =
+        row::invitations(rows)?.into_iter().filter(|(_, one)| one.taken.is_none()).map(|(number, _)| number).collect();
+    open.iter().for_each(|number| row::remove_invitation(rows, *number));
+    Ok(open.len())
+}
+
 /// Applies one command. On a refusal (`Ok(Err(..))`) no row was changed.
 pub fn apply(rows: &mut dyn RowsMut, command: &Command) -> Result<Result<(), JoinError>, RowsError> {
     match command {

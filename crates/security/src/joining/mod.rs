@@ -18,6 +18,7 @@ mod golden;
 mod row;
 mod token;
 
+pub(crate) use command::drop_open;
 pub use command::{Command, INVITATION_COUNT_MAX, JoinError, apply, usable};
 pub use row::{INVITATION, Invitation, REVOKED, Taken, invitation, invitations, revoked_before};
 pub use token::{JoinToken, TokenError};

@@ -1,7 +1,8 @@
 //! Some machines: addresses, networks and names.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
+use types::Network;
 
 /// Entries of one list.
 const ENTRY_COUNT_MAX: usize = 10_000;
@@ -24,13 +25,6 @@ pub(super) struct Hosts {
     addresses: BTreeSet<IpAddr>,
     networks: Vec<Network>,
     names: BTreeMap<String, Vec<IpAddr>>,
-}
-
-/// All addresses that begin with the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Network {
-    V4 { first: u32, mask: u32 },
-    V6 { first: u128, mask: u128 },
 }
 
 impl Hosts {
@@ -72,35 +66,6 @@ impl Hosts {
     pub(super) fn set_addresses(&mut self, name: &str, addresses: &[IpAddr]) {
         if let Some(known) = self.names.get_mut(name) {
             *known = addresses.iter().take(ADDRESS_COUNT_MAX).map(IpAddr::to_canonical).collect();
-        }
-    }
-}
-
-impl Network {
-    fn parse(entry: &str) -> Option<Self> {
-        let (address, bits) = entry.split_once('/')?;
-        if !bits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return None;
-        }
-        let bits: u32 = bits.parse().ok()?;
-        match address.parse::<IpAddr>().ok()? {
-            IpAddr::V4(address) if bits <= Ipv4Addr::BITS => {
-                let mask = u32::MAX.checked_shl(Ipv4Addr::BITS - bits).unwrap_or(0);
-                Some(Self::V4 { first: u32::from(address) & mask, mask })
-            }
-            IpAddr::V6(address) if bits <= Ipv6Addr::BITS => {
-                let mask = u128::MAX.checked_shl(Ipv6Addr::BITS - bits).unwrap_or(0);
-                Some(Self::V6 { first: u128::from(address) & mask, mask })
-            }
-            _ => None,
-        }
-    }
-
-    fn includes(self, address: IpAddr) -> bool {
-        match (self, address) {
-            (Self::V4 { first, mask }, IpAddr::V4(address)) => u32::from(address) & mask == first,
-            (Self::V6 { first, mask }, IpAddr::V6(address)) => u128::from(address) & mask == first,
-            _ => false,
         }
     }
 }

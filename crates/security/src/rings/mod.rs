@@ -15,6 +15,7 @@ mod golden;
 mod row;
 
 pub use command::{Command, RingError, apply};
+pub(crate) use row::put_ring;
 pub use row::{KEY_RING, RingKind, ring};
 
 /// What a row holds, as a function of bytes, for fuzz targets. Whatever the bytes are, it does not panic.

@@ -66,7 +66,7 @@ pub fn ring(rows: &dyn Rows, kind: RingKind) -> Result<Option<KeyRing>, RowsErro
     rows.get(KEY_RING, &kind.key())?.map(|value| decode(&value)).transpose()
 }
 
-pub(super) fn put_ring(rows: &mut dyn RowsMut, kind: RingKind, ring: &KeyRing) {
+pub(crate) fn put_ring(rows: &mut dyn RowsMut, kind: RingKind, ring: &KeyRing) {
     rows.put(KEY_RING, &kind.key(), encode(ring));
 }
 

@@ -70,6 +70,8 @@ pub(crate) struct Client {
     calls: Cell<i32>,
     /// Answers get lost on their way now and then, and the calls are repeated under their numbers.
     pub(crate) loses_answers: Cell<bool>,
+    /// It never names another length than a block has.
+    pub(crate) is_honest: Cell<bool>,
     pub(crate) stock: Stock,
     pub(crate) connections: RequestConnections,
 }
@@ -80,9 +82,9 @@ impl Client {
         let (sim, host) = (world.sim.clone(), World::client_host(number));
         let name = format!("client{number}_{life}");
         let calls = Cell::new((life << 16) as i32);
-        let (leader, loses_answers, stock) = Default::default();
+        let (leader, loses_answers, is_honest, stock) = Default::default();
         let connections = RequestConnections::of_client();
-        Rc::new(Self { world, sim, host, name, number, leader, calls, loses_answers, stock, connections })
+        Rc::new(Self { world, sim, host, name, number, leader, calls, loses_answers, is_honest, stock, connections })
     }
 
     pub(crate) async fn renew_always(self: Rc<Self>) {

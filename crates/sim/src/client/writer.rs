@@ -234,7 +234,9 @@ impl Writer {
     /// A client may claim any length for its last block. One beyond the file's blocks must be refused, since no node
     /// has so much. A shorter one costs the client its own block, and nobody else anything. True if that was believed.
     async fn claim_too_much(&self) -> bool {
-        let Some(last) = self.previous.filter(|_| self.client.sim.one_in(20)) else { return false };
+        let Some(last) = self.previous.filter(|_| !self.client.is_honest.get() && self.client.sim.one_in(20)) else {
+            return false;
+        };
         let is_within = self.client.sim.one_in(2);
         if is_within && last.len >= BLOCK_LEN as u64 {
             return false;

@@ -3,10 +3,14 @@
 use super::{Answer, Metad, Refused};
 use blocks::Service;
 use hdfs::proto::*;
+use metad::{BackupHeader, BackupWriter};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use types::rows::Table;
 use types::{FsPath, NodeId};
+use wire::admin::backup::{self, FoundBlock};
+use wire::admin::placement::PageRequest;
 use wire::admin::{ADMIN_PROTOCOL, ADMIN_VERSION, datanodes, jobs};
 
 /// A limit that is lifted.
@@ -118,8 +122,51 @@ impl Metad {
         Ok(!answer.jobs.iter().any(runs))
     }
 
+    /// All its rows, into a file.
+    pub(crate) async fn back_up(self: Rc<Self>, path: PathBuf) -> Answer<()> {
+        let begun: backup::BeginBackupResponse =
+            self.admin(backup::BEGIN_BACKUP, backup::BeginBackupRequest {}).await?;
+        let backup::BeginBackupResponse { id, pool, made_ms, entry, level } = begun;
+        let header = BackupHeader { pool, made_ms, entry, level: level as u8, version: "simulated".to_owned() };
+        let mut writer = BackupWriter::create(&path, &header).expect("a file in memory");
+        for number in 0.. {
+            let request = backup::BackupPieceRequest { id, number };
+            let backup::BackupPieceResponse { piece } = self.admin(backup::BACKUP_PIECE, request).await?;
+            if piece.is_empty() {
+                break;
+            }
+            writer.piece(&piece).expect("a file in memory");
+        }
+        writer.finish().expect("a backup that was just written is whole");
+        Ok(())
+    }
+
+    /// Blocks that datanodes have and restored rows do not know; and how many datanodes have not reported theirs.
+    pub(crate) async fn found(self: Rc<Self>) -> Answer<(Vec<FoundBlock>, u64)> {
+        let (mut all, mut after): (Vec<FoundBlock>, u64) = Default::default();
+        loop {
+            let page: backup::ListFoundResponse = self.admin(backup::LIST_FOUND, PageRequest { after }).await?;
+            all.extend(page.blocks);
+            after = all.last().map_or(0, |last| last.block);
+            if !page.more {
+                return Ok((all, page.unreported_count));
+            }
+        }
+    }
+
+    pub(crate) async fn recover_found(self: Rc<Self>, block: u64) -> Answer<FoundBlock> {
+        let request = backup::RecoverFoundRequest { block, force: false };
+        let answer: backup::RecoverFoundResponse = self.admin(backup::RECOVER_FOUND, request).await?;
+        Ok(answer.block.expect("a found block that is recovered is shown"))
+    }
+
+    pub(crate) async fn release_found(self: Rc<Self>, count: u64) -> Answer<()> {
+        let request = backup::ReleaseFoundRequest { count, force: false };
+        self.admin::<backup::ReleaseFoundResponse>(backup::RELEASE_FOUND, request).await.map(|_| ())
+    }
+
     pub(crate) async fn begin_balance(self: Rc<Self>) -> Answer<()> {
-        let request = jobs::BeginBalanceRequest { within: 0 };
+        let request = jobs::BeginBalanceRequest { within: 0, len_per_s: 0 };
         self.admin::<jobs::BegunResponse>(jobs::BEGIN_BALANCE, request).await.map(|_| ())
     }
 }

@@ -7,7 +7,8 @@ use crate::member::{End, Founders};
 use crate::scenario::Plan;
 use crate::users;
 use io::{Clock, SystemClock};
-use metad::{Config, Environment, MemberAddr, Server, StartError};
+use metad::{BackupError, Config, Environment, MemberAddr, Server, StartError};
+use std::cell::RefCell;
 use std::fmt::{self, Debug, Formatter};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -36,7 +37,7 @@ const OWNER: &str = "root";
 pub(crate) struct Home {
     id: u64,
     pub(crate) platter: LogPlatter,
-    dir: TempDir,
+    dir: RefCell<TempDir>,
 }
 
 #[derive(Debug)]
@@ -72,15 +73,24 @@ impl Home {
         if mutation::is(Mutation::LogWithoutSync) {
             platter.set_lying();
         }
-        Self { id, platter, dir: directory() }
+        Self { id, platter, dir: RefCell::new(directory()) }
+    }
+
+    fn config(&self, dir: &Path) -> Config {
+        let ip = IpAddr::from(Ipv4Addr::new(10, 1, 0, self.id as u8));
+        let mut config = Config::new(dir.to_owned(), (ip, 8020).into());
+        config.id = self.id;
+        config
+    }
+
+    fn clock(&self) -> MemberClock {
+        MemberClock { machine: SystemClock::new(), ahead_ms: CLOCK_STEP_MS * (self.id - 1) }
     }
 
     /// A new process, of the task that asks. `None`: it is alone.
     pub(crate) async fn start(&self, founders: Option<Founders>, plan: &Plan) -> Result<Server, StartError> {
-        let dir = self.dir.path().to_owned();
-        let addr = |id: u64| (IpAddr::from(Ipv4Addr::new(10, 1, 0, id as u8)), 8020);
-        let mut config = Config::new(dir.clone(), addr(self.id).into());
-        config.id = self.id;
+        let dir = self.dir.borrow().path().to_owned();
+        let mut config = self.config(&dir);
         if let Some(Founders { count, retain_len }) = founders {
             let member = |id| MemberAddr { id, addr: format!("10.1.0.{id}:8020") };
             config.members = (1..=count).map(member).collect();
@@ -98,7 +108,7 @@ impl Home {
         (config.free_warn_len, config.free_reserve_len) = (Some(0), Some(0));
         let options = kv::Options { overlay_len_max: 1 << 20, map_len: 1 << 28 };
         let environment = Environment {
-            clock: Arc::new(MemberClock { machine: SystemClock::new(), ahead_ms: CLOCK_STEP_MS * (self.id - 1) }),
+            clock: Arc::new(self.clock()),
             store: kv::Store::open(&dir.join("store"), options)?,
             incoming: dir.join("incoming"),
             log: Arc::new(self.platter.clone()),
@@ -113,6 +123,15 @@ impl Home {
             credentials: None,
         };
         Server::start(config, environment).await
+    }
+
+    /// The process is gone, and its disk is lost: another one has what a backup has of its rows.
+    pub(crate) fn restore(&self, backup: &Path) -> Result<(), BackupError> {
+        self.platter.lose_all();
+        let dir = directory();
+        metad::restore_backup(&self.config(dir.path()), backup, self.clock().now())?;
+        self.dir.replace(dir);
+        Ok(())
     }
 
     /// The process is gone, with its tasks. `Err`: it is not.

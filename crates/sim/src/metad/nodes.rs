@@ -63,6 +63,7 @@ impl Metad {
             pool: String::new(),
             incarnation: sender(process).incarnation,
             advertised: false,
+            outside: None,
         };
         self.node_call(process, REGISTER, request).await
     }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::io::BufRead;
 
 /// Every call that changes a file or a name, and those that say which file a descriptor is.
-pub(super) const CALLS: &str = "open,openat,creat,close,dup,dup2,dup3,fcntl,lseek,write,pwrite64,writev,pwritev,pwritev2,ftruncate,\
-     fallocate,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,symlink,symlinkat,\
-     copy_file_range,splice,sendfile";
+pub(super) const CALLS: &str = "open,openat,creat,close,dup,dup2,dup3,fcntl,lseek,write,pwrite64,writev,pwritev,\
+     pwritev2,ftruncate,fallocate,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,\
+     linkat,symlink,symlinkat,copy_file_range,splice,sendfile";
 
 /// A call that returned without an error, or a sync that failed.
 #[derive(Debug, PartialEq, Eq)]

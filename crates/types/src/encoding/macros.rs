@@ -5,7 +5,8 @@
 /// `absent` is what the record itself is as a field that is missing.
 #[macro_export]
 macro_rules! record {
-    ($type:ident { $($number:literal : $field:ident),* $(,)? } $(without { $($left_out:ident),* })? $(absent $absent:expr)?) => {
+    ($type:ident { $($number:literal : $field:ident),* $(,)? }
+        $(without { $($left_out:ident),* })? $(absent $absent:expr)?) => {
         impl $crate::encoding::Encoded for $type {
             fn encode(&self, out: &mut Vec<u8>) {
                 const _: () = assert!($crate::encoding::are_in_order(&[$($number),*]));
@@ -41,7 +42,8 @@ macro_rules! record {
 #[macro_export]
 macro_rules! variants {
     ($type:ident { $($number:literal => $variant:ident
-        $({ $($n:literal : $field:ident),* $(,)? })? $(( $($p:literal : $place:ident),* ))? $([ $inner:ident ])?),* $(,)? }) => {
+        $({ $($n:literal : $field:ident),* $(,)? })? $(( $($p:literal : $place:ident),* ))? $([ $inner:ident ])?),*
+        $(,)? }) => {
         impl $crate::encoding::Encoded for $type {
             fn encode(&self, out: &mut Vec<u8>) {
                 match self {

@@ -112,6 +112,12 @@ impl<'a> Input<'a> {
         Ok(taken)
     }
 
+    #[inline]
+    pub(crate) fn text(&mut self) -> Result<&'a str, DecodeError> {
+        let len = u64::decode(self)?;
+        str::from_utf8(self.take(len)?).map_err(|_| DecodeError::Text)
+    }
+
     /// What is left.
     #[inline]
     pub fn len(&self) -> usize {
@@ -157,7 +163,7 @@ impl<'a> Fields<'a> {
         if self.input.is_empty() {
             return Err(DecodeError::Missing { of: self.of, field });
         }
-        values::text(&mut self.input)
+        self.input.text()
     }
 
     #[inline]
@@ -267,7 +273,9 @@ mod tests {
         Named(String, Colour),
         Long(Before),
     }
-    variants!(Shape { 0 => Point, 1 => Circle { 0: radius, 1: at }, 2 => Named(0: name, 1: colour), 3 => Long[before] });
+    variants!(Shape {
+        0 => Point, 1 => Circle { 0: radius, 1: at }, 2 => Named(0: name, 1: colour), 3 => Long[before]
+    });
 
     /// As `Shape` was before.
     #[derive(Clone, Debug, PartialEq)]
@@ -279,7 +287,9 @@ mod tests {
     proptest! {
         /// However long it is, and whatever follows it: there are two ways to read a number.
         #[test]
-        fn numbers_are_read_as_they_were_written(number in any::<u64>(), bits in 0u32..64, behind in 0usize..9, cut in 1usize..10) {
+        fn numbers_are_read_as_they_were_written(
+            number in any::<u64>(), bits in 0u32..64, behind in 0usize..9, cut in 1usize..10,
+        ) {
             let number = number >> bits;
             let written = encode(&number, Vec::new());
             let mut bytes = written.clone();

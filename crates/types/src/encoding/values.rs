@@ -1,7 +1,9 @@
 //! Numbers, texts, lists, and the types of this crate.
 
 use super::{DecodeError, Encoded, Input};
-use crate::{BlockId, ContainerId, Epoch, FsPath, Generation, InodeId, Millis, NodeId, PipelineId};
+use crate::id::{BlockId, ContainerId, Epoch, Generation, InodeId, NodeId, PipelineId};
+use crate::path::FsPath;
+use crate::time::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -129,14 +131,8 @@ impl Encoded for String {
 
     #[inline]
     fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
-        text(input).map(str::to_owned)
+        input.text().map(str::to_owned)
     }
-}
-
-#[inline]
-pub(super) fn text<'a>(input: &mut Input<'a>) -> Result<&'a str, DecodeError> {
-    let len = u64::decode(input)?;
-    str::from_utf8(input.take(len)?).map_err(|_| DecodeError::Text)
 }
 
 impl<const LEN: usize> Encoded for [u8; LEN] {
@@ -295,6 +291,6 @@ impl Encoded for FsPath {
 
     fn decode(input: &mut Input<'_>) -> Result<Self, DecodeError> {
         let wrong = |error: crate::path::PathError| DecodeError::Value { of: "path", reason: error.to_string() };
-        Self::parse(text(input)?).map_err(wrong)
+        Self::parse(input.text()?).map_err(wrong)
     }
 }

@@ -8,6 +8,7 @@ pub mod datanodes;
 pub mod examine;
 pub mod jobs;
 pub mod joining;
+pub mod log_level;
 pub mod meta;
 pub mod placement;
 pub mod repair;

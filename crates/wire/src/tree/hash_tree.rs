@@ -1,9 +1,11 @@
 //! The hash tree of one container: its leaves in the order of their keys. Sums are made of them when they are asked
 //! for.
 
-use super::{FAN_OUT, LEAF_COUNT_MAX, Leaf, TreeNode, TreeRequest, TreeResponse, TreeSum, key};
+use super::key::key;
+use crate::proto::{Leaf, TreeNode, TreeRequest, TreeResponse, TreeSum};
 use thiserror::Error;
 use types::BlockId;
+use types::tree::{FAN_OUT, LEAF_COUNT_MAX};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HashTree {

@@ -15,30 +15,17 @@
 //! What these functions give is part of the protocol: two nodes of two versions must come to the same.
 
 mod hash_tree;
+mod key;
 
 pub use crate::proto::{Leaf, TreeNode, TreeRequest, TreeResponse, TreeSum};
 pub use hash_tree::{HashTree, NoSuchNode};
+use key::hash;
+pub use key::key;
 pub use types::tree::{ANEW_COUNT_MAX, DEPTH_MAX, FAN_OUT, LEAF_COUNT_MAX, TREE_NODE_COUNT_MAX};
 use types::{BlockId, ChecksumSpec, Generation, TreeLeaf};
 
 /// Metad → datanode, in [`crate::node::REPLICA_PROTOCOL`].
 pub const TREE: &str = "tree";
-
-/// The finalizer of SplitMix64: differences of neighbours do not cancel out.
-fn mix(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
-}
-
-fn hash(seed: u64, words: impl IntoIterator<Item = u64>) -> u64 {
-    words.into_iter().fold(seed, |hash, word| mix(hash ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15))
-}
-
-/// Where a block stands in a tree.
-pub fn key(block: BlockId) -> u64 {
-    mix(block.0 ^ 0x9e37_79b9_7f4a_7c15)
-}
 
 impl TreeNode {
     pub const ROOT: Self = Self { depth: 0, path: 0 };

@@ -108,6 +108,11 @@ impl<L: Leased> Stock<L> {
         self.excluded.insert(node, now + EXCLUDED_FOR);
     }
 
+    /// It is well again: blocks may go there.
+    pub fn readmit(&mut self, node: &L::Node) {
+        self.excluded.remove(node);
+    }
+
     pub fn excluded(&mut self, now: Duration) -> Vec<L::Node> {
         self.excluded.retain(|_, until| *until > now);
         self.excluded.keys().cloned().collect()

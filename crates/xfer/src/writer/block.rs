@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Recovery, as HDFS has it: drop the node that failed; ask for a new generation; join the rest under it, cut to what
-//! all had acknowledged; tell the metadata server; send again what was not acknowledged. Nobody is asked for a
-//! replacement: one node that is left holds every acknowledged byte, and the store repairs the block when it is
-//! finished.
+//! all had acknowledged; tell the metadata server; send again what was not acknowledged. No replacement joins the
+//! block: one node that is left holds every acknowledged byte, and the store repairs the block when it is finished.
+//! [`Shortfall`](super::Shortfall) has that happen soon.
 //!
 //! Between the outcome of a step and the next question a driver waits for nothing.
 //!

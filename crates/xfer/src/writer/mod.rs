@@ -6,7 +6,8 @@
 //!          └─ Stream  one connection that carries packets: window, acks, silence, heartbeats
 //! ```
 //!
-//! Before them a [`Packer`] cuts bytes into packets.
+//! Before them a [`Packer`] cuts bytes into packets. Beside them [`Shortfall`] says when a block whose chain has lost
+//! nodes is to end early.
 //!
 //! A chain is one form of a tree, and a stream writes to its first node whatever the form is. A driver owns the socket
 //! and the calls to the metadata server. It carries bytes and outcomes, and takes no decision.
@@ -21,6 +22,7 @@ mod opening;
 mod packer;
 mod packet;
 mod set_up;
+mod shortfall;
 mod stream;
 mod window;
 
@@ -31,5 +33,6 @@ pub use opening::{Identity, Manner, Opening};
 pub use packer::{Packer, Plan, Whole, whole_len_max};
 pub use packet::Packet;
 pub use set_up::{Patience, SetUp};
+pub use shortfall::Shortfall;
 pub use stream::{BLAME_WAIT_MAX, Stream};
 pub use window::{Outgoing, Rest};

@@ -100,7 +100,12 @@ impl Clients {
         let missing = Arc::new(written.missing.clone());
         let verify = move |job: Arc<Job>, client: Client, file: u64| {
             let missing = Arc::clone(&missing);
-            async move { if missing.contains(&file) { Ok(false) } else { job.verify(&client, file).await.map(|()| true) } }
+            async move {
+                match missing.contains(&file) {
+                    true => Ok(false),
+                    false => job.verify(&client, file).await.map(|()| true),
+                }
+            }
         };
         self.each(verify).await.into_iter().filter(|(_, there)| *there).count() as u64
     }

@@ -1,5 +1,5 @@
-//! `levada bench write` and `small`: writes files into a store, verifies every byte of them, and tells what that took on
-//! each side.
+//! `levada bench write` and `small`: writes files into a store, verifies every byte of them, and tells what that took
+//! on each side.
 //!
 //! ```text
 //!   make a directory ─▶ meters ─▶ write, N clients side by side ─▶ meters ─▶ read all back ─▶ remove the directory

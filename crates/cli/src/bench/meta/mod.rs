@@ -5,9 +5,9 @@
 //!     make what it needs ─▶ settle ─▶ meters ─▶ N calls, side by side ─▶ settle (after changes) ─▶ meters
 //! ```
 //!
-//! Promise: the same for every server that HDFS's calls reach, so two versions can be compared; every answer is checked.
-//! Connections are there before anything is timed, and each has one call under way. Rounds take turns through all kinds,
-//! so that what else the machine does falls on all of them; figures are medians of the rounds.
+//! Promise: the same for every server that HDFS's calls reach, so two versions can be compared; every answer is
+//! checked. Connections are there before anything is timed, and each has one call under way. Rounds take turns through
+//! all kinds, so that what else the machine does falls on all of them; figures are medians of the rounds.
 
 mod acts;
 mod call;
@@ -40,7 +40,8 @@ pub(super) struct Args {
         value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
     count: u64,
     /// Measurements of each kind
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=ROUND_COUNT_MAX))]
+    #[arg(long, value_name = "N", default_value_t = 3,
+          value_parser = clap::value_parser!(u32).range(1..=ROUND_COUNT_MAX))]
     rounds: u32,
     /// The directory of the store in which one for this run is made
     #[arg(long, value_name = "PATH", default_value = "/")]
@@ -64,7 +65,8 @@ Exit code 1: a call failed, and nothing is reported.";
 /// So that files open at a time, and all latencies, fit in memory with ease.
 const COUNT_MAX: u64 = 100_000;
 const ROUND_COUNT_MAX: i64 = 100;
-/// A metadata server of Levada writes changes from memory to its store within a second: that is a cost of the calls too.
+/// A metadata server of Levada writes changes from memory to its store within a second: that is a cost of the calls
+/// too.
 const SETTLE: Duration = Duration::from_millis(1250);
 
 pub(super) async fn run(mut args: Args, session: &Arc<Session>) -> Result<(), Stop> {

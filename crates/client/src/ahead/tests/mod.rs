@@ -1,6 +1,7 @@
-//! Stories of one file that is read ahead. Its bytes come from [`Place`], which answers when it is told to, fails when it
-//! is told to, and counts.
+//! Stories of one file that is read ahead. Its bytes come from [`Place`], which answers when it is told to, fails when
+//! it is told to, and counts.
 
+mod orc;
 mod parquet;
 mod place;
 
@@ -8,14 +9,16 @@ use super::layout;
 use super::learned::Learned;
 use super::shell::Shell;
 use crate::error::{Error, Result};
-use crate::read::RangeRead;
+use crate::read::{Beside, RangeRead};
 use crate::{Client, Options, Url};
+use ::layout::{Answer, Format, Limits, Want};
+use orc::Stripes;
 use parquet::{Table, garbage};
 use place::Place;
 use prefetch::profile::ProfileName;
 use prefetch::{Link, Settings};
 use std::path::Path;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -30,10 +33,22 @@ fn client(profile_dir: Option<&Path>) -> Client {
     Client::with_options(&url, "me", Options { round_trip: Some(ROUND_TRIP), profile_dir, ..Options::default() })
 }
 
+/// The files here are short: less than may be fetched in vain, and some longer than what is kept of one read.
+const SETTINGS: Settings = Settings { cache_len: 10_000_000, waste_floor_len: 8 << 20, ..Settings::DEFAULT };
+
 fn opened(client: &Client, bytes: Vec<u8>) -> Arc<Shell<Place>> {
+    opened_with(client, bytes, false)
+}
+
+/// `has_store`: that knows where columns lie.
+fn opened_with(client: &Client, bytes: Vec<u8>, has_store: bool) -> Arc<Shell<Place>> {
     let link = Link { bytes_per_s: 125_000_000, ..Link::default() };
     let learned = Learned::new(Some("set".to_owned()));
-    let shell = Shell::new(Place::new(bytes), client.clone(), Settings::default(), link, learned);
+    let place = Place::new(bytes);
+    if has_store {
+        place.store.set(client.clone()).unwrap();
+    }
+    let shell = Shell::new(place, client.clone(), SETTINGS, link, learned);
     layout::open(&shell, client.store().profiles().get(ProfileName::of("set", None)).as_ref());
     shell
 }
@@ -114,7 +129,7 @@ async fn opened_by_store(dir: &Path, table: &Table, fault_count: usize, groups: 
     let place = Place::new(table.bytes());
     place.store.set(client.clone()).unwrap();
     place.fail_next(fault_count);
-    let shell = Shell::new(place, client.clone(), Settings::default(), link, Learned::new(Some("set".to_owned())));
+    let shell = Shell::new(place, client.clone(), SETTINGS, link, Learned::new(Some("set".to_owned())));
     layout::open(&shell, client.store().profiles().get(ProfileName::of("set", None)).as_ref());
     open_table(&shell, table).await;
     for group in 0..groups {
@@ -147,6 +162,19 @@ async fn a_store_that_knows_the_columns_sends_them_with_the_opening() {
     assert_eq!((shell.statistics().wasted_len, shell.statistics().turn_around_count), (0, 1));
 }
 
+/// Each finds its connections by the lengths of all: neither takes those of the other.
+#[tokio::test]
+async fn a_long_footer_and_its_columns_know_of_each_other() {
+    let (dir, table) = (tempfile::tempdir().unwrap(), Table::new(300, 100, 10));
+    save(&opened_by_store(dir.path(), &table, 0, 100).await);
+    let shell = opened_by_store(dir.path(), &table, 0, 100).await;
+    let asked = shell.origin.asked();
+    let [(footer_len, beside_footer), (window_len, beside_window)] = asked[..] else { panic!("{asked:?}") };
+    assert!(footer_len >= table.footer().1 && window_len > 10_000, "{asked:?}");
+    assert_eq!(beside_footer, Beside { len: window_len, count: 1 });
+    assert_eq!(beside_window, Beside { len: footer_len, count: 1 });
+}
+
 /// Parts that do not come are read as they are asked for.
 #[tokio::test]
 async fn parts_of_a_window_that_fail_cost_a_flight() {
@@ -169,7 +197,51 @@ async fn a_window_of_other_columns_is_bounded() {
         see(&shell, other.chunk(group, 9)).await;
     }
     let found = shell.statistics();
-    assert!(found.wasted_len <= Settings::default().waste_floor_len + found.used_len / 10, "{found:?}");
+    assert!(found.wasted_len <= SETTINGS.waste_floor_len + found.used_len / 10, "{found:?}");
+}
+
+/// As pyarrow reads ORC: the end of the file, and of each stripe its footer and the streams of two columns.
+async fn read_stripes(shell: &Arc<Shell<Place>>, file: &Stripes, stripes: usize) {
+    see(shell, file.tail()).await;
+    for stripe in 0..stripes {
+        see(shell, file.footer(stripe)).await;
+        for column in [3, 17] {
+            see(shell, file.stream(stripe, column)).await;
+        }
+    }
+}
+
+/// Each stripe says by itself where its streams are: they are all asked in one flight.
+#[tokio::test]
+async fn columns_of_stripes_take_few_flights() {
+    let (dir, file) = (tempfile::tempdir().unwrap(), Stripes::new(30, 40, 500));
+    let mut turns = Vec::new();
+    for has_store in [false, false, true] {
+        let client = client(Some(dir.path()));
+        let shell = opened_with(&client, file.bytes(), has_store);
+        read_stripes(&shell, &file, 40).await;
+        save(&shell);
+        let found = shell.statistics();
+        assert!(found.has_layout && found.wasted_len == 0, "{found:?}");
+        turns.push(found.turn_around_count);
+    }
+    // The end, the footers of the stripes, and each column. The next run has the end and the first footer at once;
+    // while the others come, the first column is read; then all is known. A store that knows it sends all with the
+    // opening.
+    assert_eq!(turns, [4, 4, 1]);
+}
+
+/// In a few bytes each: what comes with the first is a list that is made for each of them.
+#[test]
+fn footers_that_are_asked_for_at_once_have_a_limit() {
+    let bytes = Stripes::new(1, 3000, 1).bytes();
+    let mut inquiry = ::layout::begin_at_end(Format::Orc, bytes.len() as u64, Limits::default()).unwrap();
+    while inquiry.coming().next().is_none() {
+        let Want { offset, len } = inquiry.want();
+        let Answer::Ask(more) = inquiry.give(&bytes[offset as usize..][..len as usize]).unwrap() else { panic!() };
+        inquiry = more;
+    }
+    assert_eq!((inquiry.coming().count(), layout::coming(&inquiry).len()), (2999, 1024));
 }
 
 /// Longer than what a guess may cost on a link that was not measured.
@@ -227,7 +299,7 @@ async fn wrong_guesses_cost_what_the_settings_allow() {
         for (group, column) in reads {
             see(&shell, table.chunk(group, column)).await;
             let found = shell.statistics();
-            let allowed = Settings::default().waste_floor_len + found.used_len / 10;
+            let allowed = SETTINGS.waste_floor_len + found.used_len / 10;
             assert!(found.wasted_len <= allowed && found.memory_len <= found.memory_len_max, "{found:?}");
         }
     }
@@ -341,7 +413,8 @@ async fn tasks_end_with_the_file_and_with_the_store() {
     }
 }
 
-/// A footer longer than what is fetched unasked is the program's to ask for: who only looks at the end pays nothing more.
+/// A footer longer than what is fetched unasked is the program's to ask for: who only looks at the end pays nothing
+/// more.
 #[tokio::test]
 async fn a_long_footer_comes_with_the_program_that_reads_it() {
     let table = Table::new(300, 100, 10);
@@ -355,5 +428,29 @@ async fn a_long_footer_comes_with_the_program_that_reads_it() {
     see(&shell, (start, len)).await;
     see(&shell, (0, 4)).await;
     assert!(shell.statistics().has_layout);
+    assert!(shell.statistics().asked_len <= 65_536 + len, "no byte of it came twice");
+}
+
+/// The parser has only begun when the program asks for the footer, and finds that on its way when it wants it.
+#[tokio::test]
+async fn a_long_footer_that_the_program_asked_for_first_is_parsed() {
+    let table = Table::new(300, 100, 10);
+    let shell = opened(&client(None), table.bytes());
+    see(&shell, (0, 4)).await;
+    shell.origin.hold();
+    let (start, len) = table.footer();
+    let mut reading = pin!(see(&shell, (start, len - 100)));
+    while shell.origin.under_way() < 2 {
+        assert!(polled(reading.as_mut()).is_pending());
+        tokio::task::yield_now().await;
+    }
+    shell.origin.release();
+    reading.await;
+    let parsed = async {
+        while !shell.statistics().has_layout {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), parsed).await.expect("the footer is parsed");
     assert!(shell.statistics().asked_len <= 65_536 + len, "no byte of it came twice");
 }

@@ -3,10 +3,10 @@
 use crate::Client;
 use crate::ahead::origin::Origin;
 use crate::error::{Error, Result};
-use crate::read::{ComingPart, FirstWindow, RangeRead};
+use crate::read::{Beside, ComingPart, FirstWindow, RangeRead};
 use layout::{Limits, Wanted};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 use tokio::sync::watch;
 
 pub(super) const FAULT: &str = "a fault was asked for";
@@ -22,6 +22,8 @@ pub(super) struct Place {
     /// Who asks a store that knows where columns lie; none: it does not.
     pub(super) store: OnceLock<Client>,
     windows: AtomicUsize,
+    /// Of what was asked for, how long it was, and what was beside it.
+    asked: Mutex<Vec<(u64, Beside)>>,
 }
 
 /// Parts of a window.
@@ -38,6 +40,7 @@ impl Place {
             is_held: watch::Sender::new(false),
             store: OnceLock::new(),
             windows: AtomicUsize::new(0),
+            asked: Mutex::default(),
         }
     }
 
@@ -48,6 +51,11 @@ impl Place {
     /// Times at which columns were asked for by their names.
     pub(super) fn windows(&self) -> usize {
         self.windows.load(Ordering::SeqCst)
+    }
+
+    /// Lengths of what was asked for so far, each with what was beside it.
+    pub(super) fn asked(&self) -> Vec<(u64, Beside)> {
+        self.asked.lock().unwrap().clone()
     }
 
     pub(super) fn under_way(&self) -> usize {
@@ -94,7 +102,9 @@ impl Origin for Place {
         self.bytes.len() as u64
     }
 
-    async fn fill<'a>(&'a self, reads: &'a mut [RangeRead<'_>]) -> Result<()> {
+    async fn fill<'a>(&'a self, reads: &'a mut [RangeRead<'_>], beside: Beside) -> Result<()> {
+        let len = reads.iter().map(|read| read.dest.len() as u64).sum();
+        self.asked.lock().unwrap().push((len, beside));
         let number = self.fills.fetch_add(1, Ordering::SeqCst) + 1;
         self.under_way.fetch_add(1, Ordering::SeqCst);
         let _under_way = UnderWay(&self.under_way);
@@ -113,7 +123,8 @@ impl Origin for Place {
         Ok(())
     }
 
-    async fn first_window(&self, columns: Vec<(u32, u32)>, len: u64, _beside_len: u64) -> Result<Option<FirstWindow>> {
+    async fn first_window(&self, columns: Vec<(u32, u32)>, len: u64, beside: Beside) -> Result<Option<FirstWindow>> {
+        self.asked.lock().unwrap().push((len, beside));
         self.windows.fetch_add(1, Ordering::SeqCst);
         let Some(client) = self.store.get() else { return Ok(None) };
         tokio::task::yield_now().await;

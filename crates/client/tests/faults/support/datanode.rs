@@ -66,6 +66,8 @@ pub(crate) struct Node {
     pub(crate) passed_count: AtomicUsize,
     /// Stages of the writes so far.
     pub(crate) stages: Mutex<Vec<i32>>,
+    /// How many nodes each of their chains had.
+    pub(crate) widths: Mutex<Vec<usize>>,
 }
 
 /// What a datanode answers by RPC.
@@ -102,6 +104,7 @@ impl Node {
             asked_count: AtomicUsize::new(0),
             passed_count: AtomicUsize::new(0),
             stages: Mutex::default(),
+            widths: Mutex::default(),
         });
         let serving = Arc::clone(&node);
         ::io::task::spawn("scripted datanode", async move {
@@ -279,6 +282,7 @@ impl Node {
         let block = request.header.base_header.block.block_id;
         let width = request.targets.len() + 1;
         assert_eq!(request.pipeline_size as usize, width);
+        self.widths.lock().unwrap().push(width);
         if request.latest_generation_stamp > 0 {
             let mut state = self.book.state();
             let (data, generation) = state.blocks.get_mut(&block).unwrap();

@@ -47,6 +47,10 @@ pub(crate) struct State {
     /// Another server leads.
     pub(crate) stands_by: bool,
     pub(crate) reported: Vec<(u64, String)>,
+    /// Nodes that a block gets, if not all there are.
+    pub(crate) width: Option<usize>,
+    /// Numbers of nodes that have started anew: a chain may have them again, also if they are excluded.
+    pub(crate) back: Vec<usize>,
     /// Ports of the nodes of the last updatePipeline.
     pub(crate) pipeline: Vec<u32>,
     next_block: u64,
@@ -85,6 +89,12 @@ impl Book {
         let (blocks, closed) = &state.files[path];
         assert!(closed, "{path} is still open");
         blocks.iter().flat_map(|block| state.blocks[block].0.clone()).collect()
+    }
+
+    /// What the nodes have of a file that may be open.
+    pub(crate) fn all(&self, path: &str) -> Vec<u8> {
+        let state = self.state();
+        state.files[path].0.iter().flat_map(|block| state.blocks[block].0.clone()).collect()
     }
 
     pub(crate) fn count(&self, method: &str) -> usize {
@@ -148,8 +158,11 @@ impl State {
     }
 
     fn add_block(&mut self, request: &AddBlockRequestProto) -> Result<AddBlockResponseProto, Exception> {
-        let excluded = |node: &&DatanodeInfoProto| request.exclude_nodes.iter().all(|other| other.id != node.id);
-        let nodes: Vec<_> = self.nodes.iter().filter(excluded).cloned().collect();
+        let excluded = |node: &&DatanodeInfoProto| {
+            request.exclude_nodes.iter().all(|other| other.id.datanode_uuid != node.id.datanode_uuid)
+        };
+        let width = self.width.unwrap_or(usize::MAX);
+        let nodes: Vec<_> = self.nodes.iter().filter(excluded).take(width).cloned().collect();
         if nodes.is_empty() {
             return Err(Exception::io("could only be written to 0 of the 1 minReplication nodes"));
         }
@@ -165,6 +178,23 @@ impl State {
             assert_eq!(*previous, self.id(previous.block_id), "the block before, as it is");
         }
         Ok(AddBlockResponseProto { block: self.located(block, 0, &nodes) })
+    }
+
+    /// The nodes of a chain, and others.
+    fn additional(&mut self, request: GetAdditionalDatanodeRequestProto) -> GetAdditionalDatanodeResponseProto {
+        let last = self.files[&request.src].0.last().copied();
+        assert_eq!(Some(request.blk.clone()).map(|block| block.block_id), last, "of the last block");
+        assert_eq!(request.existings.len(), request.existing_storage_uuids.len(), "a node has one storage here");
+        let is_among = |nodes: &[DatanodeInfoProto], node: &DatanodeInfoProto| {
+            nodes.iter().any(|other| other.id.datanode_uuid == node.id.datanode_uuid)
+        };
+        let free = self.nodes.iter().enumerate().filter(|(number, node)| {
+            let may_come = !is_among(&request.excludes, node) || self.back.contains(number);
+            may_come && !is_among(&request.existings, node)
+        });
+        let more = free.map(|(_, node)| node.clone()).take(request.num_additional_nodes as usize);
+        let nodes: Vec<_> = request.existings.iter().cloned().chain(more).collect();
+        GetAdditionalDatanodeResponseProto { block: self.located(request.blk.block_id, 0, &nodes) }
     }
 
     fn lease(&mut self, count: u32) -> LeaseBlocksResponse {
@@ -253,6 +283,7 @@ impl State {
                 assert!(request.new_block.generation_stamp > request.old_block.generation_stamp);
                 encoded(UpdatePipelineResponseProto {})
             }
+            "getAdditionalDatanode" => encoded(self.additional(call.request()?)),
             "getListing" => {
                 let dir_list = DirectoryListingProto { partial_listing: self.listed.clone(), remaining_entries: 0 };
                 encoded(GetListingResponseProto { dir_list: Some(dir_list) })

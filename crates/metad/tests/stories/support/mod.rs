@@ -4,6 +4,7 @@ pub(crate) mod small_files;
 
 use bytes::Bytes;
 use hdfs::Exception;
+use hdfs::exception::INVALID_BLOCK_TOKEN;
 use hdfs::proto::*;
 use io::{Clock, ManualClock};
 use metad::{Config, Metad};
@@ -175,6 +176,8 @@ pub(crate) struct Datanode {
 pub(crate) struct Manners {
     /// It beats, and answers no question.
     pub(crate) hangs: bool,
+    /// It shows no replica to whose order has a token of another file.
+    pub(crate) compares_tokens: bool,
     /// Blocks whose replicas it reads as damaged.
     pub(crate) damaged: BTreeSet<u64>,
 }
@@ -195,6 +198,12 @@ impl rpc::Service for Ipc {
             node::BEGIN_RECOVERY => {
                 let request: node::BeginRecoveryRequest = call.request()?;
                 let replica = replicas.get(&request.block).copied();
+                if self.manners.lock().unwrap().compares_tokens
+                    && let (Some(replica), Some(token)) = (&replica, &request.token)
+                    && wire::BlockScope::decode(&token.identifier).unwrap().unwrap().file.0 != replica.file
+                {
+                    return Err(Exception::new(INVALID_BLOCK_TOKEN, "the token is another file's"));
+                }
                 Ok(node::BeginRecoveryResponse { replica }.encode_to_vec().into())
             }
             node::FINISH_RECOVERY => {
@@ -291,6 +300,7 @@ impl Datanode {
             pool: String::new(),
             incarnation: Some(Self::INCARNATION),
             advertised: false,
+            outside: None,
         };
         let answer: node::RegisterResponse = self.rpc(metad).call(node::REGISTER, &request).await.unwrap();
         if answer.new {

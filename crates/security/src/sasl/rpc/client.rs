@@ -251,8 +251,8 @@ impl Client {
                 let servers: Vec<String> =
                     ticket.servers.iter().map(|(service, host)| format!("{service}/{host}")).collect();
                 format!(
-                    "a server that is {}: if this one has another name, set dfs.namenode.kerberos.principal in hdfs-site.xml \
-                     of HADOOP_CONF_DIR; or ask for it by the host that is in its name",
+                    "a server that is {}: if this one has another name, set dfs.namenode.kerberos.principal in \
+                     hdfs-site.xml of HADOOP_CONF_DIR; or ask for it by the host that is in its name",
                     servers.join(" or ")
                 )
             }

@@ -1,0 +1,86 @@
+//! What the command line says of a store.
+
+use crate::reach::Advertised;
+use crate::shell::{PORT_BASE_VARIABLE, size};
+use std::path::PathBuf;
+
+/// More than a machine's ports and disks have a use for.
+pub(super) const DATANODES_MAX: u16 = 1000;
+/// More than a machine has a use for, to try it.
+pub(super) const DISKS_MAX: u16 = 100;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where everything of this store lies [default: levada in the user's data directory; where that may not be
+    /// written, /var/lib/levada/up, or a temporary directory]
+    #[arg(long, value_name = "PATH")]
+    pub(super) dir: Option<PathBuf>,
+    /// First port; 0 takes free ones, and at the next start the same again [default: the ports of HDFS, 8020, 9870,
+    /// 9866 and so on]
+    #[arg(long, env = PORT_BASE_VARIABLE, value_name = "N")]
+    pub(super) port_base: Option<u16>,
+    /// Address that all servers listen on, or a name of it: 0.0.0.0 for all addresses, so that other machines reach
+    /// them [default: 127.0.0.1, for this machine alone]
+    #[arg(long, env = "LEVADA_UP_HOST", value_name = "ADDR")]
+    pub(super) host: Option<String>,
+    /// What clients outside of this machine's networks are told to dial: the machine or gateway through which they
+    /// come. With a port, where that leads to the first metadata server; all other ports are as much higher there, too
+    #[arg(long, env = "LEVADA_UP_ADVERTISE", value_name = "NAME[:PORT]", requires = "host")]
+    pub(super) advertise: Option<Advertised>,
+    /// How many metadata servers to run: 1, 3 or 5. Decided when the directory is new [default: as many as it has, or
+    /// 1]
+    #[arg(long, value_name = "N", value_parser = ["1", "3", "5"])]
+    pub(super) meta: Option<String>,
+    /// How many datanodes to run [default: as many as the directory has, 3 in a new one]
+    #[arg(long, env = "LEVADA_UP_DATANODES", value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..=DATANODES_MAX as i64))]
+    pub(super) datanodes: Option<u16>,
+    /// How many disks each datanode has: a directory each, on this machine [default: as many as the directory has, or
+    /// 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=DISKS_MAX as i64))]
+    pub(super) disks: Option<u16>,
+    /// Copies of each block when the client does not say [default: 3, or the number of datanodes if that is less]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub(super) replication: Option<u16>,
+    /// When a block is acknowledged: on disk on all replicas, or in the memory of all replicas (as HDFS does)
+    #[arg(long, value_enum, default_value_t = Durability::Synced)]
+    pub(super) durability: Durability,
+    /// Memory for buffers and caches of all roles together, as in 512M or 2G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
+    pub(super) memory: u64,
+    /// Make keys and certificates, and protect the store by them: servers prove to each other who they are, over TLS;
+    /// each block asks for a token; blocks travel encrypted. A store that was secure once stays so
+    #[arg(long)]
+    pub(super) secure: bool,
+    /// Kerberos name of the metadata servers, as nn/_HOST@EXAMPLE.COM: users have to prove who they are
+    #[arg(long, value_name = "NAME", requires = "keytab")]
+    pub(super) principal: Option<String>,
+    /// File with the keys of that name
+    #[arg(long, value_name = "FILE", requires = "principal")]
+    pub(super) keytab: Option<PathBuf>,
+    /// Ask for a token with each operation on a block
+    #[arg(long, hide = true)]
+    pub(super) block_tokens: bool,
+    /// Seconds for which a key signs block tokens, and for which these count at least
+    #[arg(long, hide = true, value_name = "SECONDS", requires = "block_tokens")]
+    pub(super) block_key_interval: Option<u32>,
+    /// What a secure store asks for where blocks are read and written: authentication, integrity or privacy [default:
+    /// privacy, and clients need no setting for that]
+    #[arg(long, value_name = "WORD", value_parser = ["authentication", "integrity", "privacy"])]
+    pub(super) data_transfer_protection: Option<String>,
+    /// Encrypt data transfer, and have clients do so
+    #[arg(long, hide = true, requires = "block_tokens")]
+    pub(super) encrypt_data_transfer: bool,
+    /// Run each role as a process of its own
+    #[arg(long)]
+    pub(super) processes: bool,
+    /// Print one line of JSON when ready, and nothing else
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(super) enum Durability {
+    Synced,
+    Replicated,
+}

@@ -1,0 +1,48 @@
+//! All roles in this process.
+
+use super::plan::Plan;
+use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, stop_signal};
+use futures_util::future::select_all;
+
+pub(super) async fn run(
+    plan: &Plan,
+    report: impl Fn(&[MetaReady], &[DataReady]) -> Result<(), StartError>,
+) -> Result<(), StartError> {
+    let stop = stop_signal();
+    let _keeper = plan.certificates.clone().map(|all| io::task::spawn_owned("certificates", all.keep()));
+    let mut metas = Vec::new();
+    for number in plan.meta_numbers() {
+        metas.push(MetaRole::start(plan.meta_file(number)).await?);
+    }
+    let ready: Vec<MetaReady> = metas.iter().map(MetaRole::ready).collect();
+    // All datanodes open their volumes at the same time.
+    let starts: Vec<_> = (1..=plan.datanodes)
+        .map(|number| io::task::spawn("datanode start", DataRole::start(plan.data_file(number, &ready))))
+        .collect();
+    let mut nodes = Vec::new();
+    for start in starts {
+        let node = start.await.map_err(|error| StartError::new("a datanode did not start", &error))?;
+        nodes.push(node?);
+    }
+    plan.remember()?;
+    plan.make_home(&ready).await;
+    report(&ready, &nodes.iter().map(DataRole::ready).collect::<Vec<_>>())?;
+    let end = tokio::select! {
+        () = stop => Ok(()),
+        failure = first_failure(&metas) => Err(failure),
+    };
+    for node in nodes {
+        node.stop().await;
+    }
+    for meta in metas {
+        meta.stop().await;
+    }
+    end
+}
+
+/// Answers when one of the servers cannot go on.
+async fn first_failure(metas: &[MetaRole]) -> StartError {
+    let failures = metas.iter().map(|meta| Box::pin(meta.failed()));
+    let (failure, _, _) = select_all(failures).await;
+    failure
+}

@@ -1,0 +1,81 @@
+//! What is on its way, up to where it is kept: in the hands of all who wait for it before the machine hears of it.
+
+use super::chunk::{Chunk, Room, copy_from};
+use super::flight::Pilot;
+use super::origin::Origin;
+use super::state::Shared;
+use crate::error::Result;
+use crate::read::{Beside, Pieces, RangeRead};
+use std::sync::Arc;
+
+/// A flight whose task has ended without an outcome has failed.
+pub(super) struct Flying<O: Origin> {
+    pub(super) origin: Arc<O>,
+    pub(super) state: Arc<Shared>,
+    pub(super) pilots: Vec<Pilot>,
+    /// What leaves with it, and shares the connections.
+    pub(super) beside: Beside,
+}
+
+impl<O: Origin> Drop for Flying<O> {
+    fn drop(&mut self) {
+        for pilot in self.pilots.drain(..) {
+            let mut state = self.state.lock();
+            state.failed(pilot.id());
+            pilot.fail();
+        }
+    }
+}
+
+impl<O: Origin> Flying<O> {
+    pub(super) async fn land(self) {
+        let mut rooms = self.rooms();
+        let filled = {
+            let all = rooms.iter_mut().flatten();
+            let mut reads: Vec<RangeRead<'_>> =
+                all.map(|room| RangeRead { offset: room.offset, dest: &mut room.bytes }).collect();
+            self.origin.fill(&mut reads, self.beside).await
+        };
+        match filled {
+            Ok(()) => self.landed(rooms),
+            Err(error) => tracing::debug!(%error, "what was fetched ahead did not come"),
+        }
+    }
+
+    /// What comes by itself is copied to where it is kept; there may be more of it than is wanted.
+    pub(super) async fn land_with(self, coming: impl Future<Output = Result<Pieces>>) {
+        let pieces = match coming.await {
+            Ok(pieces) => pieces,
+            Err(error) => {
+                tracing::debug!(%error, "a part of a window did not come");
+                return;
+            }
+        };
+        let chunks = pieces.into_iter().map(|(offset, bytes)| Chunk { offset, bytes: bytes.into() });
+        let chunks: Vec<Chunk> = chunks.collect();
+        let mut rooms = self.rooms();
+        if rooms.iter_mut().flatten().all(|room| copy_from(&chunks, room.offset, &mut room.bytes)) {
+            self.landed(rooms);
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.pilots.iter().map(|pilot| pilot.fetch.len).sum()
+    }
+
+    fn rooms(&self) -> Vec<Vec<Room>> {
+        self.pilots.iter().map(|pilot| Room::of(&pilot.fetch.ranges)).collect()
+    }
+
+    fn landed(mut self, rooms: Vec<Vec<Room>>) {
+        let shared = Arc::clone(&self.state);
+        let mut state = shared.lock();
+        for (pilot, rooms) in self.pilots.drain(..).zip(rooms) {
+            let chunks: Arc<[Chunk]> = rooms.into_iter().map(Room::filled).collect();
+            chunks.iter().for_each(|chunk| state.kept.put(chunk.clone()));
+            pilot.land(chunks);
+            state.flights.remove(&pilot.id());
+            state.machine.arrived(pilot.id());
+        }
+    }
+}
