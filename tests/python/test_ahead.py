@@ -207,7 +207,8 @@ def test_stripes_of_orc_are_asked_together(levada_store, stripes):
         assert orc.read_table(file, columns=two).equals(wanted)
 
     first, second = runs(levada_store, path, read)
-    # The end of the file, the footers of all stripes, and each column; or nearly all at once.
+    # The end of the file, the footers of all stripes, and each column; or all but the footers at once: an opening
+    # remembers 16 reads, and there are more footers.
     assert second.turn_arounds <= 2 < first.turn_arounds <= count, (first, second, count)
 
 

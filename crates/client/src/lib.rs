@@ -48,6 +48,7 @@ mod error;
 pub mod explain;
 mod forward;
 mod hedge;
+mod layout_memory;
 mod lease_blocks;
 mod leases;
 mod listing;

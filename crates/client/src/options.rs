@@ -60,6 +60,9 @@ pub struct Options {
     /// Where access profiles of files that are read ahead outlive the process: below the user's cache directory.
     /// `None`: nowhere.
     pub profile_dir: Option<PathBuf>,
+    /// Bytes for layouts of files that are read ahead, all together, while they are made of a file and afterwards. A
+    /// file for which too little is left is read without.
+    pub layout_memory: u64,
     /// Who calls in the name of the client's user, where no proof is asked for: the server looks whether he may
     /// (`hadoop.proxyuser.*`). `None`: the client's user himself. With a proof it is who proves himself.
     pub real_user: Option<String>,
@@ -103,6 +106,9 @@ impl Default for Options {
             local_reads: true,
             login: None,
             profile_dir: profile_dir::of_user(),
+            // A guess: of the table of the measurements, whose 364,800 pieces are far more than most files have, four
+            // at the same moment.
+            layout_memory: 256 << 20,
             real_user: None,
             patience: rpc::Patience::default(),
         }

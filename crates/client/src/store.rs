@@ -3,6 +3,7 @@
 use crate::choice::SlowNodes;
 use crate::datanode::Connection;
 use crate::hedge::Hedging;
+use crate::layout_memory::{LayoutMemory, LayoutRoom};
 use crate::local_nodes::LocalNodes;
 use crate::located::Node;
 use crate::locations::{FileBlocks, LocationCache};
@@ -54,6 +55,7 @@ struct Shared {
     defaults: Defaults,
     /// What was learned of the files that were read.
     profiles: Arc<Profiles>,
+    layout_memory: LayoutMemory,
     /// RPC of those who use the store.
     servers: Mutex<Vec<Weak<rpc::Servers>>>,
     /// What is proven to metadata servers.
@@ -89,6 +91,7 @@ impl Store {
         let protection = DataProtection::new(scope.tasks().clone());
         let small_connections = SmallConnections::new(connecting, CallerLimits::default());
         let profiles = Profiles::new(options.profile_dir.clone());
+        let layout_memory = LayoutMemory::new(options.layout_memory);
         let shared = Shared {
             url: url.with_path(""),
             options,
@@ -105,6 +108,7 @@ impl Store {
             locations: Mutex::default(),
             defaults: Defaults::default(),
             profiles: Arc::new(profiles),
+            layout_memory,
             servers: Mutex::default(),
             login,
         };
@@ -301,6 +305,11 @@ impl Store {
 
     pub(crate) fn profiles(&self) -> Arc<Profiles> {
         Arc::clone(&self.shared.profiles)
+    }
+
+    /// For the layout of one file.
+    pub(crate) fn layout_room(&self) -> LayoutRoom {
+        self.shared.layout_memory.room()
     }
 
     pub(crate) fn locations(&self) -> MutexGuard<'_, LocationCache<SharedBlocks>> {

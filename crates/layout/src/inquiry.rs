@@ -67,13 +67,13 @@ pub const HEAD_LEN: u64 = 1024;
 
 /// Begins to ask a file that ends as those of this format do. Of Parquet what the footer says is all that is asked for,
 /// so pieces are column chunks: who reads from far away would pay for the lists of their pages with bytes, and its
-/// reader takes chunks whole.
-pub fn begin_at_end(format: Format, file_len: u64, limits: Limits) -> Result<Inquiry> {
-    let budget = Budget::new(limits);
+/// reader takes chunks whole. What is made of the file is taken from `room`, as in [`begin_in_room`].
+pub fn begin_at_end(format: Format, file_len: u64, limits: Limits, room: Box<dyn Room>) -> Result<Inquiry> {
+    let budget = Budget::in_room(limits, room);
     let begun = match format {
         Format::Parquet => parquet::begin_of_chunks(file_len)?.map(State::Parquet),
         Format::Orc => orc::begin(file_len)?.map(State::Orc),
-        Format::Root | Format::Arrow => return begin_within(file_len, limits),
+        Format::Root | Format::Arrow => return begin_with(file_len, budget),
     };
     match begun {
         Next::Ask(want, state) => Inquiry { file_len, want, state: Box::new(state), budget }.checked(),

@@ -24,7 +24,7 @@ pub use inquiry::{
 };
 pub use limits::{Limits, What};
 pub use record::{RecordError, decode, encode};
-pub use room::Room;
+pub use room::{Boundless, Room};
 pub use want::Want;
 pub use wanted::Wanted;
 
@@ -40,6 +40,18 @@ pub const READS: u8 = 2;
 pub struct Layout {
     /// The tables of the file: one for Parquet and ORC, any number of trees for ROOT.
     pub tables: Vec<Table>,
+}
+
+impl Layout {
+    /// Bytes of memory that it takes.
+    pub fn memory_len(&self) -> u64 {
+        let column_len = |column: &Column| column.name.capacity() + column.pieces.capacity() * size_of::<Piece>();
+        let table_len = |table: &Table| {
+            let columns = table.columns.iter().map(column_len).sum::<usize>();
+            table.name.capacity() + table.columns.capacity() * size_of::<Column>() + columns
+        };
+        (self.tables.capacity() * size_of::<Table>() + self.tables.iter().map(table_len).sum::<usize>()) as u64
+    }
 }
 
 /// Rows of the same columns.

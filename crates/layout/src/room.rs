@@ -11,7 +11,7 @@ pub trait Room: Debug + Send {
 
 /// Where nobody counts.
 #[derive(Debug)]
-pub(crate) struct Boundless;
+pub struct Boundless;
 
 impl Room for Boundless {
     fn take(&mut self, _len: u64) -> bool {

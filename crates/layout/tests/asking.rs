@@ -1,8 +1,8 @@
 //! How a file is asked: what is wanted, what is refused, and what no file may cost.
 
 use layout::{
-    Answer, Column, Format, Inquiry, Layout, LayoutError, Limits, Piece, Room, Table, Want, What, begin, begin_at_end,
-    begin_in_room, begin_within, of_bytes, of_bytes_within,
+    Answer, Boundless, Column, Format, Inquiry, Layout, LayoutError, Limits, Piece, Room, Table, Want, What, begin,
+    begin_at_end, begin_in_room, begin_within, of_bytes, of_bytes_within,
 };
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn a_file_of_one_table_is_asked_few_times() {
     // Its begin, its end, and the footer of each of its stripes, which are known together.
     let stripes = golden("pyarrow-nested.orc");
     assert_eq!(wanted(&stripes).len(), 2 + 3);
-    let at_end = begin_at_end(Format::Orc, stripes.len() as u64, Limits::default()).unwrap();
+    let at_end = begin_at_end(Format::Orc, stripes.len() as u64, Limits::default(), Box::new(Boundless)).unwrap();
     let Want { offset, len } = at_end.want();
     let Answer::Ask(first) = at_end.give(&stripes[offset as usize..][..len as usize]).unwrap() else { panic!() };
     let all: Vec<Want> = std::iter::once(first.want()).chain(first.coming()).collect();
@@ -53,8 +53,9 @@ fn a_file_of_one_table_is_asked_few_times() {
 #[test]
 fn a_footer_alone_says_where_chunks_are() {
     let chunks = golden("pyarrow-chunks.parquet");
-    let of_chunks =
-        |file: &[u8]| asked(file, begin_at_end(Format::Parquet, file.len() as u64, Limits::default()).unwrap());
+    let of_chunks = |file: &[u8]| {
+        asked(file, begin_at_end(Format::Parquet, file.len() as u64, Limits::default(), Box::new(Boundless)).unwrap())
+    };
     assert_eq!(of_chunks(&chunks).1, of_bytes(&chunks).unwrap());
     let paged = golden("pyarrow-pages.parquet");
     let ((wants, layout), by_pages) = (of_chunks(&paged), of_bytes(&paged).unwrap());
@@ -67,7 +68,10 @@ fn a_footer_alone_says_where_chunks_are() {
         let len = |column: &layout::Column| column.pieces.iter().map(|piece| u64::from(piece.len)).sum::<u64>();
         assert_eq!(len(chunks), len(pages));
     }
-    assert!(matches!(begin_at_end(Format::Parquet, 7, Limits::default()), Err(LayoutError::Damaged(_))));
+    assert!(matches!(
+        begin_at_end(Format::Parquet, 7, Limits::default(), Box::new(Boundless)),
+        Err(LayoutError::Damaged(_))
+    ));
 }
 
 #[test]
@@ -181,6 +185,7 @@ fn what_is_made_of_a_file_is_taken_from_its_room_before() {
         let made =
             layout.tables.iter().map(|table| size_of::<Table>() + table.columns.iter().map(of_column).sum::<usize>());
         let made_len: usize = made.sum();
+        assert!(layout.memory_len() >= made_len as u64, "{name}: {} for {made_len}", layout.memory_len());
         let taken_len = (1 << 30) - room.0.load(Ordering::SeqCst);
         assert!(taken_len >= made_len as u64, "{name}: {taken_len} for {made_len}");
         let scarce = Left(Arc::new((taken_len - 1).into()));

@@ -30,7 +30,7 @@ use security::block_token::Mode;
 use std::sync::Arc;
 use std::time::Duration;
 use types::mutation::{self, Mutation};
-use types::{BlockId, FileId, Fitness, Generation, NodeId, ReplicaState};
+use types::{BlockId, ContainerId, FileId, Fitness, Generation, NodeId, ReplicaState};
 use wire::node;
 
 /// Between attempts: doubling from the first to the second.
@@ -222,18 +222,21 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
 
 /// Has nodes fence their replicas of the block, and report them.
 async fn show(core: &Core, nodes: &[(NodeId, String)], last: &BlockView, generation: Generation) -> Vec<RecoveryReply> {
-    let token = block_tokens::of_order(core, last.replica_file(), last.home, Mode::Write, last.block);
-    let request = node::BeginRecoveryRequest { block: last.block.0, generation: generation.0, token };
-    let answers = node_questions::ask::<_, node::BeginRecoveryResponse>(
-        core,
-        nodes,
-        node::BEGIN_RECOVERY,
-        &request,
-        ANSWER_MAX,
-        Policy::All,
-    )
-    .await;
+    let answers = begin(core, nodes, last.block, (last.replica_file(), last.home), generation).await;
     answers.into_iter().map(|(id, answer)| shown(id, answer, generation)).collect()
+}
+
+/// Has all these nodes fence their replicas of a block against who wrote before, and show them.
+pub(crate) async fn begin(
+    core: &Core,
+    nodes: &[(NodeId, String)],
+    block: BlockId,
+    (file, home): (FileId, ContainerId),
+    generation: Generation,
+) -> Vec<(NodeId, Answer<node::BeginRecoveryResponse>)> {
+    let token = block_tokens::of_order(core, file, home, Mode::Write, block);
+    let request = node::BeginRecoveryRequest { block: block.0, generation: generation.0, token };
+    node_questions::ask(core, nodes, node::BEGIN_RECOVERY, &request, ANSWER_MAX, Policy::All).await
 }
 
 /// What a node's answer tells of its replica.

@@ -69,6 +69,12 @@ impl Index {
         &self.layout
     }
 
+    /// Bytes of memory that it takes, with its layout.
+    pub fn memory_len(&self) -> u64 {
+        let columns_len = self.columns.capacity() * size_of::<(u32, u32)>() + self.firsts.capacity() * size_of::<u32>();
+        self.layout.memory_len() + (columns_len + self.places.capacity() * size_of::<Place>()) as u64
+    }
+
     pub fn file_len(&self) -> u64 {
         self.file_len
     }

@@ -18,7 +18,7 @@ use super::shell::{Shell, WantedColumns};
 use crate::client::Client;
 use crate::error::Result;
 use crate::read::{ComingPart, FirstWindow, RangeRead};
-use layout::{Answer, Inquiry, Layout};
+use layout::{Answer, Inquiry, Layout, LayoutError};
 use prefetch::profile::ProfileName;
 use prefetch::{Index, Profile, Span};
 use std::sync::Arc;
@@ -60,23 +60,38 @@ impl<O: Origin> Drop for Parsing<O> {
     }
 }
 
-async fn find<O: Origin>(parsing: Parsing<O>, mut inquiry: Inquiry) {
+async fn find<O: Origin>(parsing: Parsing<O>, inquiry: Inquiry) {
     let shell = &parsing.0;
-    let layout = loop {
-        let want = inquiry.want();
-        let Some(bytes) = bytes_of(shell, Span::new(want.offset, want.len), &coming(&inquiry)).await else { return };
-        match io::task::blocking(move || inquiry.give(&bytes)).await {
-            Ok(Answer::Ask(more)) => inquiry = more,
-            Ok(Answer::Done(layout)) => break layout,
-            Err(error) => {
-                tracing::debug!(%error, "no layout");
-                return;
-            }
-        }
+    let Some(layout) = said_by_the_file(shell, inquiry).await else {
+        shell.lock().search.room().set(0);
+        return;
     };
     // What the store was asked for is on its way when it is known which bytes that are.
     shell.asked().await;
     found(shell, layout, Vec::new()).await;
+}
+
+async fn said_by_the_file<O: Origin>(shell: &Arc<Shell<O>>, mut inquiry: Inquiry) -> Option<Layout> {
+    let mut room = shell.lock().search.room().clone();
+    loop {
+        let want = inquiry.want();
+        let has_room = layout::Room::take(&mut room, want.len);
+        let asked = match has_room {
+            true => {
+                let bytes = bytes_of(shell, Span::new(want.offset, want.len), &coming(&inquiry)).await?;
+                io::task::blocking(move || inquiry.give(&bytes)).await
+            }
+            false => Err(LayoutError::NoRoom),
+        };
+        match asked {
+            Ok(Answer::Ask(more)) => inquiry = more,
+            Ok(Answer::Done(layout)) => return Some(layout),
+            Err(error) => {
+                tracing::debug!(%error, "no layout");
+                return None;
+            }
+        }
+    }
 }
 
 /// How long the store may take to say where columns lie, beside some round trips: readers wait for it. A guess: what it
@@ -154,6 +169,7 @@ async fn bytes_of<O: Origin>(shell: &Arc<Shell<O>>, span: Span, coming: &[Span])
     bytes
 }
 
+/// It is used if there is memory for it.
 async fn found<O: Origin>(shell: &Arc<Shell<O>>, layout: Layout, parts: Vec<ComingPart>) {
     let (file_len, data_set) = (shell.origin.len(), shell.lock().learned.data_set());
     let profiles = shell.client.store().profiles();
@@ -166,6 +182,12 @@ async fn found<O: Origin>(shell: &Arc<Shell<O>>, layout: Layout, parts: Vec<Comi
     .await;
     let shared = {
         let mut state = shell.lock();
+        let room = state.search.room();
+        if !room.set(index.memory_len()) {
+            room.set(0);
+            tracing::debug!(error = %LayoutError::NoRoom, "no layout");
+            return;
+        }
         state.learned.with_columns(name, schema);
         state.learned.shared_columns()
     };

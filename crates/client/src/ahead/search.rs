@@ -1,5 +1,6 @@
 //! What the search for a file's layout watches of the program's reads: pure.
 
+use crate::layout_memory::LayoutRoom;
 use layout::{Format, Inquiry, Limits};
 use prefetch::Span;
 use tokio::sync::oneshot;
@@ -33,11 +34,17 @@ pub(super) struct Search {
     has_tail: bool,
     /// The parser waits until the program reads some of this.
     pub(super) awaited: Option<(Span, oneshot::Sender<()>)>,
+    /// Memory that the file's layout takes, while it is searched and when it is known.
+    room: LayoutRoom,
 }
 
 impl Search {
-    pub(super) fn new(file_len: u64) -> Self {
-        Self { file_len, looks_left: LOOKS_MAX, has_tail: false, awaited: None }
+    pub(super) fn new(file_len: u64, room: LayoutRoom) -> Self {
+        Self { file_len, looks_left: LOOKS_MAX, has_tail: false, awaited: None, room }
+    }
+
+    pub(super) fn room(&self) -> &LayoutRoom {
+        &self.room
     }
 
     /// Tells the parser if the program reads what that waits for. True: it goes on now.
@@ -82,7 +89,7 @@ impl Search {
             _ if offset == 0 => Format::of(bytes),
             _ => None,
         };
-        let begun = layout::begin_at_end(format?, self.file_len, LIMITS);
+        let begun = layout::begin_at_end(format?, self.file_len, LIMITS, Box::new(self.room.clone()));
         self.looks_left = 0;
         begun.inspect_err(|error| tracing::debug!(%error, "no layout")).ok()
     }

@@ -71,7 +71,8 @@ impl<O: Origin> Drop for Through<'_, O> {
 
 impl<O: Origin> Shell<O> {
     pub(super) fn new(origin: O, client: Client, settings: Settings, link: Link, learned: Learned) -> Arc<Self> {
-        let state = Arc::new(Shared::new(State::new(origin.len(), settings, link, learned)));
+        let room = client.store().layout_room();
+        let state = Arc::new(Shared::new(State::new(origin.len(), settings, link, learned, room)));
         Arc::new(Self {
             origin: Arc::new(origin),
             client,

@@ -4,6 +4,7 @@ use super::flight::Flight;
 use super::kept::Kept;
 use super::learned::Learned;
 use super::search::Search;
+use crate::layout_memory::LayoutRoom;
 use prefetch::{Action, FetchId, Link, Prefetcher, Settings};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,12 +38,12 @@ impl Shared {
 }
 
 impl State {
-    pub(super) fn new(file_len: u64, settings: Settings, link: Link, learned: Learned) -> Self {
+    pub(super) fn new(file_len: u64, settings: Settings, link: Link, learned: Learned, room: LayoutRoom) -> Self {
         Self {
             machine: Prefetcher::new(settings, link, file_len),
             kept: Kept::default(),
             flights: HashMap::new(),
-            search: Search::new(file_len),
+            search: Search::new(file_len, room),
             learned,
             turn_around_count: 0,
             failure_count: 0,

@@ -3,7 +3,6 @@
 use super::apart::Apart;
 use super::elsewhere::Elsewhere;
 use super::entry::{Entry, Outcome, Touched};
-use super::part;
 use super::room::Room;
 use crate::data_service::DataService;
 use crate::read::{if_it_serves, stored};
@@ -102,10 +101,10 @@ impl Asking<'_> {
                 }
                 Ok(Next::Done(layout)) => {
                     // A record is shorter, in a list that grew to twice its length.
-                    if !layout::Room::take(&mut room, 2 * part::memory_len(&layout)) {
+                    if !layout::Room::take(&mut room, 2 * layout.memory_len()) {
                         return Err(no_memory());
                     }
-                    let encode = move || layout::encode(&layout).map(|record| (record, part::memory_len(&layout)));
+                    let encode = move || layout::encode(&layout).map(|record| (record, layout.memory_len()));
                     match self.apart.run(encode).await {
                         Some(Ok((record, memory_len))) if record.len() <= RECORD_LEN_MAX => {
                             return Ok(Entry { memory_len, ..self.entry(Outcome::Found, record.into()) });

@@ -410,7 +410,7 @@ mod tests {
         let table = layout::Table { entries: 1000, columns: vec![column], ..layout::Table::default() };
         let of = layout::Layout { tables: vec![table] };
         let bytes = layout::encode(&of).unwrap().into();
-        let entry = Entry { memory_len: part::memory_len(&of), bytes, ..entry::tests::entry(0) };
+        let entry = Entry { memory_len: of.memory_len(), bytes, ..entry::tests::entry(0) };
         let memory = budget.take_for_read(entry.bytes.len() as u64).unwrap();
         Known { entry: Arc::new(entry), memory }
     }

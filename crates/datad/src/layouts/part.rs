@@ -6,7 +6,7 @@
 use super::made::Selection;
 use super::window;
 use bytes::Bytes;
-use layout::{Column, Layout, Piece, Table, Wanted};
+use layout::Wanted;
 use wire::layouts::{Answer, RECORD_LEN_MAX, ReadLayout, Wish};
 use wire::ranges::ReadRanges;
 
@@ -31,17 +31,6 @@ impl Part {
         };
         record_len as u64 + self.ranges.as_ref().map_or(0, |ranges| ranges.ranges.len() as u64)
     }
-}
-
-/// Bytes that a layout takes in memory.
-pub(super) fn memory_len(layout: &Layout) -> u64 {
-    let columns = |table: &Table| table.columns.iter().map(column_len).sum::<usize>();
-    let tables = layout.tables.iter().map(|table| size_of::<Table>() + table.name.len() + columns(table));
-    tables.sum::<usize>() as u64
-}
-
-fn column_len(column: &Column) -> usize {
-    size_of::<Column>() + column.name.len() + column.pieces.len() * size_of::<Piece>()
 }
 
 /// The record itself, if all of it is wanted and no window: nothing has to be made then.
@@ -92,6 +81,7 @@ fn within(record: Bytes) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use layout::{Column, Layout, Piece, Table};
     use wire::layouts::LayoutBlock;
 
     fn layout() -> Layout {
@@ -134,11 +124,5 @@ mod tests {
         let request = ReadLayout { window_len: 0, ..request };
         assert!(as_it_is(&record, &request, &Wish::Columns(Vec::new())).is_none());
         assert_eq!(as_it_is(&record, &request, &Wish::All).map(|part| part.answer), Some(Answer::Found(record)));
-    }
-
-    #[test]
-    fn the_memory_of_a_layout_is_that_of_its_pieces_above_all() {
-        let one = memory_len(&layout());
-        assert!(one >= 18 * size_of::<Piece>() as u64 && one < 18 * 2 * size_of::<Piece>() as u64, "{one}");
     }
 }

@@ -61,18 +61,26 @@ pub struct EdgeConfig {
 }
 
 /// What the memory is for, in parts of 32: pieces, those that wait for the disk, those that are fetched and who waits
-/// for that, the index of the disk with openings, and reading ahead. Guesses, but that a window of 32 MiB is to fit the
-/// last part of 128.
+/// for that, the index of the disk with openings, layouts, and reading ahead. Guesses, but that a window of 32 MiB is to
+/// fit the last part of 128.
 const MEMORY_PARTS: u64 = 32;
-const PIECES_PARTS: u64 = 10;
-const UNWRITTEN_PARTS: u64 = 6;
+const PIECES_PARTS: u64 = 8;
+const UNWRITTEN_PARTS: u64 = 4;
 const FETCHING_PARTS: u64 = 2;
 const WAITING_PARTS: u64 = 1;
 const INDEX_PARTS: u64 = 5;
+const LAYOUT_PARTS: u64 = 4;
 const AHEAD_PARTS: u64 = 8;
-const _: () = assert!(
-    PIECES_PARTS + UNWRITTEN_PARTS + FETCHING_PARTS + WAITING_PARTS + INDEX_PARTS + AHEAD_PARTS == MEMORY_PARTS
-);
+const PARTS: [u64; 7] =
+    [PIECES_PARTS, UNWRITTEN_PARTS, FETCHING_PARTS, WAITING_PARTS, INDEX_PARTS, LAYOUT_PARTS, AHEAD_PARTS];
+const _: () = {
+    let (mut sum, mut at) = (0, 0);
+    while at < PARTS.len() {
+        sum += PARTS[at];
+        at += 1;
+    }
+    assert!(sum == MEMORY_PARTS);
+};
 /// Of the part of the index, for openings that are remembered for when the link is down: with 1 GB some 19 000 of usual
 /// paths.
 const MEMORY_PER_OPENINGS: u64 = 64;
@@ -131,7 +139,7 @@ impl EdgeConfig {
     /// What its client does differently.
     pub(crate) fn options(&self, options: Options) -> Options {
         let profile_dir = self.cache_dir.as_ref().map(|dir| dir.join("profiles"));
-        Options { profile_dir, ..options }
+        Options { profile_dir, layout_memory: self.part(LAYOUT_PARTS), ..options }
     }
 }
 

@@ -16,7 +16,7 @@ use super::whose::{self, Replicas, named};
 use crate::block_tokens;
 use crate::core::Core;
 use crate::node_questions::{self, Answer, Policy};
-use crate::recovery::survivor;
+use crate::recovery::{self, survivor};
 use crate::refusal;
 use hdfs::Exception;
 use hdfs::exception::INVALID_BLOCK_TOKEN;
@@ -148,18 +148,8 @@ async fn show(
     (file, home): (FileId, ContainerId),
     generation: Generation,
 ) -> Shown {
-    let token = block_tokens::of_order(core, file, home, Mode::Write, block);
-    let request = node::BeginRecoveryRequest { block: block.0, generation: generation.0, token };
-    let answers = node_questions::ask::<_, node::BeginRecoveryResponse>(
-        core,
-        nodes,
-        node::BEGIN_RECOVERY,
-        &request,
-        ANSWER_MAX,
-        Policy::All,
-    );
     let mut all = Shown::default();
-    for (id, answer) in answers.await {
+    for (id, answer) in recovery::begin(core, nodes, block, (file, home), generation).await {
         let nodes_with = match answer {
             Answer::Said(node::BeginRecoveryResponse { replica: None }) => continue,
             Answer::Said(node::BeginRecoveryResponse { replica: Some(replica) }) => {

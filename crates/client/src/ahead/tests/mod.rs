@@ -11,7 +11,7 @@ use super::shell::Shell;
 use crate::error::{Error, Result};
 use crate::read::{Beside, RangeRead};
 use crate::{Client, Options, Url};
-use ::layout::{Answer, Format, Limits, Want};
+use ::layout::{Answer, Boundless, Format, Limits, Want};
 use orc::Stripes;
 use parquet::{Table, garbage};
 use place::Place;
@@ -231,11 +231,41 @@ async fn columns_of_stripes_take_few_flights() {
     assert_eq!(turns, [4, 4, 1]);
 }
 
+/// A stranger chose how many pieces there are.
+#[tokio::test]
+async fn layouts_share_the_memory_that_the_store_has_for_them() {
+    let table = Table::new(30, 400, 50);
+    let client_with = |layout_memory| {
+        let url = Url::parse("hdfs://127.0.0.1:1/").unwrap();
+        let options = Options { round_trip: Some(ROUND_TRIP), profile_dir: None, layout_memory, ..Options::default() };
+        Client::with_options(&url, "me", options)
+    };
+    // 12,000 chunks, of which each is 24 bytes of a layout and 16 of its index; the parser has several times as much.
+    let memory = 8 << 20;
+    let client = client_with(memory);
+    let one = opened(&client, table.bytes());
+    open_table(&one, &table).await;
+    see(&one, table.chunk(0, 3)).await;
+    assert!(one.statistics().has_layout);
+    assert!(!client.store().layout_room().set(memory - (400 << 10)), "it is kept");
+    assert!(client.store().layout_room().set(memory - (800 << 10)), "what the parser had is free again");
+    drop(one);
+    assert!(client.store().layout_room().set(memory));
+
+    let client = client_with(1 << 20);
+    let other = opened(&client, table.bytes());
+    open_table(&other, &table).await;
+    see(&other, table.chunk(0, 3)).await;
+    assert!(!other.statistics().has_layout);
+    assert!(client.store().layout_room().set(1 << 20), "what could not be used is not kept");
+}
+
 /// In a few bytes each: what comes with the first is a list that is made for each of them.
 #[test]
 fn footers_that_are_asked_for_at_once_have_a_limit() {
     let bytes = Stripes::new(1, 3000, 1).bytes();
-    let mut inquiry = ::layout::begin_at_end(Format::Orc, bytes.len() as u64, Limits::default()).unwrap();
+    let mut inquiry =
+        ::layout::begin_at_end(Format::Orc, bytes.len() as u64, Limits::default(), Box::new(Boundless)).unwrap();
     while inquiry.coming().next().is_none() {
         let Want { offset, len } = inquiry.want();
         let Answer::Ask(more) = inquiry.give(&bytes[offset as usize..][..len as usize]).unwrap() else { panic!() };
