@@ -61,8 +61,8 @@ pub enum Plan<T> {
 pub enum PlaceError {
     /// The text is HDFS's, after the name of the file: people and tools know it.
     #[error(
-        "could only be written to 0 of the 1 minReplication nodes. There are {running} datanode(s) running and {} node(s) \
-         are excluded in this operation.{}", count(*.excluded), advice(*.full)
+        "could only be written to 0 of the 1 minReplication nodes. There are {running} datanode(s) running and {} \
+         node(s) are excluded in this operation.{}", count(*.excluded), advice(*.full)
     )]
     NoNodes {
         running: usize,

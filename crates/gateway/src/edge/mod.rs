@@ -61,8 +61,8 @@ pub struct EdgeConfig {
 }
 
 /// What the memory is for, in parts of 32: pieces, those that wait for the disk, those that are fetched and who waits
-/// for that, the index of the disk with openings, layouts, and reading ahead. Guesses, but that a window of 32 MiB is to
-/// fit the last part of 128.
+/// for that, the index of the disk with openings, layouts, and reading ahead. Guesses, but that a window of 32 MiB is
+/// to fit the last part of 128.
 const MEMORY_PARTS: u64 = 32;
 const PIECES_PARTS: u64 = 8;
 const UNWRITTEN_PARTS: u64 = 4;
