@@ -5,6 +5,7 @@
 
 mod block;
 mod chain;
+mod short_chain;
 mod writer;
 
 use crate::executor::{Boxed, HostId, Sim};
@@ -154,7 +155,7 @@ impl Client {
         let create = self.call(move |metad, key| Box::pin(metad.create(key, name.clone(), at.clone(), wish)));
         let status = create.await?;
         self.world.oracle.borrow_mut().created(status.id, tag);
-        let mut writer = Writer::new(Rc::clone(self), path.clone(), status.id, tag, 0, None, shape);
+        let mut writer = Writer::new(Rc::clone(self), path.clone(), &status, tag, None, shape);
         writer.ahead_of = looks_ahead.then_some(replication);
         Ok(writer)
     }
@@ -165,8 +166,7 @@ impl Client {
         let (last, status) = self.call(move |metad, key| Box::pin(metad.append(key, name.clone(), at.clone()))).await?;
         let Some(tag) = self.world.oracle.borrow().tag(status.id) else { return Ok(None) };
         let previous = last.map(|view| BlockRef { block: view.block, generation: view.generation, len: view.len });
-        let len = status.len as usize;
-        Ok(Some(Writer::new(Rc::clone(self), path.clone(), status.id, tag, len, previous, Shape::Chain)))
+        Ok(Some(Writer::new(Rc::clone(self), path.clone(), &status, tag, previous, Shape::Chain)))
     }
 
     // ── reading ──

@@ -1,8 +1,9 @@
 //! A file open for writing: its blocks one after the other, and what may be promised of them when.
 
 use super::block::{Before, Block, Shape};
+use super::short_chain::ChainWatch;
 use super::{BLOCK_LEN, Client, Error, Result};
-use crate::metad::Located;
+use crate::metad::{Located, Status};
 use crate::platter::SPEC;
 use crate::small::Lease;
 use crate::world::content;
@@ -40,6 +41,8 @@ pub(crate) struct Writer {
     ahead: Option<Lease>,
     /// All nodes have put the block before; nobody said yet that it is still this writer's.
     unconfirmed: Option<Unconfirmed>,
+    /// Ends blocks early whose chain lost nodes. HBase's writer of logs has one block.
+    chain_watch: Option<ChainWatch>,
 }
 
 /// What is promised once a metadata server has taken the block's length.
@@ -53,19 +56,19 @@ impl Writer {
     pub(super) fn new(
         client: Rc<Client>,
         path: FsPath,
-        file: FileId,
+        status: &Status,
         tag: u64,
-        len: usize,
         previous: Option<BlockRef>,
         shape: Shape,
     ) -> Self {
         let block_len = if shape == Shape::FanOut { u64::MAX } else { BLOCK_LEN as u64 };
+        let chain_watch = (shape != Shape::FanOut).then(|| ChainWatch::new(&client, status.replication));
         Self {
             client,
             path,
-            file,
+            file: status.id,
             tag,
-            block_offset: len,
+            block_offset: status.len as usize,
             packer: Packer::new(Plan::new(SPEC, PACKET_LEN, block_len)),
             block: None,
             previous,
@@ -74,6 +77,7 @@ impl Writer {
             ahead_of: None,
             ahead: None,
             unconfirmed: None,
+            chain_watch,
         }
     }
 
@@ -98,10 +102,12 @@ impl Writer {
     /// A write of so much neither begins nor ends a block. Only such may be given up here; in the client tasks of their
     /// own do the rest.
     pub(crate) fn stays_in_block(&self, len: usize) -> bool {
-        self.block.is_some() && self.position() + len < self.block_len_max()
+        self.block.is_some() && self.position() + len < self.block_len_max() && self.chain_is_over().is_none()
     }
 
     pub(crate) async fn write(&mut self, mut len: usize) -> Result<()> {
+        // Only here: what may be given up stays in its block, and said so before it began.
+        self.leave_short_chain().await?;
         while len > 0 {
             let take = self.packer.space().len().min(len);
             self.send(take, false).await?;
@@ -113,6 +119,18 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// Nodes that could make it whole.
+    fn chain_is_over(&self) -> Option<&[NodeId]> {
+        self.chain_watch.as_ref()?.over()
+    }
+
+    async fn leave_short_chain(&mut self) -> Result<()> {
+        let Some(more) = self.chain_is_over().map(<[NodeId]>::to_vec) else { return Ok(()) };
+        self.client.sim.say(|| format!("{} ends a block of {} early for {more:?}", self.client.name, self.file));
+        self.excluded.retain(|excluded| !more.contains(excluded));
+        self.finish_block().await
     }
 
     async fn look_ahead(&mut self) {
@@ -137,6 +155,9 @@ impl Writer {
         let packet = self.packer.pack(block.next_seqno(), sync);
         block.push(packet);
         block.write(&self.client).await?;
+        if let Some(watch) = &mut self.chain_watch {
+            watch.look(&self.client, (&self.path, self.file), block);
+        }
         self.packer.recycle(&mut block.take_spent());
         // In the client this goes on beside the stream, and takes as long as it takes.
         if block.before.is_none() || self.client.sim.one_in(3) {
@@ -173,6 +194,7 @@ impl Writer {
     async fn finish_block(&mut self) -> Result<()> {
         self.settle_before().await?;
         let Some(mut block) = self.block.take() else { return Ok(()) };
+        self.chain_watch.iter_mut().for_each(|watch| watch.on_ended(&self.client));
         block.drain(&self.client).await?;
         block.room(&self.client).await?;
         let end = self.packer.end(block.next_seqno(), false);

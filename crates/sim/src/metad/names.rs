@@ -22,11 +22,13 @@ pub(crate) struct Status {
     pub(crate) id: FileId,
     pub(crate) len: u64,
     pub(crate) mode: u16,
+    pub(crate) replication: u16,
 }
 
 pub(super) fn status(status: &HdfsFileStatusProto) -> Status {
     let id = InodeId(status.file_id.expect("a file has an id"));
-    Status { id, len: status.length, mode: status.permission.perm as u16 }
+    let replication = status.block_replication.unwrap_or_default() as u16;
+    Status { id, len: status.length, mode: status.permission.perm as u16, replication }
 }
 
 pub(super) fn located(block: &LocatedBlockProto, complete: bool) -> Located {

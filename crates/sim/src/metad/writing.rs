@@ -108,6 +108,32 @@ impl Metad {
         Ok((located.view.generation, located))
     }
 
+    /// Nodes that could join those of a block's chain.
+    pub(crate) async fn additional_nodes(
+        self: Rc<Self>,
+        client: String,
+        path: FsPath,
+        file: FileId,
+        block: BlockRef,
+        nodes: Vec<NodeId>,
+        count: usize,
+    ) -> Answer<Vec<NodeId>> {
+        let existings = nodes.iter().map(|node| DatanodeInfoProto { id: named(*node), ..Default::default() });
+        let request = GetAdditionalDatanodeRequestProto {
+            src: path.to_string(),
+            blk: extended(block),
+            existings: existings.collect(),
+            num_additional_nodes: count as u32,
+            client_name: client,
+            file_id: Some(file.0),
+            ..GetAdditionalDatanodeRequestProto::default()
+        };
+        let answer: GetAdditionalDatanodeResponseProto = self.ask("getAdditionalDatanode", None, request).await?;
+        let mut more = located(&answer.block, false).nodes;
+        more.retain(|node| !nodes.contains(node));
+        Ok(more)
+    }
+
     pub(crate) async fn update_pipeline(
         self: Rc<Self>,
         retry: RetryKey,
