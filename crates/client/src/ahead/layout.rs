@@ -17,6 +17,7 @@ use super::origin::Origin;
 use super::shell::{Shell, WantedColumns};
 use crate::client::Client;
 use crate::error::Result;
+use crate::layout_memory::LayoutRoom;
 use crate::read::{ComingPart, FirstWindow, RangeRead};
 use layout::{Answer, Inquiry, Layout, LayoutError};
 use prefetch::profile::ProfileName;
@@ -43,12 +44,13 @@ fn look<O: Origin>(shell: &Arc<Shell<O>>, offset: u64, bytes: &[u8]) {
     if offset > 0 && offset + (bytes.len() as u64) < shell.origin.len() {
         return;
     }
-    let inquiry = shell.lock().search.look(offset, bytes);
+    let room = shell.client.store().layout_room();
+    let inquiry = shell.lock().search.look(offset, bytes, &room);
     let Some(inquiry) = inquiry.filter(|_| shell.client.store().scope().has_runtime()) else { return };
     // Before the program reads on.
     shell.is_parsing.send_replace(true);
     let parsing = Parsing(Arc::clone(shell));
-    shell.keep_task("layout", find(parsing, inquiry));
+    shell.keep_task("layout", find(parsing, inquiry, room));
 }
 
 /// While it is there, the parser has bytes to work on and readers wait for it.
@@ -60,19 +62,20 @@ impl<O: Origin> Drop for Parsing<O> {
     }
 }
 
-async fn find<O: Origin>(parsing: Parsing<O>, inquiry: Inquiry) {
+async fn find<O: Origin>(parsing: Parsing<O>, inquiry: Inquiry, room: LayoutRoom) {
     let shell = &parsing.0;
-    let Some(layout) = said_by_the_file(shell, inquiry).await else {
-        shell.lock().search.room().set(0);
-        return;
-    };
+    let Some(layout) = said_by_the_file(shell, inquiry, room).await else { return };
     // What the store was asked for is on its way when it is known which bytes that are.
     shell.asked().await;
     found(shell, layout, Vec::new()).await;
 }
 
-async fn said_by_the_file<O: Origin>(shell: &Arc<Shell<O>>, mut inquiry: Inquiry) -> Option<Layout> {
-    let mut room = shell.lock().search.room().clone();
+/// `room`: what the parser takes, until it is done.
+async fn said_by_the_file<O: Origin>(
+    shell: &Arc<Shell<O>>,
+    mut inquiry: Inquiry,
+    mut room: LayoutRoom,
+) -> Option<Layout> {
     loop {
         let want = inquiry.want();
         let has_room = layout::Room::take(&mut room, want.len);
@@ -182,9 +185,7 @@ async fn found<O: Origin>(shell: &Arc<Shell<O>>, layout: Layout, parts: Vec<Comi
     .await;
     let shared = {
         let mut state = shell.lock();
-        let room = state.search.room();
-        if !room.set(index.memory_len()) {
-            room.set(0);
+        if !state.layout_room.set(index.memory_len()) {
             tracing::debug!(error = %LayoutError::NoRoom, "no layout");
             return;
         }

@@ -34,17 +34,11 @@ pub(super) struct Search {
     has_tail: bool,
     /// The parser waits until the program reads some of this.
     pub(super) awaited: Option<(Span, oneshot::Sender<()>)>,
-    /// Memory that the file's layout takes, while it is searched and when it is known.
-    room: LayoutRoom,
 }
 
 impl Search {
-    pub(super) fn new(file_len: u64, room: LayoutRoom) -> Self {
-        Self { file_len, looks_left: LOOKS_MAX, has_tail: false, awaited: None, room }
-    }
-
-    pub(super) fn room(&self) -> &LayoutRoom {
-        &self.room
+    pub(super) fn new(file_len: u64) -> Self {
+        Self { file_len, looks_left: LOOKS_MAX, has_tail: false, awaited: None }
     }
 
     /// Tells the parser if the program reads what that waits for. True: it goes on now.
@@ -75,7 +69,7 @@ impl Search {
     }
 
     /// Whether an end of the file is that of a format that is known; how it is asked then.
-    pub(super) fn look(&mut self, offset: u64, bytes: &[u8]) -> Option<Inquiry> {
+    pub(super) fn look(&mut self, offset: u64, bytes: &[u8], room: &LayoutRoom) -> Option<Inquiry> {
         let end = offset + bytes.len() as u64;
         if self.looks_left == 0 || bytes.is_empty() {
             return None;
@@ -89,7 +83,7 @@ impl Search {
             _ if offset == 0 => Format::of(bytes),
             _ => None,
         };
-        let begun = layout::begin_at_end(format?, self.file_len, LIMITS, Box::new(self.room.clone()));
+        let begun = layout::begin_at_end(format?, self.file_len, LIMITS, Box::new(room.clone()));
         self.looks_left = 0;
         begun.inspect_err(|error| tracing::debug!(%error, "no layout")).ok()
     }
