@@ -87,7 +87,7 @@ def test_what_one_user_has_read_the_next_has_at_once(levada_store, path, table, 
             check(file.statistics)
             found.append(file.statistics)
             # Closing does not wait for that.
-            file._reader.save().wait()
+            file._reader.share().wait()
     assert [one.has_profile for one in found] == [0, 1]
     assert found[1].turn_arounds == 1 < found[0].turn_arounds, found
 

@@ -149,6 +149,7 @@ async fn run(store: &Store, profiles: &std::path::Path, path: &str, table: &Tabl
         assert!(bytes == data[offset as usize..][..bytes.len()], "{len} bytes at {offset}");
     }
     file.save().await;
+    file.share().await;
     let found = file.statistics();
     drop(file);
     client.store().close().await;

@@ -16,9 +16,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use types::record;
 
-/// As many as one long read takes: new connections bring 2.8 MB in their first round trip together, and as much again
+/// As many as one long read takes: new connections bring 3.7 MB in their first round trip together, and as much again
 /// twice in the second.
-pub(crate) const COUNT_MAX: usize = 192;
+pub(crate) const COUNT_MAX: usize = 256;
 /// A server closes what is idle at 4 s, as in `sockets`.
 pub(crate) const KEPT_MAX: Duration = Duration::from_secs(3);
 /// As long as nothing says another: what the links have that people call fast.

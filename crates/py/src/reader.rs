@@ -132,6 +132,17 @@ impl Reader {
         })
     }
 
+    /// Tells the store.
+    fn share(&self) -> Call {
+        let source = self.source.clone();
+        Call::done(&self.path, async move {
+            if let Source::Ahead(ahead) = source {
+                ahead.share().await;
+            }
+            Ok(())
+        })
+    }
+
     /// How well reading ahead goes: a dictionary of numbers. `None`: nothing is read ahead.
     #[getter]
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {

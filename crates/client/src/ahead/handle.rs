@@ -138,17 +138,30 @@ impl Ahead {
         if is_forked { AheadStatistics::default() } else { self.owner.shell.statistics() }
     }
 
-    /// Keeps what was learned so far, for files that are opened from now on. Done anyway when the last clone is
-    /// dropped.
+    /// Keeps what was learned so far, for files that this user opens from now on. Done anyway when the last clone is
+    /// dropped, and so is [`Ahead::share`].
     pub async fn save(&self) {
-        let shell = &self.owner.shell;
+        let client = &self.owner.shell.client;
         let Some(found) = self.owner.found() else { return };
         let keeping = async {
-            found.save(&shell.client).await;
+            found.save(client.store().profiles()).await;
             Ok(())
         };
-        if let Err(error) = shell.client.run(keeping).await {
+        if let Err(error) = client.run(keeping).await {
             tracing::debug!(%error, "what was learned is not kept");
+        }
+    }
+
+    /// Tells the store what was learned so far, for other users. That takes some round trips.
+    pub async fn share(&self) {
+        let client = &self.owner.shell.client;
+        let Some(news) = self.owner.news() else { return };
+        let telling = async {
+            news.tell(client).await;
+            Ok(())
+        };
+        if let Err(error) = client.run(telling).await {
+            tracing::debug!(%error, "what was learned is not shared");
         }
     }
 }
@@ -176,30 +189,35 @@ async fn shared_with(
 /// What is to be kept of a run.
 struct Found {
     runs: Vec<Run>,
-    news: Option<News>,
     reached: Option<(ProfileName, Reached)>,
 }
 
 impl Found {
     /// May wait for a disk.
-    fn keep(runs: Vec<Run>, reached: Option<(ProfileName, Reached)>, profiles: &Profiles) {
+    fn keep(self, profiles: &Profiles) {
+        let Self { runs, reached } = self;
         runs.into_iter().for_each(|run| run.keep(profiles));
         if let Some((name, reached)) = reached {
             profiles.keep_reached(name, &reached);
         }
     }
 
-    /// On the disk, and then by the store.
-    async fn save(self, client: &Client) {
-        let (Self { runs, news, reached }, profiles) = (self, client.store().profiles());
-        io::task::blocking(move || Self::keep(runs, reached, &profiles)).await;
-        if let Some(news) = news {
-            news.tell(client).await;
-        }
+    async fn save(self, profiles: Arc<Profiles>) {
+        io::task::blocking(move || self.keep(&profiles)).await;
     }
 }
 
 impl Owner {
+    /// What the store is to be told.
+    fn news(&self) -> Option<News> {
+        if self.shell.client.store().scope().is_forked() {
+            return None;
+        }
+        let mut state = self.shell.lock();
+        let observed = state.machine.observed();
+        state.learned.news(&observed)
+    }
+
     /// In a process that was forked the lock may be held by nobody who runs.
     fn found(&self) -> Option<Found> {
         let store = self.shell.client.store();
@@ -209,9 +227,8 @@ impl Owner {
         let mut state = self.shell.lock();
         let observed = state.machine.observed();
         let runs = state.learned.take(&observed);
-        let news = state.learned.news(&observed);
         let name = state.learned.data_set().map(|data_set| ProfileName::of(&data_set, None));
-        (!runs.is_empty()).then(|| Found { runs, news, reached: name.zip(store.reached()) })
+        (!runs.is_empty()).then(|| Found { runs, reached: name.zip(store.reached()) })
     }
 }
 
@@ -221,16 +238,21 @@ impl Drop for Owner {
         if store.scope().is_forked() {
             return;
         }
-        let found = self.found();
+        let (found, news) = (self.found(), self.news());
         self.shell.close();
-        let Some(found) = found else { return };
+        let (client, profiles) = (self.shell.client.clone(), store.profiles());
         // Some hundred bytes are written, but the disk may be another machine's.
-        match store.scope().check().is_ok() && store.scope().has_runtime() {
-            true => {
-                let client = self.shell.client.clone();
-                store.scope().spawn_detached("profiles", async move { found.save(&client).await });
-            }
-            false => Found::keep(found.runs, found.reached, &store.profiles()),
+        if store.scope().check().is_ok() && store.scope().has_runtime() {
+            store.scope().spawn_detached("profiles", async move {
+                if let Some(found) = found {
+                    found.save(profiles).await;
+                }
+                if let Some(news) = news {
+                    news.tell(&client).await;
+                }
+            });
+        } else if let Some(found) = found {
+            found.keep(&profiles);
         }
     }
 }

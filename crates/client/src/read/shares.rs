@@ -1,9 +1,9 @@
 //! Connections over which long reads come from far away, shared out among all that leaves at one moment.
 //!
 //! ```text
-//!   header 3 MB ──▶ fill         ──▶  58 connections ─┐
-//!                                                     ├─▶ at most 192, all of them done after as many round trips
-//!   window 7 MB ──▶ first window ──▶ 133 connections ─┘
+//!   header 3 MB ──▶ fill         ──▶  77 connections ─┐
+//!                                                     ├─▶ at most 256, all of them done after as many round trips
+//!   window 7 MB ──▶ first window ──▶ 178 connections ─┘
 //! ```
 //!
 //! Promise: each part finds its own share from lengths alone, without asking the others; together they take no more
@@ -59,16 +59,16 @@ mod tests {
     /// connection.
     #[test]
     fn a_header_and_a_window_share_by_their_lengths() {
-        assert_eq!(shares(&[3_000_000, 6_900_000], 192), [58, 133]);
-        assert_eq!(shares(&[6_900_000], 192), [192]);
-        assert_eq!(shares(&[65_536, 6_900_000], 192), [2, 189]);
-        assert_eq!(shares(&[0, 6_900_000], 192), [0, 192]);
+        assert_eq!(shares(&[3_000_000, 6_900_000], 256), [77, 178]);
+        assert_eq!(shares(&[6_900_000], 256), [256]);
+        assert_eq!(shares(&[65_536, 6_900_000], 256), [3, 252]);
+        assert_eq!(shares(&[0, 6_900_000], 256), [0, 256]);
     }
 
     #[test]
     fn what_is_short_takes_what_it_is_worth() {
-        assert_eq!(shares(&[1, SHARE_LEN_MIN, SHARE_LEN_MIN + 1], 192), [1, 1, 2]);
-        assert_eq!(shares(&[10 * SHARE_LEN_MIN; 2], 192), [10, 10]);
+        assert_eq!(shares(&[1, SHARE_LEN_MIN, SHARE_LEN_MIN + 1], 256), [1, 1, 2]);
+        assert_eq!(shares(&[10 * SHARE_LEN_MIN; 2], 256), [10, 10]);
     }
 
     #[test]

@@ -72,6 +72,7 @@ class AheadFiles:
     def save(self) -> None:
         for file in [*self._files.values()]:
             file.save().wait()
+            file.share().wait()
 
 
 def _key(path: str, reader: _levada.Reader, profile: str | None) -> _Key | None:
@@ -85,18 +86,25 @@ _ALL: WeakSet[AheadFiles] = WeakSet()
 # What was learned of files that were closed, on its way to the disk. Who opens one waits for it; who closes one does
 # not, since threads of tools close files, too, and maybe while Python ends.
 _SAVING: deque[_levada.Call[None]] = deque()
+# And on its way to the store, some round trips: waited for when Python ends. Of many files that are closed at once the
+# store may miss some, which their users' own profiles have.
+_SHARING: deque[_levada.Call[None]] = deque(maxlen=64)
 
 
 def save_later(reader: _levada.Reader) -> None:
     """Keeps what was learned of a file, for those that are opened from now on, here and in other programs."""
-    call = reader.save()
-    call.start()
-    _SAVING.append(call)
+    for calls, call in ((_SAVING, reader.save()), (_SHARING, reader.share())):
+        call.start()
+        calls.append(call)
 
 
 def _next_saving() -> _levada.Call[None] | None:
+    return _next(_SAVING)
+
+
+def _next(calls: deque[_levada.Call[None]]) -> _levada.Call[None] | None:
     try:
-        return _SAVING.popleft()
+        return calls.popleft()
     except IndexError:
         return None
 
@@ -109,7 +117,7 @@ def _at_exit(process: int) -> None:
     # A child that was forked ends with what its parent learned, which is the parent's to keep.
     if os.getpid() != process:
         return
-    while call := _next_saving():
+    while call := _next_saving() or _next(_SHARING):
         call.wait()
     for files in [*_ALL]:
         files.save()
