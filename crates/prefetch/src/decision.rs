@@ -10,6 +10,8 @@ pub enum Why {
     Demand,
     /// A profile names them, at the opening.
     Profile,
+    /// Files of such a name are opened so.
+    Name,
     /// They are of the columns in use, in the entries that follow.
     Columns,
     /// The program reads one piece behind the other.
@@ -23,6 +25,7 @@ impl fmt::Display for Why {
         out.write_str(match self {
             Self::Demand => "read now",
             Self::Profile => "named by the profile",
+            Self::Name => "as files of this name are opened",
             Self::Columns => "next entries of the columns in use",
             Self::Sequential => "behind what is read",
             Self::Strided => "in equal steps",

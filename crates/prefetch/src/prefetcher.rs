@@ -88,11 +88,22 @@ impl Prefetcher {
         self.open_columns(profile, actions);
     }
 
+    /// What the name of a file says of its opening: in the place of a profile, where there is none.
+    pub fn open_by_name(&mut self, spans: &[Span], actions: &mut Vec<Action>) {
+        if self.fetcher.cache_len > 0 {
+            self.open_spans(Why::Name, spans.iter().map(|span| span.before(self.file_len)).collect(), actions);
+        }
+    }
+
     /// What earlier runs read before any column.
     fn open_headers(&mut self, profile: &Profile, actions: &mut Vec<Action>) {
+        self.open_spans(Why::Profile, Opening::spans(profile, self.file_len).collect(), actions);
+    }
+
+    fn open_spans(&mut self, why: Why, spans: Vec<Span>, actions: &mut Vec<Action>) {
         let mut room = self.fetcher.room();
         let mut window = Window::default();
-        for span in Opening::spans(profile, self.file_len) {
+        for span in spans {
             let before = window.missing.len();
             self.fetcher.holdings.missing(span, &mut window.missing);
             let len = sum_len(&window.missing[before..]);
@@ -102,7 +113,7 @@ impl Prefetcher {
             }
             room -= len;
         }
-        self.fetcher.fetch_ahead(Why::Profile, window, actions);
+        self.fetcher.fetch_ahead(why, window, actions);
     }
 
     /// The first window of the columns that earlier runs read, or of their patterns of offsets.

@@ -15,6 +15,7 @@
 //!
 //! Start reading at [`Ahead::read_ranges`]; why bytes are fetched is explained in docs/adr/0032.
 
+mod by_name;
 mod chunk;
 mod flight;
 mod handle;

@@ -7,6 +7,8 @@ pub(super) trait Origin: Send + Sync + 'static {
     /// Bytes of the file.
     fn len(&self) -> u64;
 
+    fn path(&self) -> &str;
+
     /// Fills all of `reads`, which lie within the file. `beside`: what else is asked for at this moment.
     fn fill<'a>(
         &'a self,
@@ -26,6 +28,10 @@ pub(super) trait Origin: Send + Sync + 'static {
 impl Origin for Reader {
     fn len(&self) -> u64 {
         Reader::len(self)
+    }
+
+    fn path(&self) -> &str {
+        Reader::path(self)
     }
 
     async fn fill<'a>(&'a self, reads: &'a mut [RangeRead<'_>], beside: Beside) -> Result<()> {

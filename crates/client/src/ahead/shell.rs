@@ -3,6 +3,7 @@
 //! Promise, as the machine wants it: what is held is copied before what it decided is done, and what arrives is in the
 //! hands of all who wait for it before the machine hears of it. The lock is held over no await.
 
+use super::by_name;
 use super::flight::{Flight, Pilot, grouped};
 use super::landing::Flying;
 use super::learned::Learned;
@@ -97,6 +98,9 @@ impl<O: Origin> Shell<O> {
         state.machine.link(self.measured());
         let mut actions = Vec::new();
         state.machine.open(None, profile, &mut actions);
+        if !state.has_profile {
+            state.machine.open_by_name(&by_name::opening_of(self.origin.path(), self.origin.len()), &mut actions);
+        }
         let has_runtime = self.client.store().scope().has_runtime();
         let wanted = profile.and_then(Profile::first_window).filter(|_| has_runtime);
         let wanted = wanted.map(|wanted| {

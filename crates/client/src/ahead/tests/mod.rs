@@ -231,6 +231,25 @@ async fn columns_of_stripes_take_few_flights() {
     assert_eq!(turns, [4, 4, 1]);
 }
 
+/// Of a tree whose name says that it is one, the ends are on their way before anybody reads.
+#[tokio::test]
+async fn a_tree_is_opened_in_one_flight() {
+    let file = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../layout/tests/golden/root-zstd.root"));
+    let (file, client) = (file.unwrap(), client(None));
+    let link = Link { bytes_per_s: 125_000_000, ..Link::default() };
+    let mut place = Place::new(file.clone());
+    place.path = "/events.root";
+    let shell = Shell::new(place, client, SETTINGS, link, Learned::new(None));
+    layout::open(&shell, None);
+    shell.origin.settle().await;
+    assert_eq!(shell.origin.fills(), 1, "both ends leave together");
+    see(&shell, (0, 403)).await;
+    see(&shell, (file.len() as u64 - 500, 400)).await;
+    let found = shell.statistics();
+    assert!(!found.has_profile && found.has_layout, "{found:?}");
+    assert_eq!((found.turn_around_count, found.hit_count), (1, 2), "{found:?}");
+}
+
 /// A stranger chose how many pieces there are.
 #[tokio::test]
 async fn layouts_share_the_memory_that_the_store_has_for_them() {

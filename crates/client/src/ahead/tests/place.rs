@@ -14,6 +14,7 @@ pub(super) const FAULT: &str = "a fault was asked for";
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) bytes: Vec<u8>,
+    pub(super) path: &'static str,
     fills: AtomicUsize,
     under_way: AtomicUsize,
     faults_left: AtomicUsize,
@@ -33,6 +34,7 @@ impl Place {
     pub(super) fn new(bytes: Vec<u8>) -> Self {
         Self {
             bytes,
+            path: "/file",
             fills: AtomicUsize::new(0),
             under_way: AtomicUsize::new(0),
             faults_left: AtomicUsize::new(0),
@@ -100,6 +102,10 @@ impl Drop for UnderWay<'_> {
 impl Origin for Place {
     fn len(&self) -> u64 {
         self.bytes.len() as u64
+    }
+
+    fn path(&self) -> &str {
+        self.path
     }
 
     async fn fill<'a>(&'a self, reads: &'a mut [RangeRead<'_>], beside: Beside) -> Result<()> {
