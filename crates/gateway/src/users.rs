@@ -47,6 +47,11 @@ impl Users {
         Ok((!self.asks_for_proof().await?).then(|| self.reading(self.client(user))))
     }
 
+    /// As [`Self::believed`], of the gateway's own name.
+    pub(crate) async fn own_believed(&self) -> Result<Option<Reading>, Error> {
+        self.believed(self.own.user()).await
+    }
+
     async fn asks_for_proof(&self) -> Result<bool, Error> {
         let Some(edge) = &self.edge else { return self.own.asks_for_proof().await };
         // While the link is down, whom the store let read before is remembered by his name; nobody else reads anything.

@@ -17,10 +17,11 @@ use crate::cluster::{Cluster, Pipeline};
 use crate::liveness::LivenessRules;
 use crate::repair::Repair;
 use crate::surplus::Surplus;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use types::NodeId;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DrainPicture {
     pub pipelines_left: u64,
     pub containers_left: u64,
@@ -33,6 +34,10 @@ pub struct DrainPicture {
     pub stuck_len: u64,
     /// Of a node that is down: pipelines without another member to copy from.
     pub orphaned: u64,
+    /// Pipelines that it stays in though others have all, as too few of those are up, or somebody is in maintenance.
+    pub held: u64,
+    /// For whom it stays in them.
+    pub awaited: BTreeSet<NodeId>,
 }
 
 /// Why a node that drains, and is in no pipeline any more, may still have what others lack.
@@ -85,6 +90,12 @@ impl Cluster {
             } else if self.staying(row) < wanted && self.is_stuck(pipeline, repair, rules) {
                 picture.stuck += 1;
                 picture.stuck_len = picture.stuck_len.saturating_add(pipeline.len_about());
+            }
+            let awaited = self.awaited(pipeline, node, repair, rules);
+            if !awaited.is_empty() {
+                picture.held += 1;
+                picture.awaited.extend(awaited);
+                continue;
             }
             let newest = row.joining.iter().map(|(_, epoch)| *epoch).max();
             for home in &pipeline.containers {

@@ -10,10 +10,11 @@ use crate::jobs::with_left;
 use crate::leader::Leader;
 use crate::liveness::LivenessRules;
 use crate::member::Member;
-use blocks::{JobKind, Service, Work};
+use crate::membership::AWAY_AFTER;
+use blocks::{JobKind, Leave, LeaveKind, Service, Work};
 use std::time::Duration;
-use types::NodeId;
 use types::mutation::{self, Mutation};
+use types::{Millis, NodeId};
 
 impl Drain {
     fn stopped(self) -> JobState {
@@ -68,7 +69,8 @@ impl Leader {
         let work = with_left(done, picture.len_left, picture.containers_left);
         if picture.pipelines_left > 0 {
             self.surplus.on_member_again(id);
-            return (work, waits_for(&picture).map_or(JobState::Running, JobState::Waiting));
+            let why = waits_for(&picture).or_else(|| self.awaits(&picture, rules));
+            return (work, why.map_or(JobState::Running, JobState::Waiting));
         }
         // A node that is down reports nothing more, and no replica is put there: what its pipelines held is all there
         // is to copy.
@@ -79,6 +81,39 @@ impl Leader {
         };
         let drained = || JobState::Done(self.drained_note(id, is_lost, rules));
         (work, rest.map_or_else(drained, |why| JobState::Waiting(waits_here(why))))
+    }
+
+    /// For whom a drain waits once everything is copied, and how long at most.
+    fn awaits(&self, picture: &DrainPicture, rules: &LivenessRules) -> Option<String> {
+        let first = picture.awaited.first().filter(|_| picture.containers_left == 0)?;
+        let member = self.cluster.node(*first)?;
+        let (name, lost_after_s) =
+            (format!("datanode {first} ({})", member.node.xfer_addr()), rules.lost_after.as_secs());
+        let why = match member.leave {
+            Some(Leave { kind: LeaveKind::Maintenance, until }) => {
+                format!("the maintenance of {name} to end: until {}", utc(until))
+            }
+            Some(Leave { kind: LeaveKind::Restart, until }) => {
+                format!(
+                    "{name}, which has ended in order and is expected back: until {} it does not count as lost",
+                    utc(until)
+                )
+            }
+            None => format!("{name}, which is silent: for {lost_after_s} s it does not count as lost"),
+        };
+        let others = match picture.awaited.len() - 1 {
+            0 => String::new(),
+            others => format!("; and for {others} more"),
+        };
+        let held = picture.held;
+        Some(match member.is_in_maintenance() {
+            true => format!("others have all of {held} of its pipelines; waits for {why}{others}"),
+            false => format!(
+                "others have all of {held} of its pipelines, but too few of them are up; waits for {why}{others}; \
+                 start it: after {} s another datanode that has room is to get a copy instead",
+                AWAY_AFTER.as_secs()
+            ),
+        })
     }
 
     /// Whether the node is up with found blocks that it alone has. While any node that is not lost has yet to report,
@@ -174,6 +209,22 @@ fn blocks(count: usize) -> String {
     }
 }
 
+/// `2026-11-29 23:15:02 UTC`, for a note.
+fn utc(time: Millis) -> String {
+    const DAY_S: u64 = 86_400;
+    let (days, in_day) = (time.0 / 1000 / DAY_S, time.0 / 1000 % DAY_S);
+    // Years are counted from March, so that a leap day is a year's last one: Hinnant's `civil_from_days`.
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", in_day / 3600, in_day / 60 % 60, in_day % 60)
+}
+
 /// What a drain waits for on a node that is in no pipeline any more.
 fn waits_here(why: LeftBehind) -> String {
     match why {
@@ -210,9 +261,10 @@ fn waits_for(picture: &DrainPicture) -> Option<String> {
 mod tests {
     use super::*;
     use crate::leader::tests::{HOME, NOW, begin, block, load, node, reported, rows, rules, run};
+    use crate::member::NodeUsage;
     use blocks::{Command, JobTask};
-    use types::Millis;
     use types::rows::MemoryRows;
+    use types::{Epoch, PipelineId};
 
     const SOFT: Duration = Duration::from_secs(60);
 
@@ -413,6 +465,43 @@ mod tests {
         run(&mut rows, &mut leader, &Command::ReleaseFound { at: Millis(3) });
         assert_eq!(leader.lone_found_count(node(3), &rules()), 0);
         assert!(leader.may_be_away(node(3), &rules()));
+    }
+
+    /// Node 3 has all that node 1 has, which is to be emptied; node 2 is silent, or in maintenance.
+    #[test]
+    fn a_drain_that_waits_for_a_node_says_for_whom_and_until_when() {
+        let until = Millis(1_795_994_102_000);
+        assert_eq!(
+            (utc(until).as_str(), utc(Millis(0)).as_str()),
+            ("2026-11-29 23:15:02 UTC", "1970-01-01 00:00:00 UTC")
+        );
+        assert_eq!(utc(Millis(1_709_164_800_000)), "2024-02-29 00:00:00 UTC");
+        let leave = |kind| Some(Leave { kind, until });
+        let cases = [
+            (None, "which is silent: for 15 s it does not count as lost"),
+            (leave(LeaveKind::Restart), "is expected back: until 2026-11-29 23:15:02 UTC"),
+            (leave(LeaveKind::Maintenance), "to end: until 2026-11-29 23:15:02 UTC"),
+        ];
+        for (leave, said) in cases {
+            let mut rows = rows();
+            let mut leader = load(&rows);
+            set_service(&mut rows, &mut leader, 1, Service::Draining);
+            let id = begin_drain(&mut rows, &mut leader, 1);
+            let members = (1..=3).map(node).collect();
+            run(&mut rows, &mut leader, &Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(1), members });
+            run(&mut rows, &mut leader, &Command::Whole { containers: vec![(HOME, PipelineId(1), Epoch(2))] });
+            run(&mut rows, &mut leader, &Command::Joined { pipeline: PipelineId(1), epoch: Epoch(2) });
+            assert_eq!(leader.settle_job(id, &[], &rules(), SOFT), None);
+            assert_eq!(leader.jobs.get(id).unwrap().state, JobState::Running, "all are up");
+            run(&mut rows, &mut leader, &Command::SetLeave { node: node(2), leave });
+            let later = LivenessRules { now: NOW + rules().lost_after, ..rules() };
+            [1, 3]
+                .into_iter()
+                .for_each(|number| leader.cluster.on_registered(later.now, node(number), NodeUsage::default()));
+            assert_eq!(leader.settle_job(id, &[], &later, SOFT), None);
+            let JobState::Waiting(note) = &leader.jobs.get(id).unwrap().state else { panic!("{leave:?}") };
+            assert!(note.contains(said) && note.contains(&node(2).to_string()), "{note}");
+        }
     }
 
     #[test]

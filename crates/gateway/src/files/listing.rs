@@ -29,11 +29,14 @@ impl Shape {
         }
     }
 
-    fn begin(self, path: &str) -> String {
+    fn begin(self, path: &str, query: &str) -> String {
         match self {
             Self::Html => {
                 let path = escaped(path);
-                let up = if path == "/" { "" } else { "<tr><td><a href=\"../\">../</a></td></tr>\n" };
+                let up = match path.as_str() {
+                    "/" => String::new(),
+                    _ => format!("<tr><td><a href=\"../{query}\">../</a></td></tr>\n"),
+                };
                 format!(
                     "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{path}</title></head><body>\n\
                      <h1>{path}</h1>\n<table>\n\
@@ -44,7 +47,7 @@ impl Shape {
         }
     }
 
-    fn entry(self, status: &Status, is_first: bool, out: &mut String) {
+    fn entry(self, status: &Status, query: &str, is_first: bool, out: &mut String) {
         let Status { name, len, modified, owner, group, mode, replication, block_len, kind, .. } = status;
         let modified = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(modified.0 / 1000));
         let modified = httpdate::fmt_http_date(modified.unwrap_or(SystemTime::UNIX_EPOCH));
@@ -55,7 +58,7 @@ impl Shape {
                 let len = if status.is_dir() { String::new() } else { len.to_string() };
                 let _ = writeln!(
                     out,
-                    "<tr><td><a href=\"{link}{slash}\">{name}{slash}</a></td><td>{len}</td><td>{modified}</td>\
+                    "<tr><td><a href=\"{link}{slash}{query}\">{name}{slash}</a></td><td>{len}</td><td>{modified}</td>\
                      <td>{owner}</td></tr>"
                 );
             }
@@ -100,14 +103,19 @@ fn escaped(text: &str) -> String {
 struct Sending {
     listing: Listing,
     shape: Shape,
+    /// Behind each link.
+    query: String,
     count: u64,
     /// What is sent next beside entries.
     begun: Option<String>,
     is_ended: bool,
 }
 
-pub(super) fn body(listing: Listing, path: &str, shape: Shape) -> Body {
-    let sending = Sending { listing, shape, count: 0, begun: Some(shape.begin(path)), is_ended: false };
+/// `named`: in whose name links are followed.
+pub(super) fn body(listing: Listing, path: &str, named: Option<&str>, shape: Shape) -> Body {
+    let query = named.map(|named| format!("?user.name={}", utf8_percent_encode(named, IN_LINKS))).unwrap_or_default();
+    let begun = Some(shape.begin(path, &query));
+    let sending = Sending { listing, shape, query, count: 0, begun, is_ended: false };
     Body::from_stream(stream::try_unfold(sending, async |mut sending| {
         let next = sending.next().await?;
         Ok::<_, Error>(next.map(|bytes| (bytes, sending)))
@@ -122,7 +130,7 @@ impl Sending {
         let mut out = self.begun.take().unwrap_or_default();
         for _ in 0..PIECE_COUNT {
             match self.listing.next().await? {
-                Some(status) => self.shape.entry(&status, self.count == 0, &mut out),
+                Some(status) => self.shape.entry(&status, &self.query, self.count == 0, &mut out),
                 None => {
                     out.push_str(self.shape.end());
                     self.is_ended = true;

@@ -45,7 +45,28 @@ async fn reading_for(users: &Users, named: Option<String>) -> Result<Reading, Fa
 /// The routes. Who asks proves nothing: whom the query names is who asks where the store believes names.
 pub(crate) fn routes(users: Users, counts: Counts) -> Router {
     let routes = Router::new().route("/files/", get(root)).route("/files/{*path}", get(path)).with_state(users);
+    let routes = routes.route("/", get(to_root)).route("/files", get(to_root));
+    let routes = routes.fallback(nothing_there).method_not_allowed_fallback(read_only);
     routes.layer(from_fn_with_state(counts, count_response))
+}
+
+/// Whoever looks what is here is led to the files.
+async fn to_root(RawQuery(query): RawQuery) -> Response {
+    moved(&format!("/files/{}", query.map(|query| format!("?{query}")).unwrap_or_default()))
+}
+
+async fn nothing_there() -> Response {
+    Failure::new(StatusCode::NOT_FOUND, "nothing is here: files are below /files/").into_response()
+}
+
+async fn read_only() -> Response {
+    let text = "files are read here, by GET and HEAD, and not written: write to the store";
+    Failure::new(StatusCode::METHOD_NOT_ALLOWED, text).into_response()
+}
+
+fn moved(location: &str) -> Response {
+    let location = HeaderValue::from_str(location).expect("it was a part of the head");
+    (StatusCode::MOVED_PERMANENTLY, [(LOCATION, location)]).into_response()
 }
 
 async fn root(users: State<Users>, method: Method, uri: Uri, query: RawQuery, headers: HeaderMap) -> Response {
@@ -66,8 +87,9 @@ async fn path(
         pairs.find(|(key, value)| key == name && !value.is_empty()).map(|(_, value)| value.into_owned())
     };
     let answering = async {
-        let reading = reading_for(&users, of_query("user.name")).await?;
-        let asked = Asked { reading, path: format!("/{path}"), uri, is_head: method == Method::HEAD, headers };
+        let named = of_query("user.name");
+        let reading = reading_for(&users, named.clone()).await?;
+        let asked = Asked { reading, named, path: format!("/{path}"), uri, is_head: method == Method::HEAD, headers };
         answer(asked, of_query("format").as_deref()).await
     };
     let mut response = answering.await.unwrap_or_else(IntoResponse::into_response);
@@ -81,6 +103,8 @@ async fn path(
 /// A request.
 struct Asked {
     reading: Reading,
+    /// By the query: who follows a link goes on in this name.
+    named: Option<String>,
     /// Absolute; a directory's may end with a slash.
     path: String,
     uri: Uri,
@@ -117,8 +141,7 @@ async fn directory(asked: Asked, format: Option<&str>) -> Result<Response, Failu
     if !asked.uri.path().ends_with('/') {
         let query = asked.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
         let location = format!("{}/{query}", asked.uri.path());
-        let location = HeaderValue::from_str(&location).expect("it was a part of the head");
-        return Ok((StatusCode::MOVED_PERMANENTLY, [(LOCATION, location)]).into_response());
+        return Ok(moved(&location));
     }
     let as_json = match format {
         Some(format) => format == "json",
@@ -126,7 +149,8 @@ async fn directory(asked: Asked, format: Option<&str>) -> Result<Response, Failu
     };
     let shape = if as_json { listing::Shape::Json } else { listing::Shape::Html };
     let listing = asked.reading.list(asked.tidy_path()).await?;
-    let body = if asked.is_head { Body::empty() } else { listing::body(listing, &asked.path, shape) };
+    let body =
+        if asked.is_head { Body::empty() } else { listing::body(listing, &asked.path, asked.named.as_deref(), shape) };
     Ok(([(CONTENT_TYPE, shape.content_type())], body).into_response())
 }
 

@@ -47,6 +47,7 @@ pub(crate) struct Hdfs {
     rpc: Server,
     data_addr: SocketAddr,
     _accept: Owned<()>,
+    _learn: Owned<()>,
 }
 
 impl Hdfs {
@@ -60,12 +61,13 @@ impl Hdfs {
         let listener = TcpListener::bind(config.data_addr).await?;
         let data_addr = listener.local_addr()?;
         let blocks = Arc::new(Blocks::new());
-        let names = Names::new(users, store, Arc::clone(&blocks), data_addr);
+        let names = Arc::new(Names::new(users, store, Arc::clone(&blocks), data_addr));
         let options = ServerOptions { held_len_max: HELD_LEN_MAX, ..ServerOptions::default() };
-        let rpc = Server::bind(config.addr, options, Arc::new(names)).await?;
+        let rpc = Server::bind(config.addr, options, Arc::clone(&names)).await?;
         let limit = ConnectionLimit::new(DATA_CONNECTION_COUNT_MAX);
         let accept = io::task::spawn_owned("edge data", data::accept(listener, blocks, limit, tasks));
-        Ok(Self { rpc, data_addr, _accept: accept })
+        let learn = io::task::spawn_owned("edge defaults", names.learn_defaults());
+        Ok(Self { rpc, data_addr, _accept: accept, _learn: learn })
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {

@@ -12,7 +12,8 @@ use hdfs::protocol;
 use prost::Message;
 use rpc::{Call, Service};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Questions that the store answers, as it does to anybody.
 const PASSED_ON: &[&str] = &[
@@ -40,6 +41,9 @@ const PASSED_ON: &[&str] = &[
     "msync",
 ];
 
+/// Between two questions for the defaults, until they are known. A guess: as often as a lost link is looked for.
+const LEARN_EACH: Duration = Duration::from_secs(1);
+
 /// Of what [`proto::CheckAccessRequestProto`] asks for.
 const MODE_READ: i32 = 4;
 
@@ -52,6 +56,9 @@ pub(super) struct Names {
     data_addr: SocketAddr,
     /// Of the one datanode that there is here.
     node_id: String,
+    /// What was said last, as it is passed on: no secret, and the same for all. A client that begins asks for it before
+    /// its first block, also while the link is down. `None`: nothing yet.
+    defaults: Mutex<Option<proto::GetServerDefaultsResponseProto>>,
 }
 
 impl Names {
@@ -59,7 +66,31 @@ impl Names {
         let mut drawn = [0; 16];
         io::random::fill(&mut drawn);
         let node_id = drawn.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { users, store, blocks, data_addr, node_id }
+        Self { users, store, blocks, data_addr, node_id, defaults: Mutex::default() }
+    }
+
+    /// Asks for the defaults until they are known, and so whether the store believes names: the first client of HDFS may
+    /// come when the link is down. A store that asks for proofs has none.
+    pub(super) async fn learn_defaults(self: Arc<Self>) {
+        while self.last_defaults().is_none() {
+            match self.ask_defaults().await {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    tracing::debug!(error = error.message, "the store does not say its defaults");
+                    tokio::time::sleep(LEARN_EACH).await;
+                }
+            }
+        }
+    }
+
+    /// False: there is nobody to tell them.
+    async fn ask_defaults(&self) -> Result<bool, Exception> {
+        let reading = self.users.own_believed().await.map_err(|error| exception_of(&error))?;
+        let Some(reading) = reading else { return Ok(false) };
+        let request = encoded(&proto::GetServerDefaultsRequestProto::default());
+        self.defaults_of(as_said(reading.forward("getServerDefaults", None, request).await)?)?;
+        Ok(true)
     }
 
     async fn reading(&self, call: &Call) -> Result<Reading, Exception> {
@@ -93,14 +124,7 @@ impl Names {
                 let fs = self.located_status(&call, &src).await?;
                 Ok(encoded(&proto::GetLocatedFileInfoResponseProto { fs }))
             }
-            "getServerDefaults" => {
-                let mut answer: proto::GetServerDefaultsResponseProto = readable(self.passed_on(&call).await?)?;
-                // What the store's datanodes can do beyond HDFS, and ask for, an edge does not.
-                let defaults = &mut answer.server_defaults;
-                (defaults.abilities, defaults.encrypt_data_transfer) = (None, Some(false));
-                defaults.data_transfer_protection.clear();
-                Ok(encoded(&answer))
-            }
+            "getServerDefaults" => self.server_defaults(&call).await,
             "getFileInfo" => self.file_info(&call).await,
             "getListing" if call.request::<proto::GetListingRequestProto>()?.need_location => {
                 let mut answer: proto::GetListingResponseProto = readable(self.passed_on(&call).await?)?;
@@ -115,6 +139,34 @@ impl Names {
             method if PASSED_ON.contains(&method) => self.passed_on(&call).await,
             _ => Err(Exception::io(format!("{method}: this edge is read-only; write to {}", self.store))),
         }
+    }
+
+    async fn server_defaults(&self, call: &Call) -> Result<Bytes, Exception> {
+        // Who is not believed is refused before.
+        let reading = self.reading(call).await?;
+        match as_said(reading.forward(&call.method, None, call.body.clone()).await) {
+            // The link is down: as the store said before.
+            Err(error) if error.class == exception::RETRIABLE => match self.last_defaults() {
+                Some(last) => Ok(encoded(&last)),
+                None => Err(error),
+            },
+            said => Ok(encoded(&self.defaults_of(said?)?)),
+        }
+    }
+
+    /// What the store said, as it is passed on from here, which is remembered.
+    fn defaults_of(&self, said: Bytes) -> Result<proto::GetServerDefaultsResponseProto, Exception> {
+        let mut answer: proto::GetServerDefaultsResponseProto = readable(said)?;
+        // What the store's datanodes can do beyond HDFS, and ask for, an edge does not.
+        let defaults = &mut answer.server_defaults;
+        (defaults.abilities, defaults.encrypt_data_transfer) = (None, Some(false));
+        defaults.data_transfer_protection.clear();
+        *self.defaults.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer.clone());
+        Ok(answer)
+    }
+
+    fn last_defaults(&self) -> Option<proto::GetServerDefaultsResponseProto> {
+        self.defaults.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     async fn file_info(&self, call: &Call) -> Result<Bytes, Exception> {

@@ -290,6 +290,7 @@ async fn clients_of_hdfs_read_and_write_nothing() {
     assert_eq!(stranger.open("/d/g").await.unwrap_err().kind(), client::ErrorKind::Denied);
     // A file that is replaced is another one for who opens it, and none for who had it open.
     let before = client.open("/d/f").await.unwrap();
+    let defaults = server_defaults(&client).await.unwrap();
     cluster.cut().await;
     let mut read = vec![0; 10];
     assert_eq!(before.read_at(0, &mut read).await.unwrap(), 10);
@@ -298,6 +299,38 @@ async fn clients_of_hdfs_read_and_write_nothing() {
     assert!(read == data[4_000_000..4_000_010]);
     assert_eq!(client.existing("/d/f").await.unwrap().len, 5_000_000);
     assert!(client.open("/d/g").await.is_err());
+    // One that begins now asks for defaults before its first block.
+    assert!(server_defaults(&client).await.unwrap() == defaults);
+    store.close().await;
+    edge.stop().await;
+    cluster.stop().await;
+}
+
+/// As clients of HDFS ask for them before their first block.
+async fn server_defaults(client: &client::Client) -> client::Result<bytes::Bytes> {
+    let answer = client.forward("getServerDefaults", bytes::Bytes::new()).await?;
+    Ok(answer.unwrap_or_else(|refused| panic!("{}: {}", refused.class, refused.message)))
+}
+
+/// The first client of HDFS may come when the link is down.
+#[tokio::test]
+async fn who_comes_first_while_the_link_is_down_is_told_the_defaults() {
+    let mut cluster = Cluster::new(100).await;
+    let edge = cluster.edge(None).await;
+    cluster.put("/f", b"bytes").await;
+    let me = host::user::current();
+    assert_eq!(get(&edge, &format!("/f?user.name={me}")).await, (200, b"bytes".to_vec()));
+    let (names, _) = edge.hdfs_addrs().unwrap();
+    let url = client::Url::parse(&format!("hdfs://{names}")).unwrap();
+    // It has asked by itself, soon after the start.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    cluster.cut().await;
+    let store = client::Store::new(&url, client::Options::default());
+    let client = store.client(&me);
+    assert!(!server_defaults(&client).await.unwrap().is_empty());
+    assert_eq!(client.existing("/f").await.unwrap().len, 5);
+    let mut read = [0; 5];
+    assert_eq!((client.open("/f").await.unwrap().read_at(0, &mut read).await.unwrap(), &read), (5, b"bytes"));
     store.close().await;
     edge.stop().await;
     cluster.stop().await;

@@ -171,6 +171,38 @@ async fn a_directory_is_listed_for_people_and_for_programs() {
     cluster.stop().await;
 }
 
+/// Whoever opens the address in a browser comes to the files; and is told why where there are none.
+#[tokio::test]
+async fn what_is_no_file_is_led_to_them_or_refused_in_a_line() {
+    let cluster = Cluster::new(100).await;
+    let addr = cluster.gateway.files_addr().unwrap();
+    for (path, location) in [("/", "/files/"), ("/files", "/files/"), ("/?user.name=me", "/files/?user.name=me")] {
+        let moved = ask(addr, "GET", path, &[]).await;
+        assert_eq!((moved.status, moved.header("location")), (301, Some(location)), "{path}");
+    }
+    let nothing = ask(addr, "GET", "/foo", &[]).await;
+    assert_eq!((nothing.status, nothing.text()), (404, "nothing is here: files are below /files/\n"));
+    for path in ["/files/f", "/files/", "/"] {
+        let refused = ask(addr, "PUT", path, &[]).await;
+        assert_eq!((refused.status, refused.header("allow")), (405, Some("GET,HEAD")), "{path}");
+        assert!(refused.text().ends_with("and not written: write to the store\n"), "{}", refused.text());
+    }
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn links_lead_on_in_the_name_that_the_page_was_asked_in() {
+    let cluster = Cluster::new(100).await;
+    let addr = cluster.gateway.files_addr().unwrap();
+    cluster.put("/d/f", b"5").await;
+    cluster.put("/d/sub/x", b"").await;
+    let page = ask(addr, "GET", "/files/d/?user.name=a%26b", &[]).await;
+    for link in ["../", "f", "sub/"] {
+        assert!(page.text().contains(&format!("<a href=\"{link}?user.name=a%26b\">")), "{link}: {}", page.text());
+    }
+    cluster.stop().await;
+}
+
 /// Nobody reads what he may not, whatever he calls himself.
 #[tokio::test]
 async fn files_are_read_in_the_name_that_a_request_gives() {
