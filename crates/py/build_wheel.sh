@@ -14,6 +14,11 @@ binary=${LEVADA_BIN:+$(realpath "$LEVADA_BIN")}
 library=${LEVADA_PY_LIBRARY:+$(realpath "$LEVADA_PY_LIBRARY")}
 maturin() { "${PYTHON:-python3}" -m maturin "$@"; }
 compatibility=(--compatibility "${LEVADA_WHEEL_COMPATIBILITY:-linux}")
+# Before minutes of compiling.
+maturin --version > /dev/null || {
+  echo "build_wheel.sh needs maturin: ${PYTHON:-python3} -m pip install maturin, or name another one with PYTHON" >&2
+  exit 1
+}
 cd "$(dirname "$0")"
 if [ -z "$binary" ]; then
   cargo build -q --release -p levada

@@ -92,6 +92,10 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
         Some((first, rest)) if first == READ && !rest.is_empty() => (true, rest),
         _ => (false, &args.paths[..]),
     };
+    if !is_of_readers && !args.columns.is_empty() {
+        let failure = Failure::new("--columns", "is of those who read columns");
+        return Err(failure.advise("`levada explain read PATH --columns …`").into());
+    }
     for path in paths {
         for found in session.found(path).await? {
             if !is_of_readers {

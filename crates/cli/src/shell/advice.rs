@@ -31,7 +31,7 @@ const OF_CALLERS: &[(&str, Option<&str>)] = &[
     ("can't be found in cache", Some(TOKEN)),
     ("is expired, current time", Some(TOKEN)),
     ("the token is not valid", Some(TOKEN)),
-    ("Superuser privilege is required", Some("that is for superusers and administrators of the store")),
+    ("Superuser privilege is required", Some(SUPERUSER)),
     (
         "Permission denied",
         Some(
@@ -40,6 +40,10 @@ const OF_CALLERS: &[(&str, Option<&str>)] = &[
         ),
     ),
 ];
+
+/// The refusal does not say for whom else it is.
+const SUPERUSER: &str = "that is for superusers of the store; what only looks, and most of `levada admin`, is for its \
+                         administrators as well, but not who may join it and what it has: invite, revoke, meta backup";
 
 const TOKEN: &str = "the delegation token in the file of HADOOP_TOKEN_FILE_LOCATION counts no more: get another one, \
                      or unset that and use a ticket";

@@ -1,13 +1,16 @@
 //! What the command line says of a store.
 
 use crate::reach::Advertised;
-use crate::shell::{PORT_BASE_VARIABLE, size};
+use crate::shell::{PORT_BASE_VARIABLE, size, span};
 use std::path::PathBuf;
 
 /// More than a machine's ports and disks have a use for.
 pub(super) const DATANODES_MAX: u16 = 1000;
 /// More than a machine has a use for, to try it.
 pub(super) const DISKS_MAX: u16 = 100;
+
+/// Least memory that makes sense: below it the buffers of a few connections would already be refused.
+const MEMORY_MIN: u64 = 64 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -46,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Durability::Synced)]
     pub(super) durability: Durability,
     /// Memory for buffers and caches of all roles together, as in 512M or 2G
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     pub(super) memory: u64,
     /// Make keys and certificates, and protect the store by them: servers prove to each other who they are, over TLS;
     /// each block asks for a token; blocks travel encrypted. A store that was secure once stays so
@@ -71,12 +74,29 @@ pub(crate) struct Args {
     /// Encrypt data transfer, and have clients do so
     #[arg(long, hide = true, requires = "block_tokens")]
     pub(super) encrypt_data_transfer: bool,
+    /// How long what is removed stays in the trash of whoever removed it, as 12h or 7d, where `levada trash` and
+    /// `hdfs dfs` find it [default: it is deleted at once, as HDFS has it]
+    #[arg(long, value_name = "TIME", value_parser = span::parse)]
+    pub(super) trash_interval: Option<u64>,
     /// Run each role as a process of its own
     #[arg(long)]
     pub(super) processes: bool,
     /// Print one line of JSON when ready, and nothing else
     #[arg(long)]
     pub(super) json: bool,
+    /// Stop when standard input ends, that is, with the process that started this one
+    #[arg(long, hide = true)]
+    pub(super) until_stdin_ends: bool,
+    /// Delete the directory at the end; it has to be new, or empty: a store for tests
+    #[arg(long, hide = true, requires = "dir")]
+    pub(super) delete_at_end: bool,
+}
+
+/// Of `--memory`.
+fn memory(text: &str) -> Result<u64, String> {
+    size::parse(text)
+        .map_err(|error| error.to_string())
+        .and_then(|len| if len < MEMORY_MIN { Err("give at least 64M".into()) } else { Ok(len) })
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

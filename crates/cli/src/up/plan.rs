@@ -8,7 +8,7 @@ use crate::log::Log;
 use crate::own_dir::{self, OwnDir};
 use crate::ports::Ports;
 use crate::reach::Reach;
-use crate::roles::{MetaReady, StartError};
+use crate::roles::{MetaReady, StartError, not_started};
 use crate::secure::{Certificates, Kerberos};
 use crate::welcome::Security;
 use std::net::SocketAddr;
@@ -19,8 +19,6 @@ const METAS_MAX: u16 = 5;
 const LOST_AFTER_MS: u64 = 15_000;
 /// As many as a block has copies by HDFS's default.
 const DATANODES_NEW: u16 = 3;
-/// Least memory that makes sense: below it the buffers of a few connections would already be refused.
-const MEMORY_MIN: u64 = 64 << 20;
 /// All that there is, the best first.
 const RPC_PROTECTIONS: [&str; 3] = ["privacy", "integrity", "authentication"];
 
@@ -36,6 +34,7 @@ pub(super) struct Plan {
     replication: u16,
     durability: Durability,
     memory: u64,
+    trash_interval_ms: u64,
     block_tokens: bool,
     block_key_ms: Option<u64>,
     pub(super) data_transfer_protection: Vec<String>,
@@ -46,9 +45,6 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(args: &Args) -> Result<Self, StartError> {
-        if args.memory < MEMORY_MIN {
-            return Err(StartError(format!("--memory {} is too little; give at least 64M", args.memory)));
-        }
         let dir = args.dir.clone().map_or_else(own_dir, Ok)?;
         let there = config::datanodes_in(&dir, DATANODES_MAX);
         let datanodes = args.datanodes.unwrap_or(if there == 0 { DATANODES_NEW } else { there });
@@ -97,7 +93,12 @@ impl Plan {
             [xfer, ipc, http]
         });
         let of_meta = metas.iter().flat_map(|(rpc, http)| [*rpc, *http]);
-        reach.must_have_ports(of_meta.chain(of_data).map(|addr| addr.port()))?;
+        let addrs: Vec<SocketAddr> = of_meta.chain(of_data).collect();
+        reach.must_have_ports(addrs.iter().map(SocketAddr::port))?;
+        if metas_there == 0 {
+            // A start that fails later leaves directories, and these say how many servers the store has.
+            addrs.iter().try_for_each(|addr| must_be_free(*addr))?;
+        }
         let made = std::fs::create_dir_all(dir.join("conf")).and_then(|()| dir.canonicalize());
         let dir = made.map_err(|error| StartError::new(&dir.display().to_string(), &error))?;
         let (certificates, kerberos) = secured(args, &dir, &reach, metas.len() as u16, datanodes, disks)?.unzip();
@@ -116,6 +117,7 @@ impl Plan {
             replication,
             durability,
             memory,
+            trash_interval_ms: args.trash_interval.unwrap_or(0),
             block_tokens: block_tokens || certificates.is_some(),
             block_key_ms,
             data_transfer_protection,
@@ -140,6 +142,7 @@ impl Plan {
         meta.replication = self.replication;
         meta.memory = self.memory / 2 / self.metas.len() as u64;
         meta.id = number.into();
+        meta.trash_interval_ms = self.trash_interval_ms;
         meta.lost_after_ms = LOST_AFTER_MS;
         meta.block_tokens = self.block_tokens;
         meta.security.data_transfer_protection = self.data_transfer_protection.clone();
@@ -281,6 +284,11 @@ fn own_dir() -> Result<PathBuf, StartError> {
         );
     }
     Ok(path)
+}
+
+fn must_be_free(addr: SocketAddr) -> Result<(), StartError> {
+    let bound = std::net::TcpListener::bind(addr);
+    bound.map(drop).map_err(|error| not_started(&format!("listening on {addr}"), &error))
 }
 
 /// Takes free ports where the numbers are 0, and lets go of them: another program may take one in the moment that

@@ -3,6 +3,7 @@
 //! Promise: each is said at once, with what an administrator does about it, and then rarely: nothing else changes it.
 
 use io::LogLimit;
+use rpc::CallError;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
@@ -40,20 +41,70 @@ pub(super) fn log_unbelieved(node: NodeId, dir: &Path, metad: &str, error: &Erro
     tracing::warn!(metad, reason, advice, passed_over, "no metadata server of this store answers by TLS there");
 }
 
-pub(super) fn log_revoked(node: NodeId, metad: &str, reason: &str) {
+/// What to do where this node's certificate counts no more. `dir`: of it.
+fn advice_revoked(node: NodeId, dir: &Path) -> String {
+    let (dir, invitation) = (dir.display(), invitation(node));
+    // As `metad::revocation` says of certificates that it does not sign itself.
+    format!(
+        "{invitation}; `levada up` makes another certificate at a start if {dir} is deleted before: it counts from 61 \
+         minutes after the revocation on, or at once if the datanode's data is deleted, too, and so a new one comes"
+    )
+}
+
+pub(super) fn log_revoked(node: NodeId, dir: &Path, metad: &str, reason: &str) {
     let Some(passed_over) = REVOKED.due() else { return };
-    let (reason, advice) = (rpc::log_text(reason), invitation(node));
+    let (reason, advice) = (rpc::log_text(reason), advice_revoked(node, dir));
     tracing::error!(metad, reason, advice, passed_over, "this datanode's certificate was revoked");
+}
+
+/// Of all servers: each says it.
+static UNEQUIPPED: LogLimit = LogLimit::new(SAID_EACH);
+
+/// Whether a metadata server asks for a certificate, as the servers of this store have. Only who has none is told so in
+/// these words; a store of Kerberos without certificates refuses in others.
+pub(super) fn is_certificate_wanted(error: &CallError) -> bool {
+    matches!(error, CallError::Remote { class, message, .. }
+             if class == hdfs::exception::ACCESS_CONTROL && message.contains("show a certificate"))
+}
+
+/// What to do where this node has no certificate, and needs one.
+fn advice_unequipped(node: NodeId) -> String {
+    format!("set node_certificates in this datanode's file to a directory of its own; then {}", invitation(node))
+}
+
+pub(super) fn log_unequipped(node: NodeId, metad: &str, error: &CallError) {
+    let Some(passed_over) = UNEQUIPPED.due() else { return };
+    let (reason, advice) = (rpc::log_text(error), advice_unequipped(node));
+    tracing::error!(
+        metad,
+        reason,
+        advice,
+        passed_over,
+        "servers of this store show certificates, and this one has none"
+    );
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::metad::broken::Broken;
-    use rpc::CallError;
     use security::node_name::{Expected, NodeName};
     use std::sync::Arc;
     use tls::{Authority, Credentials};
+
+    #[test]
+    fn who_has_no_certificate_is_told_how_to_get_one() {
+        let refused = |message: &str| CallError::Remote {
+            class: hdfs::exception::ACCESS_CONTROL.into(),
+            message: message.into(),
+            detail: None,
+        };
+        let wanted = "\"root\" is none of this store's servers: it has to show a certificate of this store for that";
+        assert!(is_certificate_wanted(&refused(wanted)));
+        assert!(!is_certificate_wanted(&refused("\"root\" is none of this store's servers")));
+        let advice = advice_unequipped(NODE);
+        assert!(advice.contains("node_certificates") && advice.contains(&format!("--datanode {NODE}")), "{advice}");
+    }
 
     const NODE: NodeId = NodeId([7; 16]);
 
@@ -69,6 +120,9 @@ mod tests {
         let advice = advice(NODE, Path::new("/var/lib/levada/certificates"));
         assert!(advice.contains("/var/lib/levada/certificates/ca.crt"), "{advice}");
         assert!(advice.contains(&format!("invite --datanode {NODE}")) && advice.contains("--join"), "{advice}");
+        let advice = advice_revoked(NODE, Path::new("/store/certificates/data1"));
+        let parts = ["--join", "`levada up`", "/store/certificates/data1 is deleted", "61 minutes"];
+        assert!(parts.iter().all(|part| advice.contains(part)), "{advice}");
     }
 
     #[derive(Debug)]
