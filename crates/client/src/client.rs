@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::leases::{Lease, Leases};
 use crate::options::Options;
-use crate::scope::Task;
+use crate::scope::{Scope, Task};
 use crate::stock::Stock;
 use crate::store::Store;
 use crate::url::Url;
@@ -130,12 +130,7 @@ impl Client {
         Q: prost::Message,
         A: prost::Message + Default,
     {
-        let rpc = &self.session.rpc;
-        let call = async {
-            let answer = rpc.call_in(protocol, method, request).await;
-            answer.map_err(|error| Error::of_call(rpc.addr(), error))
-        };
-        self.run(call).await
+        call_within(self.store().scope(), &self.session.rpc, protocol, method, request).await
     }
 
     /// The metadata server says what it should not.
@@ -149,6 +144,20 @@ impl Client {
         let renew = || self.spawn("lease renewal", renew(Arc::downgrade(&self.session)));
         self.session.leases.hold(renew)
     }
+}
+
+/// A call that ends with the scope.
+pub(crate) async fn call_within<A: prost::Message + Default>(
+    scope: &Scope,
+    servers: &rpc::Servers,
+    protocol: &str,
+    method: &str,
+    request: rpc::Request<'_>,
+) -> Result<A> {
+    let of_call = |error| Error::of_call(servers.addr(), error);
+    // What waits is the same for all kinds of answers, so that the program has it once.
+    let answer = scope.run(async { servers.exchange(protocol, method, request).await.map_err(of_call) }).await?;
+    answer.decode().map_err(of_call)
 }
 
 async fn renew(session: Weak<Session>) {

@@ -35,14 +35,19 @@ enum Handle<T> {
 /// Starts a task on the current tokio runtime, or on the [`Simulator`](simulated::Simulator) of this thread. A panic in
 /// it is logged with `name` and shows up in the handle, and the node goes on; in a simulation it goes to the simulator.
 /// Dropping the handle lets the task run on.
-#[expect(clippy::disallowed_methods, reason = "the one place that starts tasks")]
 pub fn spawn<F>(name: &'static str, future: F) -> Task<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    spawn_boxed(name, Box::pin(future))
+}
+
+/// Once for each kind of output, and not for each future: tokio's code for a task takes kilobytes of the program.
+#[expect(clippy::disallowed_methods, reason = "the one place that starts tasks")]
+fn spawn_boxed<T: Send + 'static>(name: &'static str, future: Boxed<T>) -> Task<T> {
     let Some(simulator) = simulated::simulator() else {
-        return Task(Handle::Tokio(tokio::spawn(Reporting { name, future: Box::pin(future) })));
+        return Task(Handle::Tokio(tokio::spawn(Reporting { name, future })));
     };
     let (done, output) = oneshot::channel();
     let simulated = Box::pin(async move {
@@ -90,13 +95,17 @@ impl<T> Future for Task<T> {
 
 /// As [`spawn`], for what often has nothing to wait for: it is begun here, at once, and only what waits becomes a task.
 /// A task costs some microseconds, and often wakes another thread that finds nothing to do.
-#[expect(clippy::disallowed_methods, reason = "the one place that starts tasks")]
 pub fn begin<F: Future<Output = ()> + Send + 'static>(name: &'static str, future: F) {
+    begin_boxed(name, Box::pin(future));
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that starts tasks")]
+fn begin_boxed(name: &'static str, future: Boxed<()>) {
     if simulated::is_simulated() {
-        drop(spawn(name, future));
+        drop(spawn_boxed(name, future));
         return;
     }
-    let mut begun = Reporting { name, future: Box::pin(future) };
+    let mut begun = Reporting { name, future };
     // Nobody need be woken: a task looks at what it is given at least once.
     let mut nobody = Context::from_waker(Waker::noop());
     if let Ok(Poll::Pending) = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut begun).poll(&mut nobody))) {
@@ -181,11 +190,17 @@ pub fn sleep(pause: std::time::Duration) {
 /// Runs what may wait for a disk on the runtime's blocking threads. A panic in it goes on in the caller, as if it had
 /// been called in place. Once the runtime shuts down this never returns, as the caller is about to be dropped.
 /// In a simulation it is done in place.
-#[expect(clippy::disallowed_methods, reason = "the one place that starts blocking work")]
 pub async fn blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     if simulated::is_simulated() {
         return run();
     }
+    let output = blocking_boxed(Box::new(|| Box::new(run()))).await;
+    *output.downcast().expect("what `run` returned")
+}
+
+/// Once for all: as with [`spawn_boxed`], and the two boxes cost nothing beside another thread.
+#[expect(clippy::disallowed_methods, reason = "the one place that starts blocking work")]
+async fn blocking_boxed(run: Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>) -> Box<dyn Any + Send> {
     match tokio::task::spawn_blocking(run).await {
         Ok(output) => output,
         Err(error) => match error.try_into_panic() {
@@ -195,14 +210,16 @@ pub async fn blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'stati
     }
 }
 
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
 /// A future whose panic is logged before tokio keeps it in the handle.
-struct Reporting<F> {
+struct Reporting<T> {
     name: &'static str,
-    future: Pin<Box<F>>,
+    future: Boxed<T>,
 }
 
-impl<F: Future> Future for Reporting<F> {
-    type Output = F::Output;
+impl<T> Future for Reporting<T> {
+    type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let future = &mut self.future;

@@ -2,10 +2,11 @@
 
 use crate::call_error::CallError;
 use crate::client_options::ClientOptions;
+use crate::lane::Held;
 use crate::link::{Link, Response};
 use crate::request_header::request_header;
 use bytes::{Bytes, BytesMut};
-use hdfs::frame;
+use hdfs::frame::{self, Delimited};
 use hdfs::proto::{RequestHeaderProto, RpcRequestHeaderProto};
 use prost::Message;
 use std::fmt;
@@ -25,6 +26,17 @@ impl Attempt {
     pub fn again(self) -> Self {
         Self { retry_count: self.retry_count + 1, ..self }
     }
+}
+
+/// Any message.
+pub type Request<'a> = &'a (dyn Delimited + Sync);
+
+/// What came back of a call, not decoded yet.
+#[derive(Debug)]
+pub struct Answer {
+    bytes: Bytes,
+    /// The room that it takes, until it has been decoded.
+    _held: Option<Held>,
 }
 
 /// Calls of one user to one protocol of one server. Clones share the connection.
@@ -130,6 +142,17 @@ impl Client {
         method: &str,
         request: &Q,
     ) -> Result<A, CallError> {
+        self.exchange(protocol, attempt, method, request).await?.decode()
+    }
+
+    /// The same for all kinds of requests and answers, so that the program has it once.
+    pub(crate) async fn exchange(
+        &self,
+        protocol: &str,
+        attempt: Attempt,
+        method: &str,
+        request: Request<'_>,
+    ) -> Result<Answer, CallError> {
         let shared = &*self.shared;
         let mut call = BytesMut::new();
         frame::put_frame(&[&shared.header(attempt), &what(protocol, method), request], &mut call);
@@ -137,11 +160,17 @@ impl Client {
         // Others may be connecting before us, one after the other, so this too has a limit.
         let link = timeout(time_max, shared.link()).await.unwrap_or(Err(CallError::TimedOut))?;
         let Response { bytes, place } = link.ask(attempt.call_id, call.freeze(), time_max).await?;
-        let _held = match (&shared.options.answers, place) {
+        let held = match (&shared.options.answers, place) {
             (Some(answers), Some(place)) => Some(answers.admit(place).await.ok_or(CallError::TimedOut)?),
             _ => None,
         };
-        A::decode(bytes).map_err(|error| CallError::Decode(error.to_string()))
+        Ok(Answer { bytes, _held: held })
+    }
+}
+
+impl Answer {
+    pub fn decode<A: Message + Default>(self) -> Result<A, CallError> {
+        A::decode(self.bytes).map_err(|error| CallError::Decode(error.to_string()))
     }
 }
 

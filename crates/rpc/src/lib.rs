@@ -54,7 +54,7 @@ pub use answers::AnswerRoom;
 pub use budget::Usage;
 pub use call::{Call, Service, Untaken};
 pub use call_error::CallError;
-pub use client::{Attempt, Client};
+pub use client::{Answer, Attempt, Client, Request};
 pub use client_options::{ClientOptions, NodeProof};
 pub use hdfs::Exception;
 pub use identity::{Identity, Proof};

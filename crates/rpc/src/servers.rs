@@ -8,7 +8,7 @@
 //! ```
 
 use crate::call_error::CallError;
-use crate::client::{Attempt, Client};
+use crate::client::{Answer, Attempt, Client, Request};
 use crate::client_options::ClientOptions;
 use crate::patience::{Patience, Waiting};
 use ::io::TaskGroup;
@@ -93,11 +93,17 @@ impl Servers {
         method: &str,
         request: &Q,
     ) -> Result<A, CallError> {
+        self.exchange(protocol, method, request).await?.decode()
+    }
+
+    /// As [`Servers::call_in`], for who decodes the answer. The same for all kinds of requests and answers, so that the
+    /// program has it once.
+    pub async fn exchange(&self, protocol: &str, method: &str, request: Request<'_>) -> Result<Answer, CallError> {
         let mut attempt = self.clients[0].name_call();
         if self.clients.len() == 1 {
             let mut waiting = Waiting::new(self.patience, &self.told);
             loop {
-                let asked = self.clients[0].attempt_in(protocol, attempt, method, request).await;
+                let asked = self.clients[0].exchange(protocol, attempt, method, request).await;
                 match asked {
                     Err(CallError::Broken(_)) if attempt.retry_count < REPEATS_MAX => {}
                     Err(error) => {
@@ -121,18 +127,18 @@ impl Servers {
         }
     }
 
-    async fn search<Q: Message, A: Message + Default>(
+    async fn search(
         &self,
         protocol: &str,
         mut attempt: Attempt,
         method: &str,
-        request: &Q,
+        request: Request<'_>,
         last: &mut CallError,
-    ) -> Result<A, CallError> {
+    ) -> Result<Answer, CallError> {
         loop {
             let number = self.current.load(Ordering::Relaxed);
             let asked = tokio::select! {
-                asked = self.client(number).attempt_in(protocol, attempt, method, request) => asked,
+                asked = self.client(number).exchange(protocol, attempt, method, request) => asked,
                 () = self.another_leads(number) => Err(CallError::TimedOut),
             };
             match asked {

@@ -7,7 +7,9 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Seeds of one line of output.
 const LINE_COUNT: u64 = 100;
@@ -59,8 +61,10 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let Arguments { mutation, trace, rolling, groups, .. } = arguments;
     if trace {
-        let filter = EnvFilter::from_default_env();
-        tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false).init();
+        let filter: Targets =
+            std::env::var("RUST_LOG").unwrap_or_default().parse().expect("RUST_LOG, as warn,metad=debug");
+        let lines = tracing_subscriber::fmt::layer().without_time().with_ansi(false);
+        tracing_subscriber::registry().with(lines).with(filter).init();
     }
     if arguments.mutations {
         return find_mutations(arguments.jobs as u64);

@@ -19,11 +19,12 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, reload};
+use tracing_subscriber::{Layer, reload};
 
 /// The table `[log]` of a server's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +103,7 @@ type Formatted = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// What a running program's log is changed by.
 struct Handles {
-    filter: reload::Handle<EnvFilter, tracing_subscriber::layer::Layered<reload::Layer<Formatted, Registry>, Registry>>,
+    filter: reload::Handle<Targets, tracing_subscriber::layer::Layered<reload::Layer<Formatted, Registry>, Registry>>,
     form: reload::Handle<Formatted, Registry>,
     sink: Sink,
     /// `RUST_LOG` decides.
@@ -117,11 +118,13 @@ static APPLIED: Mutex<Option<Log>> = Mutex::new(None);
 /// Begins to log to standard error, for any command.
 pub(crate) fn init() {
     // RUST_LOG=client=info tells of every replica and node that was given up.
-    let said = must_have_levels(&std::env::var("RUST_LOG").unwrap_or_default());
-    let said = said.inspect_err(|error| eprintln!("levada: RUST_LOG does not count: {error}"));
-    let by_environment = EnvFilter::try_from_default_env().ok().filter(|_| said.is_ok());
-    let is_by_environment = by_environment.is_some() && std::env::var_os("RUST_LOG").is_some_and(|set| !set.is_empty());
-    let filter = by_environment.filter(|_| is_by_environment).unwrap_or_else(|| EnvFilter::new(WARNINGS));
+    let set = std::env::var("RUST_LOG").ok().filter(|set| !set.is_empty());
+    let by_environment = set.and_then(|set| {
+        let said = directives(&set);
+        said.inspect_err(|error| eprintln!("levada: RUST_LOG does not count: {error}")).ok()
+    });
+    let is_by_environment = by_environment.is_some();
+    let filter = by_environment.unwrap_or_else(|| directives(WARNINGS).expect("a constant of ours"));
     let sink = Sink::default();
     let (filter, filter_handle) = reload::Layer::new(filter);
     let (form, form_handle) = reload::Layer::new(formatted(Format::Text, sink.clone()));
@@ -158,28 +161,38 @@ impl Log {
         Ok(())
     }
 
-    fn filter(&self) -> Result<EnvFilter, String> {
-        let directives = match self.level.as_str() {
+    fn filter(&self) -> Result<Targets, String> {
+        let level = match self.level.as_str() {
             "warn" => WARNINGS,
             "info" => LIFE,
             "debug" => DETAIL,
             other => other,
         };
-        must_have_levels(directives)?;
-        let wrong = |error| format!("log.level {:?} is no level and no filter: {error}", self.level);
-        EnvFilter::builder().parse(directives).map_err(wrong)
+        directives(level).map_err(|error| format!("log.level {:?} is no level and no filter: {error}", self.level))
     }
+}
+
+/// Levels of all and of parts: `warn,metad::repair=debug`. No spans and no fields, which nothing here has; for them
+/// the program would carry an engine of regular expressions.
+fn directives(text: &str) -> Result<Targets, String> {
+    if text.contains(['[', ']', '{', '}']) {
+        return Err("spans and fields cannot be named".into());
+    }
+    let parts: Vec<&str> = text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    must_have_levels(&parts)?;
+    // With nothing in it, this parses as "error".
+    parts.join(",").parse().map_err(|error: tracing_subscriber::filter::ParseError| error.to_string())
 }
 
 /// Refuses a word that is no level, as `wran`: the filter would take it for a target, and log nothing else. That of one
 /// of our crates stands for all that it logs.
-fn must_have_levels(directives: &str) -> Result<(), String> {
-    for word in directives.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-        let is_target = word.contains(['=', '[', ']', '{', '}'])
-            || word.split("::").next().is_some_and(|first| CRATES.split_whitespace().any(|name| name == first));
-        if !is_target && word.parse::<LevelFilter>().is_err() {
+fn must_have_levels(parts: &[&str]) -> Result<(), String> {
+    for part in parts {
+        let is_target = part.contains('=')
+            || part.split("::").next().is_some_and(|first| CRATES.split_whitespace().any(|name| name == first));
+        if !is_target && part.parse::<LevelFilter>().is_err() {
             return Err(format!(
-                "{word:?} is no level: error, warn, info, debug, trace or off; to log more of one part, name it as in \
+                "{part:?} is no level: error, warn, info, debug, trace or off; to log more of one part, name it as in \
                  metad=debug,warn"
             ));
         }
@@ -273,6 +286,7 @@ impl<'a> MakeWriter<'a> for Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tracing::Level;
 
     /// But for those that run no server, or are of tools.
     #[test]
@@ -302,6 +316,8 @@ mod tests {
             "level = 'a=b=c'",
             "level = 'wran'",
             "level = 'metad=debug,wran'",
+            "level = 'metad[{block}]=debug'",
+            "level = 'metad=loud'",
             "format = 'xml'",
             "file_len = 1",
             "file_count = 0",
@@ -311,5 +327,23 @@ mod tests {
         }
         let said = check("level = 'degub'").unwrap_err();
         assert!(said.contains("\"degub\" is no level: error, warn, info, debug, trace"), "{said}");
+    }
+
+    /// The longest name decides, wherever it stands.
+    #[test]
+    fn a_part_has_a_level_of_its_own() {
+        let logged = |text: &str, target: &str| {
+            let level = directives(text).unwrap();
+            [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG]
+                .into_iter()
+                .rfind(|at| level.would_enable(target, at))
+        };
+        let text = "metad::repair=debug, warn ,metad=info,openraft=off,";
+        assert_eq!(logged(text, "metad::repair::jobs"), Some(Level::DEBUG));
+        assert_eq!(logged(text, "metad::door"), Some(Level::INFO));
+        assert_eq!(logged(text, "rpc::server"), Some(Level::WARN));
+        assert_eq!(logged(text, "openraft::engine"), None);
+        assert_eq!(logged("", "metad"), Some(Level::ERROR));
+        assert_eq!(logged("metad=debug", "datad"), None);
     }
 }

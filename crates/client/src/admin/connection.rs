@@ -1,7 +1,7 @@
 //! Calls of administration: over a connection of their own, as they are another protocol.
 
-use crate::client::Client;
-use crate::error::{Error, Result};
+use crate::client::{Client, call_within};
+use crate::error::Result;
 use crate::store::Store;
 use std::sync::Arc;
 
@@ -35,10 +35,6 @@ impl Admin {
         Q: prost::Message,
         A: prost::Message + Default,
     {
-        let call = async {
-            let answer = self.rpc.call_in(protocol, method, request).await;
-            answer.map_err(|error| Error::of_call(self.rpc.addr(), error))
-        };
-        self.store.scope().run(call).await
+        call_within(self.store.scope(), &self.rpc, protocol, method, request).await
     }
 }
