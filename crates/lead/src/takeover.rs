@@ -27,12 +27,13 @@ const CARVE_COUNT_MAX: usize = 1000;
 /// needed.
 const FIT_PARTS: u128 = 8;
 
-/// Copies that no node has room for.
+/// Copies that no node can take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shortage {
     /// Containers with fewer members than they should have.
     pub container_count: u64,
-    /// Bytes that their further copies need, about.
+    /// Bytes that their further copies need on nodes that are up, have none yet and too little room, about. 0: there
+    /// are no such nodes, so it is not room that lacks.
     pub len: u64,
 }
 
@@ -143,7 +144,7 @@ impl Cluster {
                 |node: &&NodeId| Some(**node) != out && !self.drains(**node) && !rules.is_lost(self.nodes.get(node));
             let wanted = usize::from(row.wanted);
             let lacking = wanted.saturating_sub(row.members.iter().filter(here).count());
-            Shortage::new(pipeline.containers.len(), pipeline.len.saturating_mul(lacking as u128))
+            self.shortage(pipeline, pipeline.containers.len(), pipeline.len.saturating_mul(lacking as u128), rules)
         })
     }
 
@@ -163,7 +164,13 @@ impl Cluster {
         let parts = || self.parts(pipeline).filter(has_source);
         let (count, len) = (parts().count(), parts().map(|part| u128::from(part.len)).sum());
         let carved = self.carve_scarcest((id, Some(out)), parts(), repair, rules, random);
-        (count > 0).then(|| carved.ok_or_else(|| Shortage::new(count, len)))
+        (count > 0).then(|| carved.ok_or_else(|| self.shortage(pipeline, count, len, rules)))
+    }
+
+    /// Of so many containers, whose further copies need so much.
+    fn shortage(&self, pipeline: &Pipeline, count: usize, len: u128, rules: &LivenessRules) -> Shortage {
+        let has_taker = self.takers(pipeline, rules).next().is_some();
+        Shortage::new(count, if has_taker { len } else { 0 })
     }
 
     /// Bytes that a node is known to lack, beside its copy orders, and has no room for.
