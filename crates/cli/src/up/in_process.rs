@@ -3,6 +3,7 @@
 use super::plan::Plan;
 use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, stop_signal};
 use futures_util::future::select_all;
+use std::convert::Infallible;
 
 pub(super) async fn run(
     plan: &Plan,
@@ -10,26 +11,11 @@ pub(super) async fn run(
 ) -> Result<(), StartError> {
     let stop = stop_signal();
     let _keeper = plan.certificates.clone().map(|all| io::task::spawn_owned("certificates", all.keep()));
-    let mut metas = Vec::new();
-    for number in plan.meta_numbers() {
-        metas.push(MetaRole::start(plan.meta_file(number)).await?);
-    }
-    let ready: Vec<MetaReady> = metas.iter().map(MetaRole::ready).collect();
-    // All datanodes open their volumes at the same time.
-    let starts: Vec<_> = (1..=plan.datanodes)
-        .map(|number| io::task::spawn("datanode start", DataRole::start(plan.data_file(number, &ready))))
-        .collect();
-    let mut nodes = Vec::new();
-    for start in starts {
-        let node = start.await.map_err(|error| StartError::new("a datanode did not start", &error))?;
-        nodes.push(node?);
-    }
-    plan.remember()?;
-    plan.make_home(&ready).await;
-    report(&ready, &nodes.iter().map(DataRole::ready).collect::<Vec<_>>())?;
+    let (mut metas, mut nodes) = (Vec::new(), Vec::new());
+    // A start may last for ever: of a datanode that no metadata server takes, for one.
     let end = tokio::select! {
         () = stop => Ok(()),
-        failure = first_failure(&metas) => Err(failure),
+        end = serve(plan, report, &mut metas, &mut nodes) => end.map(|never| match never {}),
     };
     for node in nodes {
         node.stop().await;
@@ -38,6 +24,31 @@ pub(super) async fn run(
         meta.stop().await;
     }
     end
+}
+
+/// Starts all, and watches them. What has started is in `metas` and `nodes`, for whoever stops it.
+async fn serve(
+    plan: &Plan,
+    report: impl Fn(&[MetaReady], &[DataReady]) -> Result<(), StartError>,
+    metas: &mut Vec<MetaRole>,
+    nodes: &mut Vec<DataRole>,
+) -> Result<Infallible, StartError> {
+    for number in plan.meta_numbers() {
+        metas.push(MetaRole::start(plan.meta_file(number)).await?);
+    }
+    let ready: Vec<MetaReady> = metas.iter().map(MetaRole::ready).collect();
+    // All datanodes open their volumes at the same time.
+    let starts: Vec<_> = (1..=plan.datanodes)
+        .map(|number| io::task::spawn_owned("datanode start", DataRole::start(plan.data_file(number, &ready))))
+        .collect();
+    for start in starts {
+        let node = start.await.map_err(|error| StartError::new("a datanode did not start", &error))?;
+        nodes.push(node?);
+    }
+    plan.remember()?;
+    plan.make_home(&ready).await;
+    report(&ready, &nodes.iter().map(DataRole::ready).collect::<Vec<_>>())?;
+    Err(first_failure(metas).await)
 }
 
 /// Answers when one of the servers cannot go on.

@@ -4,6 +4,7 @@ use super::plan::Plan;
 use crate::config;
 use crate::roles::{DataReady, MetaReady, StartError, stop_signal};
 use futures_util::future::{join_all, pending};
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -19,41 +20,11 @@ pub(super) async fn run(
 ) -> Result<(), StartError> {
     let stop = stop_signal();
     let _keeper = plan.certificates.clone().map(|all| io::task::spawn_owned("certificates", all.keep()));
-    let mut metas = Vec::new();
-    for number in plan.meta_numbers() {
-        let conf = plan.conf(&if number == 1 { "meta".to_owned() } else { format!("meta{number}") });
-        config::write(&conf, &plan.meta_file(number))?;
-        metas.push(Role::spawn("meta", &conf)?);
-    }
-    let mut ready: Vec<MetaReady> = Vec::new();
-    for meta in &mut metas {
-        ready.push(meta.ready().await?);
-    }
-    let mut nodes = Vec::new();
-    for number in 1..=plan.datanodes {
-        let conf = plan.conf(&format!("data{number}"));
-        config::write(&conf, &plan.data_file(number, &ready))?;
-        nodes.push(Role::spawn("data", &conf)?);
-    }
-    let mut data: Vec<DataReady> = Vec::new();
-    for node in &mut nodes {
-        data.push(node.ready().await?);
-    }
-    plan.remember()?;
-    plan.make_home(&ready).await;
-    report(&ready, &data)?;
-    let lost = if let [meta] = &mut metas[..] {
-        tokio::select! {
-            () = stop => None,
-            status = meta.child.wait() => Some(StartError::new("the metadata server ended", &ended(status))),
-            () = watch(&mut nodes, "datanode") => None,
-        }
-    } else {
-        tokio::select! {
-            () = stop => None,
-            () = watch(&mut metas, "metadata server") => None,
-            () = watch(&mut nodes, "datanode") => None,
-        }
+    let (mut metas, mut nodes) = (Vec::new(), Vec::new());
+    // A start may last for ever: of a datanode that no metadata server takes, for one.
+    let end = tokio::select! {
+        () = stop => Ok(()),
+        end = serve(plan, report, &mut metas, &mut nodes) => end.map(|never| match never {}),
     };
     for role in nodes.iter().chain(&metas) {
         role.ask_to_stop();
@@ -61,11 +32,52 @@ pub(super) async fn run(
     for role in nodes.iter_mut().chain(&mut metas) {
         role.stopped().await;
     }
-    lost.map_or(Ok(()), Err)
+    end
 }
 
-/// Tells of each process that ends; the store goes on without it. Never returns.
-async fn watch(nodes: &mut [Role], what: &'static str) {
+/// Starts all, and watches them. What has started is in `metas` and `nodes`, for whoever stops it.
+async fn serve(
+    plan: &Plan,
+    report: impl Fn(&[MetaReady], &[DataReady]) -> Result<(), StartError>,
+    metas: &mut Vec<Role>,
+    nodes: &mut Vec<Role>,
+) -> Result<Infallible, StartError> {
+    for number in plan.meta_numbers() {
+        let conf = plan.conf(&if number == 1 { "meta".to_owned() } else { format!("meta{number}") });
+        config::write(&conf, &plan.meta_file(number))?;
+        metas.push(Role::spawn("meta", &conf)?);
+    }
+    let mut ready: Vec<MetaReady> = Vec::new();
+    for meta in metas.iter_mut() {
+        ready.push(meta.ready().await?);
+    }
+    for number in 1..=plan.datanodes {
+        let conf = plan.conf(&format!("data{number}"));
+        config::write(&conf, &plan.data_file(number, &ready))?;
+        nodes.push(Role::spawn("data", &conf)?);
+    }
+    let mut data: Vec<DataReady> = Vec::new();
+    for node in nodes.iter_mut() {
+        data.push(node.ready().await?);
+    }
+    plan.remember()?;
+    plan.make_home(&ready).await;
+    report(&ready, &data)?;
+    if let [meta] = &mut metas[..] {
+        tokio::select! {
+            status = meta.child.wait() => Err(StartError::new("the metadata server ended", &ended(status))),
+            never = watch(nodes, "datanode") => match never {},
+        }
+    } else {
+        tokio::select! {
+            never = watch(metas, "metadata server") => match never {},
+            never = watch(nodes, "datanode") => match never {},
+        }
+    }
+}
+
+/// Tells of each process that ends; the store goes on without it.
+async fn watch(nodes: &mut [Role], what: &'static str) -> Infallible {
     let watches = nodes.iter_mut().map(|node| async move {
         let status = node.child.wait().await;
         eprintln!(
@@ -112,11 +124,7 @@ impl Role {
     async fn ready<T: serde::de::DeserializeOwned>(&mut self) -> Result<T, StartError> {
         let Some(output) = self.child.stdout.take() else { return Err(StartError("no output of a role".into())) };
         let mut line = String::new();
-        let told = tokio::select! {
-            told = async { BufReader::new(output).read_line(&mut line).await } => told,
-            () = stop_signal() => return Err(StartError("stopped before it was ready".into())),
-        };
-        match told {
+        match BufReader::new(output).read_line(&mut line).await {
             Ok(_) => serde_json::from_str(&line).map_err(|_| {
                 StartError(format!("the role of {} did not start; its own message is above", self.conf.display()))
             }),

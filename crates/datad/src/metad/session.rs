@@ -17,6 +17,7 @@ use datanode::{Attempts, Standing, Step};
 use io::LogLimit;
 use rpc::CallError;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use types::BlockId;
@@ -87,7 +88,9 @@ impl Session {
                     }
                 }
                 Broken::Revoked(reason) => {
-                    log_revoked(self.replicas.disks.node_id(), self.metad.addr(), &reason);
+                    // Only who showed one is told so.
+                    let dir = self.registration.config.node_certificates.as_deref().unwrap_or(Path::new(""));
+                    log_revoked(self.replicas.disks.node_id(), dir, self.metad.addr(), &reason);
                     tokio::time::sleep(attempts.revoked_wait()).await;
                     continue;
                 }

@@ -40,9 +40,19 @@ pub(super) fn log_unbelieved(node: NodeId, dir: &Path, metad: &str, error: &Erro
     tracing::warn!(metad, reason, advice, passed_over, "no metadata server of this store answers by TLS there");
 }
 
-pub(super) fn log_revoked(node: NodeId, metad: &str, reason: &str) {
+/// What to do where this node's certificate counts no more. `dir`: of it.
+fn advice_revoked(node: NodeId, dir: &Path) -> String {
+    let (dir, invitation) = (dir.display(), invitation(node));
+    // As `metad::revocation` says of certificates that it does not sign itself.
+    format!(
+        "{invitation}; `levada up` makes another certificate at a start if {dir} is deleted before: it counts from 61 \
+         minutes after the revocation on, or at once if the datanode's data is deleted, too, and so a new one comes"
+    )
+}
+
+pub(super) fn log_revoked(node: NodeId, dir: &Path, metad: &str, reason: &str) {
     let Some(passed_over) = REVOKED.due() else { return };
-    let (reason, advice) = (rpc::log_text(reason), invitation(node));
+    let (reason, advice) = (rpc::log_text(reason), advice_revoked(node, dir));
     tracing::error!(metad, reason, advice, passed_over, "this datanode's certificate was revoked");
 }
 
@@ -69,6 +79,9 @@ mod tests {
         let advice = advice(NODE, Path::new("/var/lib/levada/certificates"));
         assert!(advice.contains("/var/lib/levada/certificates/ca.crt"), "{advice}");
         assert!(advice.contains(&format!("invite --datanode {NODE}")) && advice.contains("--join"), "{advice}");
+        let advice = advice_revoked(NODE, Path::new("/store/certificates/data1"));
+        let parts = ["--join", "`levada up`", "/store/certificates/data1 is deleted", "61 minutes"];
+        assert!(parts.iter().all(|part| advice.contains(part)), "{advice}");
     }
 
     #[derive(Debug)]
