@@ -12,7 +12,7 @@ mod placement;
 mod repair;
 mod safe_mode;
 mod scrub;
-mod table;
+pub(crate) mod table;
 
 use crate::fs;
 use crate::shell::{Common, Session, Stop};

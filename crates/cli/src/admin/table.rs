@@ -38,7 +38,7 @@ fn lay_out<const COLUMNS: usize>(head: [&str; COLUMNS], rows: &[[String; COLUMNS
 }
 
 /// `3 s`, `4 min`, `2 h 5 min`: how long something takes.
-pub(super) fn span(ms: u64) -> String {
+pub(crate) fn span(ms: u64) -> String {
     let seconds = ms.div_ceil(1000);
     match seconds {
         0..=119 => format!("{seconds} s"),

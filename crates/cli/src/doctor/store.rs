@@ -1,8 +1,9 @@
 //! A running store, as its metadata servers know it.
 
 use super::finding::Finding;
+use crate::admin::table::span;
 use crate::shell::{Session, Stop, Target, size};
-use client::admin::datanodes::Datanode;
+use client::admin::datanodes::{Datanode, LeaveKind};
 use client::admin::examine::ExamineResponse;
 use client::{Client, FsStats};
 use io::{Clock, SystemClock};
@@ -109,11 +110,7 @@ async fn group(client: &Client, findings: &mut Vec<Finding>) {
 
 fn nodes(datanodes: &[Datanode], findings: &mut Vec<Finding>) {
     for node in datanodes {
-        if !node.live {
-            let silent = node.silent_ms.map_or("since before this leader".into(), |ms| format!("for {} s", ms / 1000));
-            let advice = "start it; its log says why it ended. What it had is copied from others";
-            findings.push(Finding::fault("datanodes", format!("{} is down {silent}", node.addr), advice));
-        }
+        findings.extend((!node.live).then(|| away(node)));
         for disk in node.disks.iter().filter(|disk| !disk.failure.is_empty()) {
             let found = format!("{} of {} has failed: {}", disk.dir, node.addr, disk.failure);
             findings.push(Finding::fault(
@@ -134,6 +131,37 @@ fn nodes(datanodes: &[Datanode], findings: &mut Vec<Finding>) {
     if by_rack.len() > 1 && by_rack.contains_key("/default-rack") {
         let advice = "give each datanode a `rack`, or `topology_script` an answer for each";
         findings.push(Finding::advice("names", "some datanodes have a rack and others have none", advice));
+    }
+}
+
+/// Of a datanode that is not up. Where somebody has it away, that is no fault: a script may ask each night.
+fn away(node: &Datanode) -> Finding {
+    let (addr, left) = (&node.addr, span(node.leave_left_ms));
+    if node.drained {
+        return Finding::well("datanodes", format!("{addr} is drained, and down: nothing that it has is needed"));
+    }
+    match (node.leave(), node.silent_ms) {
+        (LeaveKind::Maintenance, _) => {
+            let advice = "have it back by then; after that, others copy what it has";
+            Finding::advice("datanodes", format!("{addr} is down for its maintenance, which has {left} left"), advice)
+        }
+        (LeaveKind::Restart, _) => {
+            let advice = "see that it comes back; after that, others copy what it has";
+            Finding::advice("datanodes", format!("{addr} ended in order, and has {left} left to start anew"), advice)
+        }
+        (LeaveKind::None, Some(silent_ms)) => {
+            let advice = "start it; its log says why it ended. What it had is copied from others";
+            Finding::fault("datanodes", format!("{addr} is down for {}", span(silent_ms)), advice)
+        }
+        // The leader forgets when it heard one that was revoked.
+        (LeaveKind::None, None) => {
+            let found = format!("{addr} was not heard by the server that leads, or its certificate was revoked");
+            let advice = "start it, or, if it is gone for good, `levada admin datanode drain` it";
+            match node.covered {
+                true => Finding::advice("datanodes", format!("{found}; others have all that it has"), advice),
+                false => Finding::fault("datanodes", format!("{found}; it has what no other has"), advice),
+            }
+        }
     }
 }
 
@@ -217,6 +245,29 @@ mod tests {
         assert_eq!(level(1000, 800, 100), Level::Advice, "another 25 days");
         assert_eq!(level(1000, 900, 1000), Level::Fault);
         assert_eq!(level(1000, 0, 1), Level::Well);
+    }
+
+    #[test]
+    fn who_is_away_on_purpose_is_no_fault() {
+        let down = Datanode { addr: "h:1".into(), silent_ms: Some(20_000), ..Datanode::default() };
+        let leaving = |kind: LeaveKind| Datanode { leave: kind.into(), leave_left_ms: 600_000, ..down.clone() };
+        let revoked = |covered| Datanode { silent_ms: None, covered, ..down.clone() };
+        for (node, level, says) in [
+            (leaving(LeaveKind::Maintenance), Level::Advice, "10 min left"),
+            (leaving(LeaveKind::Restart), Level::Advice, "10 min left"),
+            (Datanode { draining: true, drained: true, ..down.clone() }, Level::Well, "drained"),
+            (Datanode { draining: true, ..down.clone() }, Level::Fault, "down for 20 s"),
+            (down.clone(), Level::Fault, "copied from others"),
+            (revoked(true), Level::Advice, "revoked"),
+            (revoked(false), Level::Fault, "revoked"),
+        ] {
+            let finding = away(&node);
+            assert_eq!(finding.level, level, "{finding}");
+            assert!(finding.to_string().contains(says), "{finding}");
+            assert!(
+                says == "copied from others" || level == Level::Fault || !finding.to_string().contains("is copied")
+            );
+        }
     }
 
     #[test]
