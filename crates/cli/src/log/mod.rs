@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::Registry;
@@ -92,6 +93,11 @@ const LIFE: &str = "warn,openraft=error,levada=info,metad=info,datad=info,datano
 /// Libraries tell each frame there.
 const DETAIL: &str = "debug,openraft=warn,h2=info,hyper=info,hyper_util=info,rustls=info,mio=info,tokio=info";
 
+/// Ours, as their events name them.
+const CRATES: &str = "blocks client container datad datanode disks edge gateway gss hdfs host http io kv layout lead \
+                      levada metad metrics namespace object_store prefetch raft rpc sasl security tls types wire xfer \
+                      xroot";
+
 type Formatted = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// What a running program's log is changed by.
@@ -111,7 +117,9 @@ static APPLIED: Mutex<Option<Log>> = Mutex::new(None);
 /// Begins to log to standard error, for any command.
 pub(crate) fn init() {
     // RUST_LOG=client=info tells of every replica and node that was given up.
-    let by_environment = EnvFilter::try_from_default_env().ok();
+    let said = must_have_levels(&std::env::var("RUST_LOG").unwrap_or_default());
+    let said = said.inspect_err(|error| eprintln!("levada: RUST_LOG does not count: {error}"));
+    let by_environment = EnvFilter::try_from_default_env().ok().filter(|_| said.is_ok());
     let is_by_environment = by_environment.is_some() && std::env::var_os("RUST_LOG").is_some_and(|set| !set.is_empty());
     let filter = by_environment.filter(|_| is_by_environment).unwrap_or_else(|| EnvFilter::new(WARNINGS));
     let sink = Sink::default();
@@ -157,9 +165,26 @@ impl Log {
             "debug" => DETAIL,
             other => other,
         };
+        must_have_levels(directives)?;
         let wrong = |error| format!("log.level {:?} is no level and no filter: {error}", self.level);
         EnvFilter::builder().parse(directives).map_err(wrong)
     }
+}
+
+/// Refuses a word that is no level, as `wran`: the filter would take it for a target, and log nothing else. That of one
+/// of our crates stands for all that it logs.
+fn must_have_levels(directives: &str) -> Result<(), String> {
+    for word in directives.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        let is_target = word.contains(['=', '[', ']', '{', '}'])
+            || word.split("::").next().is_some_and(|first| CRATES.split_whitespace().any(|name| name == first));
+        if !is_target && word.parse::<LevelFilter>().is_err() {
+            return Err(format!(
+                "{word:?} is no level: error, warn, info, debug, trace or off; to log more of one part, name it as in \
+                 metad=debug,warn"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Logs as the settings say from now on. A file is opened anew, so one that was moved away is let go of.
@@ -249,16 +274,42 @@ impl<'a> MakeWriter<'a> for Sink {
 mod tests {
     use super::*;
 
+    /// But for those that run no server, or are of tools.
+    #[test]
+    fn our_crates_are_known() {
+        let there = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).unwrap();
+        let names = there.map(|entry| entry.unwrap().file_name().into_string().unwrap().replace('-', "_"));
+        let mut names: Vec<_> = names.map(|name| if name == "cli" { "levada".into() } else { name }).collect();
+        names.retain(|name| !["fuzzed", "py", "sim", "testkit", "xtask"].contains(&&**name));
+        names.sort_unstable();
+        assert_eq!(CRATES.split_whitespace().collect::<Vec<_>>(), names);
+    }
+
     #[test]
     fn what_a_log_cannot_be_is_said() {
         let check = |text: &str| toml::from_str::<Log>(text).map_err(|error| error.to_string())?.check();
-        for good in
-            ["", "level = 'metad=debug,warn'", "format = 'json'", "file = '/x'\nfile_len = 65536\nfile_count = 1"]
-        {
+        for good in [
+            "",
+            "level = 'metad=debug,warn'",
+            "level = 'off'",
+            "level = 'warn,metad::trash'",
+            "format = 'json'",
+            "file = '/x'\nfile_len = 65536\nfile_count = 1",
+        ] {
             assert_eq!(check(good), Ok(()), "{good}");
         }
-        for bad in ["level = 'a=b=c'", "format = 'xml'", "file_len = 1", "file_count = 0", "colour = true"] {
+        for bad in [
+            "level = 'a=b=c'",
+            "level = 'wran'",
+            "level = 'metad=debug,wran'",
+            "format = 'xml'",
+            "file_len = 1",
+            "file_count = 0",
+            "colour = true",
+        ] {
             assert!(check(bad).is_err(), "{bad}");
         }
+        let said = check("level = 'degub'").unwrap_err();
+        assert!(said.contains("\"degub\" is no level: error, warn, info, debug, trace"), "{said}");
     }
 }
