@@ -51,7 +51,8 @@ pub(crate) struct Make {
     /// Where node.crt, node.key and ca.crt go: what `node_certificates` names
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// An address or a name of the server, as clients have it in URLs, for HTTPS; may be given several times
+    /// An address or a name of the server, as clients have it in URLs, for HTTPS; may be given several times [default:
+    /// those of the certificate that is there]
     #[arg(long, value_name = "HOST")]
     host: Vec<Host>,
 }
@@ -184,17 +185,24 @@ fn datanode_in(dir: &Path) -> Option<NodeId> {
 
 impl Make {
     fn of(&self, name: NodeName) -> Result<String, StartError> {
-        if let Ok(there) = Credentials::open(&self.out)
-            && there.name() != name
-        {
-            let (out, there) = (self.out.display(), there.name());
-            return Err(StartError(format!("{out} has the certificate of {there}; name another directory with --out")));
+        let mut hosts = self.host.clone();
+        if let Ok(there) = Credentials::open(&self.out) {
+            if there.name() != name {
+                let (out, there) = (self.out.display(), there.name());
+                return Err(StartError(format!(
+                    "{out} has the certificate of {there}; name another directory with --out"
+                )));
+            }
+            // Clients of HTTPS would not know the server any more.
+            if hosts.is_empty() {
+                hosts = there.hosts();
+            }
         }
         let now = SystemClock::new().now();
-        let made =
-            Authority::open(&self.authority).and_then(|authority| authority.equip(&self.out, name, &self.host, now));
+        let made = Authority::open(&self.authority).and_then(|authority| authority.equip(&self.out, name, &hosts, now));
         made.map_err(failed)?;
-        Ok(format!("{}: {name}", self.out.display()))
+        let also = hosts.iter().map(|host| format!(", also {host}")).collect::<String>();
+        Ok(format!("{}: {name}{also}", self.out.display()))
     }
 }
 
@@ -240,6 +248,16 @@ mod tests {
         member("meta", 1).unwrap();
         assert_ne!(std::fs::read(world.path("meta/node.crt")).unwrap(), before);
         assert!(member("meta", 2).is_err(), "it is another server's");
+        let named = |out: &str, hosts: &[&str], ca: &str| {
+            let host = hosts.iter().map(|host| host.parse().unwrap()).collect();
+            let make = Make { host, authority: world.path(ca), ..world.make(out) };
+            done(Command::Member { id: 3, make }).unwrap();
+            Credentials::open(&world.path(out)).unwrap().hosts().iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(named("named", &["127.0.0.1", "meta3"], "ca"), ["127.0.0.1", "meta3"]);
+        done(Command::Authority { dir: world.path("ca2") }).unwrap();
+        assert_eq!(named("named", &[], "ca2"), ["127.0.0.1", "meta3"], "as before, also of another authority");
+        assert_eq!(named("named", &["other"], "ca2"), ["other"]);
         let datanode = || done(Command::Datanode { id: None, data_dir: None, make: world.make("data") }).unwrap();
         let first = datanode();
         assert_eq!(datanode(), first, "the same node");
