@@ -78,3 +78,17 @@ fn a_start_that_does_not_end_is_stopped_by_a_signal() {
     ["certificates/data1", "data1"].iter().for_each(|name| std::fs::remove_dir_all(dir.path().join(name)).unwrap());
     Up::start(dir.path(), &[]).ready();
 }
+
+/// What a start would leave says how many servers the store has.
+#[test]
+fn a_first_start_that_finds_a_port_taken_leaves_nothing() {
+    let world = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = taken.local_addr().unwrap().port();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_levada"));
+    command.args(["up", "--json", "--port-base", &base.to_string(), "--dir"]).arg(world.path().join("store"));
+    let done = command.output().unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(!done.status.success() && said.contains(&taken.local_addr().unwrap().to_string()), "{said}");
+    assert!(!world.path().join("store/meta").exists());
+}

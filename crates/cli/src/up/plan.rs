@@ -8,7 +8,7 @@ use crate::log::Log;
 use crate::own_dir::{self, OwnDir};
 use crate::ports::Ports;
 use crate::reach::Reach;
-use crate::roles::{MetaReady, StartError};
+use crate::roles::{MetaReady, StartError, not_started};
 use crate::secure::{Certificates, Kerberos};
 use crate::welcome::Security;
 use std::net::SocketAddr;
@@ -97,7 +97,12 @@ impl Plan {
             [xfer, ipc, http]
         });
         let of_meta = metas.iter().flat_map(|(rpc, http)| [*rpc, *http]);
-        reach.must_have_ports(of_meta.chain(of_data).map(|addr| addr.port()))?;
+        let addrs: Vec<SocketAddr> = of_meta.chain(of_data).collect();
+        reach.must_have_ports(addrs.iter().map(SocketAddr::port))?;
+        if metas_there == 0 {
+            // A start that fails later leaves directories, and these say how many servers the store has.
+            addrs.iter().try_for_each(|addr| must_be_free(*addr))?;
+        }
         let made = std::fs::create_dir_all(dir.join("conf")).and_then(|()| dir.canonicalize());
         let dir = made.map_err(|error| StartError::new(&dir.display().to_string(), &error))?;
         let (certificates, kerberos) = secured(args, &dir, &reach, metas.len() as u16, datanodes, disks)?.unzip();
@@ -281,6 +286,11 @@ fn own_dir() -> Result<PathBuf, StartError> {
         );
     }
     Ok(path)
+}
+
+fn must_be_free(addr: SocketAddr) -> Result<(), StartError> {
+    let bound = std::net::TcpListener::bind(addr);
+    bound.map(drop).map_err(|error| not_started(&format!("listening on {addr}"), &error))
 }
 
 /// Takes free ports where the numbers are 0, and lets go of them: another program may take one in the moment that
