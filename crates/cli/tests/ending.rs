@@ -92,3 +92,21 @@ fn a_first_start_that_finds_a_port_taken_leaves_nothing() {
     assert!(!done.status.success() && said.contains(&taken.local_addr().unwrap().to_string()), "{said}");
     assert!(!world.path().join("store/meta").exists());
 }
+
+#[test]
+fn a_store_has_a_trash_if_it_is_told_so() {
+    let world = tempfile::tempdir().unwrap();
+    let list = |options: &[&str]| {
+        let mut up = Up::start(&world.path().join("store"), options);
+        let ready = up.ready();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_levada"));
+        let done = command.args(["trash", "list", "--url", ready["fs"].as_str().unwrap()]).output().unwrap();
+        assert!(done.status.success());
+        up.signal(Signal::TERM);
+        assert!(up.ended().success());
+        String::from_utf8(done.stderr).unwrap()
+    };
+    let said = list(&[]);
+    assert!(said.contains("no trash") && said.contains("--trash-interval"), "{said}");
+    assert_eq!(list(&["--trash-interval", "1d"]), "");
+}

@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// What a directory gets that is made for what is restored, where its own is gone, too.
 const PARENT_MODE: u16 = 0o755;
 
+const NONE_KEPT: &str = "this store has no trash, and deletes what is removed at once: its setting trash_interval_ms, \
+                         or --trash-interval of `levada up`, says for how long it is kept";
+
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// List what you have removed and can still put back
@@ -117,6 +120,10 @@ async fn status(target: &Target) -> Result<Option<Status>, Failure> {
 
 async fn list(session: &Session) -> Result<(), Stop> {
     let root = session.target("/")?;
+    if !root.client.defaults().await.map_err(|error| root.failure(&error))?.trash {
+        // What was removed while it had one is listed all the same.
+        eprintln!("levada: {NONE_KEPT}");
+    }
     for place in places(&Trash::of(&root)).await? {
         let name = place.name();
         // Pairs: where it lies, and where it was.

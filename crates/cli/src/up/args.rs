@@ -1,7 +1,7 @@
 //! What the command line says of a store.
 
 use crate::reach::Advertised;
-use crate::shell::{PORT_BASE_VARIABLE, size};
+use crate::shell::{PORT_BASE_VARIABLE, size, span};
 use std::path::PathBuf;
 
 /// More than a machine's ports and disks have a use for.
@@ -71,6 +71,10 @@ pub(crate) struct Args {
     /// Encrypt data transfer, and have clients do so
     #[arg(long, hide = true, requires = "block_tokens")]
     pub(super) encrypt_data_transfer: bool,
+    /// How long what is removed stays in the trash of whoever removed it, as 12h or 7d, where `levada trash` and
+    /// `hdfs dfs` find it [default: it is deleted at once, as HDFS has it]
+    #[arg(long, value_name = "TIME", value_parser = span::parse)]
+    pub(super) trash_interval: Option<u64>,
     /// Run each role as a process of its own
     #[arg(long)]
     pub(super) processes: bool,

@@ -36,6 +36,7 @@ pub(super) struct Plan {
     replication: u16,
     durability: Durability,
     memory: u64,
+    trash_interval_ms: u64,
     block_tokens: bool,
     block_key_ms: Option<u64>,
     pub(super) data_transfer_protection: Vec<String>,
@@ -121,6 +122,7 @@ impl Plan {
             replication,
             durability,
             memory,
+            trash_interval_ms: args.trash_interval.unwrap_or(0),
             block_tokens: block_tokens || certificates.is_some(),
             block_key_ms,
             data_transfer_protection,
@@ -145,6 +147,7 @@ impl Plan {
         meta.replication = self.replication;
         meta.memory = self.memory / 2 / self.metas.len() as u64;
         meta.id = number.into();
+        meta.trash_interval_ms = self.trash_interval_ms;
         meta.lost_after_ms = LOST_AFTER_MS;
         meta.block_tokens = self.block_tokens;
         meta.security.data_transfer_protection = self.data_transfer_protection.clone();
