@@ -220,3 +220,22 @@ def test_a_loop_that_is_closed_leaves_nothing(levada_store, home, data):
     for _ in range(20):
         asyncio.run(work())
     assert opened() <= before + 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_store_for_tests_does_not_outlive_who_started_it(number):
+    """As at a limit of time: nobody calls `stop`, nor what Python calls at its end."""
+    code = """
+import os, signal, sys, time
+from levada.testing import Store
+store = Store()
+print(store.addresses["pids"]["meta"][0], store.addresses["dir"], flush=True)
+time.sleep(60)
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as program:
+        pid, directory = program.stdout.readline().split()
+        program.send_signal(number)
+    end = time.monotonic() + 20
+    while (os.path.exists(f"/proc/{pid}") or os.path.exists(directory)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{pid}") and not os.path.exists(directory)

@@ -1,4 +1,4 @@
-//! `levada up` as a process: how it ends, also while it starts.
+//! `levada up` as a process: how it ends, also while it starts, and what it leaves behind.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -77,6 +77,27 @@ fn a_start_that_does_not_end_is_stopped_by_a_signal() {
     // As the datanode's log advises.
     ["certificates/data1", "data1"].iter().for_each(|name| std::fs::remove_dir_all(dir.path().join(name)).unwrap());
     Up::start(dir.path(), &[]).ready();
+}
+
+/// Its process may have been killed, as at a limit of time.
+#[test]
+fn a_store_for_tests_is_gone_with_who_started_it() {
+    let world = tempfile::tempdir().unwrap();
+    let dir = world.path().join("store");
+    for options in
+        [&["--until-stdin-ends", "--delete-at-end"][..], &["--until-stdin-ends", "--delete-at-end", "--processes"]]
+    {
+        let mut up = Up::start(&dir, options);
+        up.ready();
+        assert!(dir.join("data1").is_dir());
+        drop(up.0.stdin.take());
+        assert!(up.ended().success());
+        assert!(!dir.exists(), "{options:?}");
+    }
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("mine"), "").unwrap();
+    assert!(!Up::start(&dir, &["--delete-at-end"]).ended().success());
+    assert!(dir.join("mine").exists(), "it was there before");
 }
 
 /// What a start would leave says how many servers the store has.

@@ -81,6 +81,12 @@ pub(crate) struct Args {
     /// Print one line of JSON when ready, and nothing else
     #[arg(long)]
     pub(super) json: bool,
+    /// Stop when standard input ends, that is, with the process that started this one
+    #[arg(long, hide = true)]
+    pub(super) until_stdin_ends: bool,
+    /// Delete the directory at the end; it has to be new, or empty: a store for tests
+    #[arg(long, hide = true, requires = "dir")]
+    pub(super) delete_at_end: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

@@ -1,15 +1,15 @@
 //! All roles in this process.
 
 use super::plan::Plan;
-use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError, stop_signal};
+use crate::roles::{DataReady, DataRole, MetaReady, MetaRole, StartError};
 use futures_util::future::select_all;
 use std::convert::Infallible;
 
 pub(super) async fn run(
     plan: &Plan,
+    stop: impl Future<Output = ()>,
     report: impl Fn(&[MetaReady], &[DataReady]) -> Result<(), StartError>,
 ) -> Result<(), StartError> {
-    let stop = stop_signal();
     let _keeper = plan.certificates.clone().map(|all| io::task::spawn_owned("certificates", all.keep()));
     let (mut metas, mut nodes) = (Vec::new(), Vec::new());
     // A start may last for ever: of a datanode that no metadata server takes, for one.

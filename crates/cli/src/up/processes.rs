@@ -2,7 +2,7 @@
 
 use super::plan::Plan;
 use crate::config;
-use crate::roles::{DataReady, MetaReady, StartError, stop_signal};
+use crate::roles::{DataReady, MetaReady, StartError};
 use futures_util::future::{join_all, pending};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -16,9 +16,9 @@ const STOP_MAX: Duration = Duration::from_secs(20);
 
 pub(super) async fn run(
     plan: &Plan,
+    stop: impl Future<Output = ()>,
     report: impl Fn(&[MetaReady], &[DataReady]) -> Result<(), StartError>,
 ) -> Result<(), StartError> {
-    let stop = stop_signal();
     let _keeper = plan.certificates.clone().map(|all| io::task::spawn_owned("certificates", all.keep()));
     let (mut metas, mut nodes) = (Vec::new(), Vec::new());
     // A start may last for ever: of a datanode that no metadata server takes, for one.

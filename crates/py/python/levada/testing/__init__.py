@@ -28,16 +28,20 @@ class Store:
 
     def __init__(self, binary: str | None = None):
         self._directory = tempfile.mkdtemp(prefix="levada-")
-        program = [binary or command(), "up", "--dir", f"{self._directory}/store", "--port-base", "0", "--json"]
-        self._log = open(os.path.join(self._directory, "log"), "wb")
-        self._process = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=self._log)
-        assert self._process.stdout is not None
-        self._said = self._process.stdout
+        program = [binary or command(), "up", "--dir", self._directory, "--port-base", "0", "--json"]
+        # However this process ends, its end of the pipe is closed then: the store ends, and deletes what it had.
+        program += ["--until-stdin-ends", "--delete-at-end"]
+        self._log = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._alive, self._said = self._process.stdin, self._process.stdout
         try:
             line = self._said.readline()
             if not line:
-                with open(self._log.name, errors="replace") as log:
-                    raise RuntimeError(f"levada up did not start: {log.read()[-2000:]}")
+                self._log.seek(0)
+                raise RuntimeError(f"levada up did not start: {self._log.read().decode(errors='replace')[-2000:]}")
             self.addresses: dict[str, Any] = json.loads(line)
         except BaseException:
             self.stop()
@@ -55,6 +59,7 @@ class Store:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+        self._alive.close()
         self._said.close()
         self._log.close()
         shutil.rmtree(self._directory, ignore_errors=True)
