@@ -9,6 +9,9 @@ pub(super) const DATANODES_MAX: u16 = 1000;
 /// More than a machine has a use for, to try it.
 pub(super) const DISKS_MAX: u16 = 100;
 
+/// Least memory that makes sense: below it the buffers of a few connections would already be refused.
+const MEMORY_MIN: u64 = 64 << 20;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Where everything of this store lies [default: levada in the user's data directory; where that may not be
@@ -46,7 +49,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Durability::Synced)]
     pub(super) durability: Durability,
     /// Memory for buffers and caches of all roles together, as in 512M or 2G
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = memory)]
     pub(super) memory: u64,
     /// Make keys and certificates, and protect the store by them: servers prove to each other who they are, over TLS;
     /// each block asks for a token; blocks travel encrypted. A store that was secure once stays so
@@ -89,8 +92,26 @@ pub(crate) struct Args {
     pub(super) delete_at_end: bool,
 }
 
+/// Of `--memory`.
+fn memory(text: &str) -> Result<u64, String> {
+    size::parse(text)
+        .map_err(|error| error.to_string())
+        .and_then(|len| if len < MEMORY_MIN { Err("give at least 64M".into()) } else { Ok(len) })
+}
+
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(super) enum Durability {
     Synced,
     Replicated,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_memory_is_a_fault_of_the_command_line() {
+        assert_eq!((memory("64M"), memory("1G")), (Ok(64 << 20), Ok(1 << 30)));
+        assert!(["1", "63M", "lots"].iter().all(|text| memory(text).is_err()));
+    }
 }

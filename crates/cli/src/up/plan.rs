@@ -19,8 +19,6 @@ const METAS_MAX: u16 = 5;
 const LOST_AFTER_MS: u64 = 15_000;
 /// As many as a block has copies by HDFS's default.
 const DATANODES_NEW: u16 = 3;
-/// Least memory that makes sense: below it the buffers of a few connections would already be refused.
-const MEMORY_MIN: u64 = 64 << 20;
 /// All that there is, the best first.
 const RPC_PROTECTIONS: [&str; 3] = ["privacy", "integrity", "authentication"];
 
@@ -47,9 +45,6 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(args: &Args) -> Result<Self, StartError> {
-        if args.memory < MEMORY_MIN {
-            return Err(StartError(format!("--memory {} is too little; give at least 64M", args.memory)));
-        }
         let dir = args.dir.clone().map_or_else(own_dir, Ok)?;
         let there = config::datanodes_in(&dir, DATANODES_MAX);
         let datanodes = args.datanodes.unwrap_or(if there == 0 { DATANODES_NEW } else { there });
