@@ -15,11 +15,19 @@ pub(crate) struct Failure {
     advice: Option<String>,
     /// The datanodes that a file was written to have failed: the same may do well in a moment.
     is_passing: bool,
+    /// There was no connection to a server, or it broke.
+    is_unreachable: bool,
 }
 
 impl Failure {
     pub(crate) fn new(subject: impl fmt::Display, reason: impl fmt::Display) -> Self {
-        Self { subject: subject.to_string(), reason: reason.to_string(), advice: None, is_passing: false }
+        Self {
+            subject: subject.to_string(),
+            reason: reason.to_string(),
+            advice: None,
+            is_passing: false,
+            is_unreachable: false,
+        }
     }
 
     pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
@@ -30,7 +38,18 @@ impl Failure {
     pub(crate) fn of(subject: impl fmt::Display, error: &client::Error) -> Self {
         let advice = advice::on(error).map(Into::into);
         let is_passing = matches!(error.kind(), ErrorKind::NoNodeLeft | ErrorKind::NotComplete);
-        Self { subject: subject.to_string(), reason: error.to_string(), advice, is_passing }
+        let is_unreachable = matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Broken);
+        Self { subject: subject.to_string(), reason: error.to_string(), advice, is_passing, is_unreachable }
+    }
+
+    /// As it is printed where all goes through a gateway. One closes the connection to a store that it does not serve.
+    pub(crate) fn through(&self, gateway: Option<&str>) -> String {
+        let Some(gateway) = gateway.filter(|_| self.is_unreachable) else { return self.to_string() };
+        format!(
+            "{}: {} (through the gateway {gateway}: does it run, and does its --url name these servers as --url here \
+             does?)",
+            self.subject, self.reason
+        )
     }
 
     pub(crate) fn is_passing(&self) -> bool {
@@ -83,6 +102,16 @@ impl From<Failure> for Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gateway_is_named_where_it_may_be_the_reason() {
+        let closed = client::Error::Broken { addr: "h:1".into(), reason: "the server closed it".into() };
+        let unreachable = Failure::of("hdfs://h:1/", &closed);
+        assert!(unreachable.through(Some("g:8030")).contains("through the gateway g:8030"));
+        assert_eq!(unreachable.through(None), unreachable.to_string());
+        let other = Failure::new("hdfs://h:1/x", "no such file");
+        assert_eq!(other.through(Some("g:8030")), other.to_string());
+    }
 
     #[test]
     fn a_failure_says_where_what_and_what_to_do() {

@@ -178,7 +178,7 @@ impl Session {
     /// Says what went wrong; the command goes on with what is left.
     pub(crate) fn report(&self, failure: &Failure) {
         self.failed.store(true, Ordering::Relaxed);
-        let text = failure.to_string();
+        let text = failure.through(self.gateway.as_deref());
         self.progress.suspended(|| {
             let shown = if std::io::stderr().is_terminal() { harmless(&text) } else { text.as_str().into() };
             eprintln!("levada: {}: {shown}", self.command);
