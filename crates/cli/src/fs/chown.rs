@@ -34,6 +34,9 @@ impl Owner {
         if owner.user.is_none() && owner.group.is_none() {
             return Err("name a USER, USER:GROUP or :GROUP".into());
         }
+        if group.contains(':') {
+            return Err("there is one colon at most: USER, USER:GROUP or :GROUP".into());
+        }
         Ok(owner)
     }
 }
@@ -59,6 +62,6 @@ mod tests {
         assert_eq!(parse("a"), Ok((Some("a".into()), None)));
         assert_eq!(parse("a:b"), Ok((Some("a".into()), Some("b".into()))));
         assert_eq!(parse(":b"), Ok((None, Some("b".into()))));
-        assert!(parse("").is_err() && parse(":").is_err());
+        assert!(parse("").is_err() && parse(":").is_err() && parse("a:b:c").is_err());
     }
 }
