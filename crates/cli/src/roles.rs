@@ -350,9 +350,27 @@ async fn join(config: &datad::Config, token: &str) -> Result<(), StartError> {
     if joined.is_some_and(|joined| joined.token == Some(token.number)) {
         return Ok(());
     }
-    let node = datad::join(config, &token).await.map_err(|error| StartError::new("joining the store", &error))?;
+    let joined = datad::join(config, &token).await;
+    let node = joined.map_err(|error| not_joined(&error.to_string(), own_id(config)))?;
     eprintln!("levada: joined the store as datanode {node}");
     Ok(())
+}
+
+/// Whose disks they are, if they are somebody's: also of a datanode that was started once without `node_certificates`.
+fn own_id(config: &datad::Config) -> Option<String> {
+    let dirs = config.dirs().ok()?;
+    datad::node_of(&dirs).ok().flatten().map(|node| node.to_string())
+}
+
+fn not_joined(error: &str, own: Option<String>) -> StartError {
+    let advice = match own.filter(|own| error.contains(&format!("the disks are of {own}"))) {
+        Some(own) => format!(
+            " (`levada admin datanode invite --datanode {own}` makes it; if these disks hold nothing that is needed, \
+             empty their directories instead)"
+        ),
+        None => String::new(),
+    };
+    StartError(format!("joining the store: {error}{advice}"))
 }
 
 pub(crate) fn announce<T: Serialize>(json: bool, ready: &T, text: &str) {
@@ -452,6 +470,14 @@ mod tests {
         };
         assert!(text(ErrorKind::AddrInUse).contains("--port-base"));
         assert!(!text(ErrorKind::PermissionDenied).contains("--port-base"));
+    }
+
+    #[test]
+    fn disks_of_a_datanode_are_invited_by_its_id() {
+        let refused = "the token is for a new datanode, and the disks are of 42: ask for a token that is for it";
+        let text = not_joined(refused, Some("42".into())).0;
+        assert!(text.contains("levada admin datanode invite --datanode 42"), "{text}");
+        assert_eq!(not_joined("no such token", Some("42".into())).0, "joining the store: no such token");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::asker::Asker;
 use super::broken::Broken;
 use super::leader::Leader;
 use super::registration::Registration;
-use super::unproven::{SAID_EACH, is_unbelieved, log_revoked, log_unbelieved};
+use super::unproven::{SAID_EACH, is_certificate_wanted, is_unbelieved, log_revoked, log_unbelieved, log_unequipped};
 use crate::admission::Admission;
 use crate::maintenance::Maintenance;
 use crate::replicas::Replicas;
@@ -93,6 +93,11 @@ impl Session {
                     log_revoked(self.replicas.disks.node_id(), dir, self.metad.addr(), &reason);
                     tokio::time::sleep(attempts.revoked_wait()).await;
                     continue;
+                }
+                Broken::Call(error)
+                    if self.registration.config.node_certificates.is_none() && is_certificate_wanted(&error) =>
+                {
+                    log_unequipped(self.replicas.disks.node_id(), self.metad.addr(), &error);
                 }
                 Broken::Call(CallError::Connect(error)) if !known => {
                     tracing::debug!(%error, "the metadata server cannot be reached");

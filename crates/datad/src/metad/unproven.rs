@@ -3,6 +3,7 @@
 //! Promise: each is said at once, with what an administrator does about it, and then rarely: nothing else changes it.
 
 use io::LogLimit;
+use rpc::CallError;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
@@ -56,14 +57,54 @@ pub(super) fn log_revoked(node: NodeId, dir: &Path, metad: &str, reason: &str) {
     tracing::error!(metad, reason, advice, passed_over, "this datanode's certificate was revoked");
 }
 
+/// Of all servers: each says it.
+static UNEQUIPPED: LogLimit = LogLimit::new(SAID_EACH);
+
+/// Whether a metadata server asks for a certificate, as the servers of this store have. Only who has none is told so in
+/// these words; a store of Kerberos without certificates refuses in others.
+pub(super) fn is_certificate_wanted(error: &CallError) -> bool {
+    matches!(error, CallError::Remote { class, message, .. }
+             if class == hdfs::exception::ACCESS_CONTROL && message.contains("show a certificate"))
+}
+
+/// What to do where this node has no certificate, and needs one.
+fn advice_unequipped(node: NodeId) -> String {
+    format!("set node_certificates in this datanode's file to a directory of its own; then {}", invitation(node))
+}
+
+pub(super) fn log_unequipped(node: NodeId, metad: &str, error: &CallError) {
+    let Some(passed_over) = UNEQUIPPED.due() else { return };
+    let (reason, advice) = (rpc::log_text(error), advice_unequipped(node));
+    tracing::error!(
+        metad,
+        reason,
+        advice,
+        passed_over,
+        "servers of this store show certificates, and this one has none"
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::metad::broken::Broken;
-    use rpc::CallError;
     use security::node_name::{Expected, NodeName};
     use std::sync::Arc;
     use tls::{Authority, Credentials};
+
+    #[test]
+    fn who_has_no_certificate_is_told_how_to_get_one() {
+        let refused = |message: &str| CallError::Remote {
+            class: hdfs::exception::ACCESS_CONTROL.into(),
+            message: message.into(),
+            detail: None,
+        };
+        let wanted = "\"root\" is none of this store's servers: it has to show a certificate of this store for that";
+        assert!(is_certificate_wanted(&refused(wanted)));
+        assert!(!is_certificate_wanted(&refused("\"root\" is none of this store's servers")));
+        let advice = advice_unequipped(NODE);
+        assert!(advice.contains("node_certificates") && advice.contains(&format!("--datanode {NODE}")), "{advice}");
+    }
 
     const NODE: NodeId = NodeId([7; 16]);
 
