@@ -2,7 +2,7 @@
 
 use crate::edge::{EdgeArgs, Reached};
 use crate::reload::note_hangups;
-use crate::roles::{StartError, announce, not_started, serve, stop_asked};
+use crate::roles::{StartError, announce, not_started_on, serve, stop_asked};
 use crate::service::Service;
 use crate::shell::session::acting;
 use client::Url;
@@ -114,7 +114,9 @@ pub(crate) fn run(args: Args) -> ExitCode {
             metrics_addr: args.metrics,
         };
         let gateway = gateway::Gateway::start_with(config, options).await;
-        let gateway = gateway.map_err(|error| not_started(&begin, &error))?;
+        let gateway = gateway.map_err(|error| {
+            not_started_on(&begin, &error, "another address (`levada gateway --help` has the options)")
+        })?;
         let ready = Ready {
             ready: true,
             gateway: gateway.tunnel_addr(),

@@ -100,10 +100,15 @@ const THREADS_WAIT: Duration = Duration::from_secs(2);
 /// Why `what` did not start, and what helps. Of all reasons, a port that another program has is the one that people
 /// meet first.
 pub(crate) fn not_started(what: &str, error: &(dyn Error + 'static)) -> StartError {
+    not_started_on(what, error, "other ports (`levada up --port-base N`, 0 for free ones)")
+}
+
+/// The same, where other addresses are chosen by `options`.
+pub(crate) fn not_started_on(what: &str, error: &(dyn Error + 'static), options: &str) -> StartError {
     let mut cause = Some(error);
     while let Some(one) = cause {
         if one.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::AddrInUse) {
-            let advice = "stop it, or choose other ports (`levada up --port-base N`, 0 for free ones)";
+            let advice = format!("stop it, or choose {options}");
             return StartError(format!("{what}: {error}; another program listens there: {advice}"));
         }
         if let Some(datad::StartError::NoCertificate { .. }) = one.downcast_ref() {
@@ -470,6 +475,8 @@ mod tests {
         };
         assert!(text(ErrorKind::AddrInUse).contains("--port-base"));
         assert!(!text(ErrorKind::PermissionDenied).contains("--port-base"));
+        let error = std::io::Error::from(ErrorKind::AddrInUse);
+        assert!(not_started_on("gateway", &error, "another `--listen`").0.ends_with("or choose another `--listen`"));
     }
 
     #[test]
