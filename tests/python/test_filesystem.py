@@ -49,6 +49,13 @@ def test_a_path_is_what_follows_a_scheme_at_its_beginning(path, wanted):
     assert levada.LevadaFileSystem._strip_protocol(path) == wanted
 
 
+def test_an_option_that_there_is_not_is_told(levada_store):
+    at = {"host": levada_store.host, "port": levada_store.port}
+    with pytest.warns(UserWarning, match="no option foo"):
+        levada.LevadaFileSystem(**at, foo=1)
+    levada.LevadaFileSystem(**at, use_listings_cache=False, skip_instance_cache=True)  # the tests fail by a warning
+
+
 def test_bytes_in_parts(levada_fs, home):
     data = bytes(range(256)) * 8000
     path = f"{home}/f"

@@ -26,8 +26,8 @@ pub enum KvError {
     #[error("{op} in {dir}: {source}")]
     Io { op: &'static str, dir: PathBuf, source: std::io::Error },
     #[error(
-        "the rows that came from another store cannot be used: {reason}; run the same version on both \
-         sides, and try again"
+        "the rows that came from another store cannot be used: {reason}; if they were kept, as in a backup, they may be \
+         damaged: take another copy; else run the same version on both sides, and try again"
     )]
     Foreign { reason: String },
     #[error("{op} in {dir}: {reason}")]
@@ -38,5 +38,16 @@ impl KvError {
     /// As pure code sees it.
     pub(crate) fn into_rows(self, op: &'static str) -> types::rows::RowsError {
         types::rows::RowsError { op, reason: self.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_from_elsewhere_may_be_damaged_or_of_another_version() {
+        let text = KvError::Foreign { reason: "a row is out of order".into() }.to_string();
+        assert!(text.contains("take another copy") && text.contains("the same version"), "{text}");
     }
 }

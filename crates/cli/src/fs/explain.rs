@@ -23,6 +23,20 @@ pub(crate) struct Args {
     pub(super) common: Common,
 }
 
+impl Args {
+    /// Whether it is for those who read columns, and of what.
+    fn asked(&self) -> Result<(bool, &[String]), Failure> {
+        match self.paths.split_first() {
+            Some((first, rest)) if first == READ && !rest.is_empty() => Ok((true, rest)),
+            _ if self.columns.is_empty() => Ok((false, &self.paths)),
+            _ => {
+                let failure = Failure::new("--columns", "is for those who read columns");
+                Err(failure.advise("`levada explain read PATH --columns …`"))
+            }
+        }
+    }
+}
+
 /// In front of the paths. A file of this name, if it is the first, is written `./read`.
 const READ: &str = "read";
 
@@ -88,14 +102,7 @@ struct ShownColumn {
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
-    let (is_of_readers, paths) = match args.paths.split_first() {
-        Some((first, rest)) if first == READ && !rest.is_empty() => (true, rest),
-        _ => (false, &args.paths[..]),
-    };
-    if !is_of_readers && !args.columns.is_empty() {
-        let failure = Failure::new("--columns", "is of those who read columns");
-        return Err(failure.advise("`levada explain read PATH --columns …`").into());
-    }
+    let (is_of_readers, paths) = args.asked()?;
     for path in paths {
         for found in session.found(path).await? {
             if !is_of_readers {
@@ -226,6 +233,20 @@ impl Explained {
 mod tests {
     use super::*;
     use client::layout::{Column, Piece};
+
+    #[test]
+    fn columns_are_for_those_who_read() {
+        let args = |paths: &[&str], columns: &[&str]| Args {
+            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            round_trip: 100,
+            common: Common::of("hdfs://h:1", "u"),
+        };
+        assert!(args(&["read", "/f"], &["a"]).asked().is_ok_and(|(is_of_readers, _)| is_of_readers));
+        assert!(args(&["/f"], &[]).asked().is_ok_and(|(is_of_readers, _)| !is_of_readers));
+        let refused = args(&["/f"], &["a"]).asked().unwrap_err().to_string();
+        assert!(refused.contains("levada explain read"), "{refused}");
+    }
 
     #[test]
     fn a_layout_is_described() {

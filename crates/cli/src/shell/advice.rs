@@ -42,8 +42,8 @@ const OF_CALLERS: &[(&str, Option<&str>)] = &[
 ];
 
 /// The refusal does not say for whom else it is.
-const SUPERUSER: &str = "that is for superusers of the store; what only looks, and most of `levada admin`, is for its \
-                         administrators as well, but not who may join it and what it has: invite, revoke, meta backup";
+const SUPERUSER: &str = "that is for superusers of the store, and most of `levada admin` for its administrators as well; \
+                         `admin datanode invite` and `admin meta backup`, which have keys to all files, are not";
 
 const TOKEN: &str = "the delegation token in the file of HADOOP_TOKEN_FILE_LOCATION counts no more: get another one, \
                      or unset that and use a ticket";
@@ -107,7 +107,7 @@ mod tests {
             ("GSS initiate failed [Caused by GSSException: Ticket expired]", "kinit"),
             ("token (7 for ada@X) can't be found in cache", "HADOOP_TOKEN_FILE_LOCATION"),
             ("permission denied: user=ada, access=WRITE, inode=\"/\":nn:supergroup:drwxr-xr-x", "its owner"),
-            ("Access denied for user ada. Superuser privilege is required", "administrators"),
+            ("Access denied for user ada. Superuser privilege is required", "keys to all files, are not"),
         ] {
             assert!(on_caller(text).is_some_and(|said| said.contains(advice)), "{text}: {:?}", on_caller(text));
         }

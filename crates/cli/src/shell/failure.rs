@@ -15,6 +15,7 @@ pub(crate) struct Failure {
     advice: Option<String>,
     /// The datanodes that a file was written to have failed: the same may do well in a moment.
     is_passing: bool,
+    /// There was no connection to a server, or it broke.
     is_unreachable: bool,
 }
 
@@ -37,7 +38,7 @@ impl Failure {
     pub(crate) fn of(subject: impl fmt::Display, error: &client::Error) -> Self {
         let advice = advice::on(error).map(Into::into);
         let is_passing = matches!(error.kind(), ErrorKind::NoNodeLeft | ErrorKind::NotComplete);
-        let is_unreachable = error.kind() == ErrorKind::Unreachable;
+        let is_unreachable = matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Broken);
         Self { subject: subject.to_string(), reason: error.to_string(), advice, is_passing, is_unreachable }
     }
 
@@ -104,7 +105,8 @@ mod tests {
 
     #[test]
     fn a_gateway_is_named_where_it_may_be_the_reason() {
-        let unreachable = Failure { is_unreachable: true, ..Failure::new("hdfs://h:1/", "reset") };
+        let closed = client::Error::Broken { addr: "h:1".into(), reason: "the server closed it".into() };
+        let unreachable = Failure::of("hdfs://h:1/", &closed);
         assert!(unreachable.through(Some("g:8030")).contains("through the gateway g:8030"));
         assert_eq!(unreachable.through(None), unreachable.to_string());
         let other = Failure::new("hdfs://h:1/x", "no such file");

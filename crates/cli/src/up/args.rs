@@ -104,3 +104,14 @@ pub(super) enum Durability {
     Synced,
     Replicated,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_little_memory_is_a_fault_of_the_command_line() {
+        assert_eq!((memory("64M"), memory("1G")), (Ok(64 << 20), Ok(1 << 30)));
+        assert!(["1", "63M", "lots"].iter().all(|text| memory(text).is_err()));
+    }
+}

@@ -11,6 +11,7 @@ import getpass
 import os
 import re
 import time
+import warnings
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from datetime import datetime, timezone
@@ -38,6 +39,12 @@ PARTS_COUNT_MAX = 64
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 # The longest beginning by which a format is known: Arrow's.
 MAGIC_LEN = 8
+
+# What fsspec takes for each file system, itself or in what it makes of it.
+OPTIONS_OF_FSSPEC = frozenset(
+    "asynchronous loop batch_size use_listings_cache listings_expiry_time max_paths skip_instance_cache add_docs "
+    "add_aliases".split()
+)
 
 _T = TypeVar("_T")
 
@@ -77,6 +84,9 @@ class LevadaFileSystem(AsyncFileSystem):
         **options: Any,
     ):
         super().__init__(**options)
+        # Not refused: what one file system has for an option is often given to all.
+        if unknown := sorted(options.keys() - OPTIONS_OF_FSSPEC):
+            warnings.warn(f"LevadaFileSystem has no option {', '.join(unknown)}", stacklevel=2)
         self.replication, self.block_size = replication, block_size
         gateway = gateway or os.environ.get("LEVADA_GATEWAY") or None
         self.client = _levada.Client(
