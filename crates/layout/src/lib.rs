@@ -23,7 +23,7 @@ pub use inquiry::{
     Answer, Format, HEAD_LEN, Inquiry, begin, begin_at_end, begin_in_room, begin_within, of_bytes, of_bytes_within,
 };
 pub use limits::{Limits, What};
-pub use record::{RecordError, decode, encode};
+pub use record::{RecordError, decode, decode_in_room, encode};
 pub use room::{Boundless, Room};
 pub use want::Want;
 pub use wanted::Wanted;

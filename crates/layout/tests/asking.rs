@@ -2,7 +2,7 @@
 
 use layout::{
     Answer, Boundless, Column, Format, Inquiry, Layout, LayoutError, Limits, Piece, Room, Table, Want, What, begin,
-    begin_at_end, begin_in_room, begin_within, of_bytes, of_bytes_within,
+    begin_at_end, begin_in_room, begin_within, decode_in_room, encode, of_bytes, of_bytes_within,
 };
 use std::fs;
 use std::path::Path;
@@ -190,5 +190,13 @@ fn what_is_made_of_a_file_is_taken_from_its_room_before() {
         assert!(taken_len >= made_len as u64, "{name}: {taken_len} for {made_len}");
         let scarce = Left(Arc::new((taken_len - 1).into()));
         assert_eq!(asked_in_room(&file, &scarce), Err(LayoutError::NoRoom), "{name}");
+        // A record of it may be made up as well.
+        let record = encode(&layout).unwrap();
+        let room = Left(Arc::new((1 << 30).into()));
+        assert_eq!(decode_in_room(&record, Box::new(room.clone())), Ok(layout.clone()), "{name}");
+        let taken_len = (1 << 30) - room.0.load(Ordering::SeqCst);
+        assert!(taken_len >= made_len as u64, "{name}: {taken_len} for {made_len}");
+        let scarce = Left(Arc::new((taken_len - 1).into()));
+        assert!(decode_in_room(&record, Box::new(scarce)).is_err(), "{name}");
     }
 }

@@ -64,29 +64,18 @@ impl<O: Origin> Drop for Parsing<O> {
 
 async fn find<O: Origin>(parsing: Parsing<O>, inquiry: Inquiry, room: LayoutRoom) {
     let shell = &parsing.0;
-    let Some(layout) = said_by_the_file(shell, inquiry, room).await else { return };
+    let Some(layout) = said_by_the_file(shell, inquiry, &room).await else { return };
     // What the store was asked for is on its way when it is known which bytes that are.
     shell.asked().await;
-    found(shell, layout, Vec::new()).await;
+    found(shell, layout, room, Vec::new()).await;
 }
 
-/// `room`: what the parser takes, until it is done.
-async fn said_by_the_file<O: Origin>(
-    shell: &Arc<Shell<O>>,
-    mut inquiry: Inquiry,
-    mut room: LayoutRoom,
-) -> Option<Layout> {
+/// `room`: what the parser takes.
+async fn said_by_the_file<O: Origin>(shell: &Arc<Shell<O>>, mut inquiry: Inquiry, room: &LayoutRoom) -> Option<Layout> {
     loop {
         let want = inquiry.want();
-        let has_room = layout::Room::take(&mut room, want.len);
-        let asked = match has_room {
-            true => {
-                let bytes = bytes_of(shell, Span::new(want.offset, want.len), &coming(&inquiry)).await?;
-                io::task::blocking(move || inquiry.give(&bytes)).await
-            }
-            false => Err(LayoutError::NoRoom),
-        };
-        match asked {
+        let bytes = bytes_of(shell, Span::new(want.offset, want.len), &coming(&inquiry), room).await?;
+        match io::task::blocking(move || inquiry.give(&bytes)).await {
             Ok(Answer::Ask(more)) => inquiry = more,
             Ok(Answer::Done(layout)) => return Some(layout),
             Err(error) => {
@@ -131,7 +120,7 @@ async fn ask<O: Origin>(asking: Asking<O>, wanted: WantedColumns) {
     let WantedColumns { columns, len, beside } = wanted;
     let shell = &asking.0;
     match tokio::time::timeout(asking_max(&shell.client), shell.origin.first_window(columns, len, beside)).await {
-        Ok(Ok(Some(FirstWindow { layout, parts }))) => found(shell, layout, parts).await,
+        Ok(Ok(Some(FirstWindow { layout, room, parts }))) => found(shell, layout, room, parts).await,
         Ok(Ok(None)) => tracing::debug!("the store does not say where the columns lie"),
         Ok(Err(error)) => tracing::debug!(%error, "the store does not say where the columns lie"),
         Err(_) => tracing::debug!("the store takes too long to say where the columns lie"),
@@ -152,11 +141,14 @@ pub(super) fn coming(inquiry: &Inquiry) -> Vec<Span> {
     coming.map(|want| Span::new(want.offset, want.len)).take_while(fits).collect()
 }
 
-/// What the parser wants, when it is there; if it is not, `coming` is fetched with it. `None`: it cannot be read, which
-/// the program will be told if it tries.
-async fn bytes_of<O: Origin>(shell: &Arc<Shell<O>>, span: Span, coming: &[Span]) -> Option<Vec<u8>> {
+/// What the parser wants, when it is there; if it is not, `coming` is fetched with it. `None`: there is no room for it,
+/// or it cannot be read, which the program will be told if it tries.
+async fn bytes_of<O: Origin>(shell: &Arc<Shell<O>>, span: Span, coming: &[Span], room: &LayoutRoom) -> Option<Vec<u8>> {
+    // Not while it waits for a program that may never read it.
+    let has_room = || Some(()).filter(|()| layout::Room::take(&mut room.clone(), span.len));
     let missing_len = shell.missing_len(span);
     if missing_len == 0 {
+        has_room()?;
         return shell.bring(span, &[]).await.ok();
     }
     shell.is_parsing.send_replace(false);
@@ -166,14 +158,17 @@ async fn bytes_of<O: Origin>(shell: &Arc<Shell<O>>, span: Span, coming: &[Span])
         shell.lock().search.awaited = Some((span, waiting));
         read.await.ok()?;
     }
-    let bytes = shell.bring(span, coming).await.ok();
+    let bytes = match has_room() {
+        Some(()) => shell.bring(span, coming).await.ok(),
+        None => None,
+    };
     // Of a long one whoever woke this has said so before.
     shell.is_parsing.send_replace(true);
     bytes
 }
 
-/// It is used if there is memory for it.
-async fn found<O: Origin>(shell: &Arc<Shell<O>>, layout: Layout, parts: Vec<ComingPart>) {
+/// It is used if there is memory for it. `room`: what was taken to make it.
+async fn found<O: Origin>(shell: &Arc<Shell<O>>, layout: Layout, room: LayoutRoom, parts: Vec<ComingPart>) {
     let (file_len, data_set) = (shell.origin.len(), shell.lock().learned.data_set());
     let profiles = shell.client.store().profiles();
     let (index, name, schema, profile) = io::task::blocking(move || {
@@ -183,12 +178,13 @@ async fn found<O: Origin>(shell: &Arc<Shell<O>>, layout: Layout, parts: Vec<Comi
         (Arc::new(Index::new(Arc::new(layout), file_len)), name, schema, profile)
     })
     .await;
+    if !room.set(index.memory_len()) {
+        tracing::debug!(error = %LayoutError::NoRoom, "no layout");
+        return;
+    }
     let shared = {
         let mut state = shell.lock();
-        if !state.layout_room.set(index.memory_len()) {
-            tracing::debug!(error = %LayoutError::NoRoom, "no layout");
-            return;
-        }
+        state.layout_room = Some(room);
         state.learned.with_columns(name, schema);
         state.learned.shared_columns()
     };

@@ -72,8 +72,7 @@ impl<O: Origin> Drop for Through<'_, O> {
 
 impl<O: Origin> Shell<O> {
     pub(super) fn new(origin: O, client: Client, settings: Settings, link: Link, learned: Learned) -> Arc<Self> {
-        let room = client.store().layout_room();
-        let state = Arc::new(Shared::new(State::new(origin.len(), settings, link, learned, room)));
+        let state = Arc::new(Shared::new(State::new(origin.len(), settings, link, learned)));
         Arc::new(Self {
             origin: Arc::new(origin),
             client,

@@ -16,7 +16,7 @@ pub(super) struct State {
     pub(super) flights: HashMap<FetchId, Flight>,
     pub(super) search: Search,
     /// Memory of the layout that is known.
-    pub(super) layout_room: LayoutRoom,
+    pub(super) layout_room: Option<LayoutRoom>,
     pub(super) learned: Learned,
     pub(super) turn_around_count: u64,
     pub(super) failure_count: u64,
@@ -40,19 +40,13 @@ impl Shared {
 }
 
 impl State {
-    pub(super) fn new(
-        file_len: u64,
-        settings: Settings,
-        link: Link,
-        learned: Learned,
-        layout_room: LayoutRoom,
-    ) -> Self {
+    pub(super) fn new(file_len: u64, settings: Settings, link: Link, learned: Learned) -> Self {
         Self {
             machine: Prefetcher::new(settings, link, file_len),
             kept: Kept::default(),
             flights: HashMap::new(),
             search: Search::new(file_len),
-            layout_room,
+            layout_room: None,
             learned,
             turn_around_count: 0,
             failure_count: 0,

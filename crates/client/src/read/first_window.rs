@@ -15,13 +15,16 @@ use super::source::Source;
 use crate::choice::Choice;
 use crate::datanode::Connection;
 use crate::error::{Error, Result};
+use crate::layout_memory::LayoutRoom;
 use crate::located::{Located, Node};
 use crate::scope::Task;
 use ::layout::{Layout, Wanted};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 use wire::Abilities;
-use wire::layouts::{ANSWER_LEN_MAX, Answer, LayoutAnswer, PART_COUNT_MAX, ReadLayout, WINDOW_COUNT_MAX};
+use wire::layouts::{
+    ANSWER_LEN_MAX, Answer, LayoutAnswer, PART_COUNT_MAX, RECORD_LEN_MAX, ReadLayout, WINDOW_COUNT_MAX,
+};
 use wire::ranges::Asked;
 use xfer::fault::Fault;
 
@@ -30,6 +33,8 @@ use xfer::fault::Fault;
 pub(crate) struct FirstWindow {
     /// All columns by their names, with the pieces of those that were wanted.
     pub(crate) layout: Layout,
+    /// Memory that was taken to make it.
+    pub(crate) room: LayoutRoom,
     pub(crate) parts: Vec<ComingPart>,
 }
 
@@ -93,9 +98,11 @@ impl Source {
             self.file.client.store().put_idle(connection);
             return Ok(None);
         };
-        let Some(layout) = ::layout::decode(&record).ok().filter(|layout| is_within(layout, self.file.len)) else {
-            return Ok(None);
-        };
+        // The node may have made it up, and a stranger may have written the file.
+        let room = self.file.client.store().layout_room();
+        let of_decoder = Box::new(room.clone());
+        let decoded = io::task::blocking(move || ::layout::decode_in_room(&record, of_decoder)).await;
+        let Some(layout) = decoded.ok().filter(|layout| is_within(layout, self.file.len)) else { return Ok(None) };
         let pieces = layout.window(request.window_first, request.window_len, WINDOW_COUNT_MAX);
         let all = request.in_blocks(pieces.iter().map(|piece| (piece.offset, piece.len)));
         let ranges_of = |part| ReadLayout { part, ..request.clone() }.part_of(all.clone());
@@ -115,7 +122,7 @@ impl Source {
             let _ = sender.send(ranges);
             coming.push(ComingPart { spans, bytes });
         }
-        Ok(Some(FirstWindow { layout, parts: coming }))
+        Ok(Some(FirstWindow { layout, room, parts: coming }))
     }
 
     /// Connections for a window: its share of them.
@@ -159,7 +166,9 @@ async fn begin(mut connection: Connection, request: &ReadLayout) -> std::result:
     connection.allow(STALL);
     connection.send(&request.encode_op()).await?;
     connection.receive_answer().await?;
-    let answer: LayoutAnswer = connection.receive_message("layout", ANSWER_LEN_MAX).await?;
+    // The record comes with the first part.
+    let len_max = if request.part == 0 { ANSWER_LEN_MAX } else { ANSWER_LEN_MAX - RECORD_LEN_MAX };
+    let answer: LayoutAnswer = connection.receive_message("layout", len_max).await?;
     let answer = Answer::of(answer)?;
     match answer {
         // Of another part than the first nothing else is used.

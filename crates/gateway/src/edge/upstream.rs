@@ -76,6 +76,8 @@ struct Used {
 const COUNT_MAX: usize = 1024;
 /// After so long another file may have its window. A guess: a program that reads on asks sooner.
 const IDLE_MIN: Duration = Duration::from_secs(10);
+/// After so long it is begun anew when it is read again: what came of it is kept, and its profile.
+const IDLE_MAX: Duration = Duration::from_secs(120);
 
 impl Upstreams {
     pub(super) fn new(ahead_len: u64, tally: Arc<Tally>) -> Self {
@@ -96,6 +98,8 @@ impl Upstreams {
             return known;
         }
         let mut known = self.lock();
+        // What a layout takes is others' to have by then.
+        known.retain(|_, used| now.saturating_sub(used.at) < IDLE_MAX);
         let oldest = |known: &HashMap<Key, Used>, only_ahead: bool| {
             let some = known.iter().filter(|(_, used)| used.upstream.reads_ahead || !only_ahead);
             some.min_by_key(|(_, used)| used.at).map(|(key, used)| (key.clone(), used.at))

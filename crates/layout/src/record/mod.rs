@@ -19,6 +19,7 @@ mod varint;
 
 use crate::error::LayoutError;
 use crate::limits::{Budget, Limits, What};
+use crate::room::{Boundless, Room};
 use crate::{Column, Layout, Piece, Table};
 use places::Expect;
 use varint::Reader;
@@ -105,10 +106,21 @@ fn put_pieces(out: &mut Vec<u8>, pieces: &[Piece], before: &[Piece]) {
 /// The layout of a record. Whatever that says, the pieces of a column are in order, and none ends behind all numbers;
 /// whether they lie in the file only its length tells.
 pub fn decode(record: &[u8]) -> Result<Layout> {
-    decode_body(&inflated(record)?)
+    decode_in_room(record, Box::new(Boundless))
+}
+
+/// As [`decode`], and what is made of the record is taken from `room` before it is made: others may have written it.
+pub fn decode_in_room(record: &[u8], room: Box<dyn Room>) -> Result<Layout> {
+    let mut budget = Budget::in_room(Limits::default(), room);
+    let body = inflated_within(record, &mut budget)?;
+    decode_with(&body, budget)
 }
 
 pub(crate) fn inflated(record: &[u8]) -> Result<Vec<u8>> {
+    inflated_within(record, &mut Budget::new(Limits::default()))
+}
+
+fn inflated_within(record: &[u8], budget: &mut Budget) -> Result<Vec<u8>> {
     let mut head = Reader::new(record);
     if head.byte()? != VERSION {
         return Err(RecordError("its version is not known here"));
@@ -117,13 +129,17 @@ pub(crate) fn inflated(record: &[u8]) -> Result<Vec<u8>> {
     if body_len > BODY_LEN_MAX {
         return Err(RecordError("it is too long"));
     }
+    budget.object_room(body_len as u64).map_err(|_| TOO_MUCH)?;
     let body = miniz_oxide::inflate::decompress_to_vec_with_limit(head.left(), body_len);
     body.ok().filter(|body| body.len() == body_len).ok_or(RecordError("it cannot be inflated"))
 }
 
 pub(crate) fn decode_body(body: &[u8]) -> Result<Layout> {
-    let mut decoder =
-        Decoder { reader: Reader::new(body), name: String::new(), budget: Budget::new(Limits::default()) };
+    decode_with(body, Budget::new(Limits::default()))
+}
+
+fn decode_with(body: &[u8], budget: Budget) -> Result<Layout> {
+    let mut decoder = Decoder { reader: Reader::new(body), name: String::new(), budget };
     let layout = decoder.layout()?;
     if decoder.reader.left().is_empty() { Ok(layout) } else { Err(RecordError("something follows it")) }
 }

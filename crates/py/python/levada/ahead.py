@@ -124,3 +124,12 @@ def _at_exit(process: int) -> None:
 
 
 atexit.register(_at_exit, os.getpid())
+
+
+def _forget() -> None:
+    # What a parent has under way runs on its threads, which a child that was forked does not have.
+    _SAVING.clear()
+    _SHARING.clear()
+
+
+os.register_at_fork(after_in_child=_forget)

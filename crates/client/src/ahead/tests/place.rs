@@ -149,6 +149,6 @@ impl Origin for Place {
             ComingPart { spans, bytes: client.spawn("part", async { found }) }
         });
         let parts = parts.collect();
-        Ok(Some(FirstWindow { layout, parts }))
+        Ok(Some(FirstWindow { layout, room: client.store().layout_room(), parts }))
     }
 }
