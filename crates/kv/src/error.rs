@@ -26,8 +26,8 @@ pub enum KvError {
     #[error("{op} in {dir}: {source}")]
     Io { op: &'static str, dir: PathBuf, source: std::io::Error },
     #[error(
-        "the rows that came from another store cannot be used: {reason}; if they were kept, as in a backup, they may be \
-         damaged: take another copy; else run the same version on both sides, and try again"
+        "the rows that came from another store cannot be used: {reason}; if they were kept, as in a backup, they may \
+         be damaged: take another copy; else run the same version on both sides, and try again"
     )]
     Foreign { reason: String },
     #[error("{op} in {dir}: {reason}")]

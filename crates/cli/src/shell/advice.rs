@@ -42,7 +42,7 @@ const OF_CALLERS: &[(&str, Option<&str>)] = &[
 ];
 
 /// The refusal does not say for whom else it is.
-const SUPERUSER: &str = "that is for superusers of the store, and most of `levada admin` for its administrators as well; \
+const SUPERUSER: &str = "that is for superusers of the store, and most of `levada admin` for its administrators, too; \
                          `admin datanode invite` and `admin meta backup`, which have keys to all files, are not";
 
 const TOKEN: &str = "the delegation token in the file of HADOOP_TOKEN_FILE_LOCATION counts no more: get another one, \
