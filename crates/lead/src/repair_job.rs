@@ -26,9 +26,13 @@ impl Leader {
         } else if under_replicated > 0 && is_whole && !self.may_return(rules) {
             let id = known.unwrap_or_else(|| self.jobs.begin(JobKind::Repair, "", now));
             let note = match self.shortage {
-                Shortage { len: 0, .. } => format!(
+                Shortage { len: 0, nodeless_count: 0, .. } => format!(
                     "{under_replicated} blocks are under-replicated, and no datanode that is up can take a copy; add \
                      or start one"
+                ),
+                Shortage { len: 0, .. } => format!(
+                    "{under_replicated} blocks are under-replicated: fewer datanodes that take copies are up than \
+                     copies are wanted; start or add datanodes, or ask for fewer copies"
                 ),
                 Shortage { len, .. } => format!(
                     "{under_replicated} blocks are under-replicated; live datanodes without a copy lack {len} bytes of \
@@ -88,7 +92,19 @@ mod tests {
         assert_eq!(look(&mut leader, 1), Some(JobState::Running));
         leader.repair.on_lost(node(2), NOW);
         assert!(leader.repair.next_check(NOW).is_some());
-        assert!(matches!(look(&mut leader, 1), Some(JobState::Waiting(_))), "no datanode can take a copy");
+        let mut why = |shortage| {
+            leader.on_shortage(shortage);
+            match look(&mut leader, 1) {
+                Some(JobState::Waiting(why)) => why,
+                other => panic!("no datanode can take a copy: {other:?}"),
+            }
+        };
+        assert!(why(Shortage::default()).contains("no datanode that is up can take a copy"));
+        assert!(
+            why(Shortage { container_count: 1, len: 0, nodeless_count: 1 })
+                .contains("fewer datanodes that take copies are up")
+        );
+        assert!(why(Shortage { container_count: 1, len: 5, nodeless_count: 0 }).contains("lack 5 bytes of free space"));
         assert_eq!(look(&mut leader, 0), Some(JobState::Done(String::new())));
     }
 }

@@ -27,22 +27,27 @@ const CARVE_COUNT_MAX: usize = 1000;
 /// needed.
 const FIT_PARTS: u128 = 8;
 
-/// Copies that no node has room for.
+/// Copies that no node can take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shortage {
     /// Containers with fewer members than they should have.
     pub container_count: u64,
-    /// Bytes that their further copies need, about.
+    /// Bytes that their further copies need on nodes that are up, have none yet and too little room, about.
     pub len: u64,
+    /// Of these containers: those that hold something, and for which there is no such node, so that it is not room that
+    /// lacks.
+    pub nodeless_count: u64,
 }
 
 impl Shortage {
     fn new(container_count: usize, len: u128) -> Self {
-        Self { container_count: container_count as u64, len: u64::try_from(len).unwrap_or(u64::MAX) }
+        let len = u64::try_from(len).unwrap_or(u64::MAX);
+        Self { container_count: container_count as u64, len, nodeless_count: 0 }
     }
 
     pub(crate) fn check(&self) {
         assert!(self.len == 0 || self.container_count > 0, "bytes lack room in no container: {self:?}");
+        assert!(self.nodeless_count <= self.container_count, "more lack nodes than lack copies: {self:?}");
     }
 }
 
@@ -50,6 +55,7 @@ impl AddAssign for Shortage {
     fn add_assign(&mut self, other: Self) {
         self.container_count += other.container_count;
         self.len = self.len.saturating_add(other.len);
+        self.nodeless_count += other.nodeless_count;
     }
 }
 
@@ -143,7 +149,7 @@ impl Cluster {
                 |node: &&NodeId| Some(**node) != out && !self.drains(**node) && !rules.is_lost(self.nodes.get(node));
             let wanted = usize::from(row.wanted);
             let lacking = wanted.saturating_sub(row.members.iter().filter(here).count());
-            Shortage::new(pipeline.containers.len(), pipeline.len.saturating_mul(lacking as u128))
+            self.shortage(pipeline, pipeline.containers.len(), pipeline.len.saturating_mul(lacking as u128), rules)
         })
     }
 
@@ -163,7 +169,16 @@ impl Cluster {
         let parts = || self.parts(pipeline).filter(has_source);
         let (count, len) = (parts().count(), parts().map(|part| u128::from(part.len)).sum());
         let carved = self.carve_scarcest((id, Some(out)), parts(), repair, rules, random);
-        (count > 0).then(|| carved.ok_or_else(|| Shortage::new(count, len)))
+        (count > 0).then(|| carved.ok_or_else(|| self.shortage(pipeline, count, len, rules)))
+    }
+
+    /// Of so many containers, whose further copies need so much.
+    fn shortage(&self, pipeline: &Pipeline, count: usize, len: u128, rules: &LivenessRules) -> Shortage {
+        if self.takers(pipeline, rules).next().is_some() {
+            return Shortage::new(count, len);
+        }
+        let nodeless_count = if len > 0 { count as u64 } else { 0 };
+        Shortage { nodeless_count, ..Shortage::new(count, 0) }
     }
 
     /// Bytes that a node is known to lack, beside its copy orders, and has no room for.

@@ -30,7 +30,7 @@ impl Leader {
         changed
     }
 
-    /// Copies that no node has room for, as of the last round of members. Answers what lacked before.
+    /// Copies that no node can take, as of the last round of members. Answers what lacked before.
     pub fn on_shortage(&mut self, shortage: Shortage) -> Shortage {
         std::mem::replace(&mut self.shortage, shortage)
     }

@@ -109,8 +109,8 @@ pub(crate) fn room(world: &World) -> Vec<String> {
             unrest.push(format!("{home:?} of {members:?} has {holder_count} copies, and node {node} has room for it"));
         }
     }
-    if short_count > 0 && leader.shortage().len == 0 {
-        unrest.push(format!("{short_count} containers lack copies, and no lack of room is told"));
+    if short_count > 0 && leader.shortage().container_count == 0 {
+        unrest.push(format!("{short_count} containers lack copies, and no lack of room or nodes is told"));
     }
     unrest
 }

@@ -613,13 +613,42 @@ fn a_loss_keeps_nobody_from_being_relieved() {
             &mut Seeded(1),
         )
     };
-    assert_eq!(step(&cluster), MembershipStep::Done(Shortage { container_count: 1, len: 6 * GB }));
+    assert_eq!(step(&cluster), MembershipStep::Done(Shortage { container_count: 1, len: 6 * GB, nodeless_count: 0 }));
     room(&mut cluster, 5, 20);
     let MembershipStep::Propose(Command::Carve { members, .. } | Command::SetMembers { members, .. }) = step(&cluster)
     else {
         panic!("node 5 has room")
     };
     assert!(members.contains(&id(5)) && !members.contains(&id(4)), "{members:?}");
+}
+
+/// Of three nodes one is lost: room would not help. Where a fourth is full, it is room that lacks.
+#[test]
+fn too_few_nodes_are_no_lack_of_room() {
+    let (mut rows, now, home) = (MemoryRows::default(), 100 * SECOND, ContainerId(1));
+    let mut commands: Vec<Command> = (1..=4).map(|number| Command::Register(Node::example(number, "/r"))).collect();
+    commands.push(Command::CreateSet { members: (1..=3).map(id).collect(), wanted: 3, planned: true });
+    commands.push(Command::OpenContainer { pipeline: PipelineId(1) });
+    commands.iter().for_each(|command| _ = apply(&mut rows, command).unwrap().unwrap());
+    let rules = LivenessRules { now, receiving_since: SECOND, lost_after: LOST_AFTER, usual_replication: 3 };
+    let shortage = |up: &[(u8, u64)]| {
+        let mut cluster = Cluster::load(&rows, 1).unwrap();
+        cluster.on_written(home, 10 * GB);
+        for (number, free) in up {
+            let (used_len, free_len) = (90 * GB, free * GB);
+            let storage = StorageUsage { capacity_len: used_len + free_len, used_len, free_len };
+            cluster.on_registered(now, id(*number), NodeUsage { storage, transfer_count: 0 });
+        }
+        let (repair, surplus) = (Repair::default(), Surplus::default());
+        let mut round = MembershipRound::begin(&cluster, &repair, &surplus, &rules);
+        match round.step(&cluster, &repair, &rules, &mut Seeded(1)) {
+            MembershipStep::Done(shortage) => shortage,
+            step => panic!("{step:?}"),
+        }
+    };
+    assert_eq!(shortage(&[(1, 40), (2, 40), (3, 40)]), Shortage::default());
+    assert_eq!(shortage(&[(1, 40), (2, 40)]), Shortage { container_count: 1, len: 0, nodeless_count: 1 });
+    assert_eq!(shortage(&[(1, 40), (2, 40), (4, 6)]), Shortage { container_count: 1, len: 10 * GB, nodeless_count: 0 });
 }
 
 /// All members have joined since the pipeline began. One has all of it by then, the other has no room for it, and

@@ -30,7 +30,7 @@ const FAMILIES: &[Described] = &[
     gauge("levada_corrupt_blocks", "Blocks of which a copy is damaged", &[]),
     gauge("levada_copy_pending_blocks", "Blocks of which a copy is ordered, or waits for its turn", &[]),
     gauge("levada_placement_shortage_bytes", "Copies that no datanode has room for", &[]),
-    gauge("levada_placement_shortage_containers", "Containers that lack such copies", &[]),
+    gauge("levada_placement_shortage_containers", "Containers that lack copies for want of room or datanodes", &[]),
     gauge("levada_writers", "Clients with leases on files", &[]),
     gauge("levada_leased_blocks", "Blocks that clients hold for small files and have not used yet", &[]),
     gauge("levada_recoveries", "Recoveries of blocks under way", &[]),

@@ -54,20 +54,43 @@ fn next(core: &Core, round: &mut MembershipRound) -> Option<Command> {
     }
 }
 
-/// Logged once, when room begins to lack and when it does no more; the amount is in /metrics.
+/// Logged once, when room or datanodes begin to lack and when they do no more; the amount is in /metrics.
 fn note(core: &Core, shortage: Shortage) {
     let before = core.leader().on_shortage(shortage);
-    match (before.len, shortage.len) {
-        (0, 1..) => {
-            let (containers, lacking_len) = (shortage.container_count, shortage.len);
+    if Lacking::of(before) == Lacking::of(shortage) {
+        return;
+    }
+    let (containers, lacking_len) = (shortage.container_count, shortage.len);
+    match Lacking::of(shortage) {
+        Lacking::Nothing => tracing::info!("all further copies have a place again"),
+        Lacking::Datanodes => {
+            tracing::error!(containers, "fewer live datanodes than copies wanted: start or add datanodes");
+        }
+        Lacking::Room => {
             tracing::error!(
                 containers,
                 lacking_len,
                 "no room for further copies: add datanodes or disks, or delete files"
             );
         }
-        (1.., 0) => tracing::info!("room for all copies again"),
-        _ => {}
+    }
+}
+
+/// What further copies wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lacking {
+    Nothing,
+    Datanodes,
+    Room,
+}
+
+impl Lacking {
+    fn of(shortage: Shortage) -> Self {
+        match shortage {
+            Shortage { len: 1.., .. } => Self::Room,
+            Shortage { nodeless_count: 1.., .. } => Self::Datanodes,
+            _ => Self::Nothing,
+        }
     }
 }
 
