@@ -53,6 +53,10 @@ pub(crate) async fn join(
     let invitation = usable.map_err(|error| turned_away(error, peer))?;
     let authority = authority(core).await?;
     let node = match (invitation.taken, invitation.node) {
+        // Who else joined by it is for nobody who only has the token.
+        (Some(taken), _) if own.is_some_and(|own| own != taken.node) => {
+            return Err(turned_away(JoinError::Taken { node: taken.node }, peer));
+        }
         (Some(taken), _) => taken.node,
         (None, Some(meant)) => meant,
         // Its disks may be of a datanode of which the store does not know yet: somebody says whether this is the one.

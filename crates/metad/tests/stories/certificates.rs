@@ -304,6 +304,9 @@ async fn an_id_that_is_taken_needs_a_token_for_it() {
     let message = denied(store.join("other", &for_it, Some(SECOND)).await);
     assert!(message.contains(&format!("the token is for datanode {id}")), "{message}");
     assert_eq!(shown(&store.join("again", &for_it, Some(id)).await.unwrap()).1, id);
+    // Once it is used, who has it alone is not told whose it is.
+    let message = denied(store.join("late", &for_it, Some(SECOND)).await);
+    assert!(message.contains("has joined by this token already") && !message.contains(&id.to_string()), "{message}");
 }
 
 /// Also over the connection that it has; until it is invited again.
