@@ -137,9 +137,9 @@ pub(super) async fn register(
             Err(Exception::new(
                 NODE_IN_USE,
                 format!(
-                    "datanode {id} is at {addr} and sends heartbeats, so the process at {new} is refused. If its disk \
-                     or machine is a copy, empty its directories, and it is a new datanode; if it is to take the \
-                     other's place, stop that one"
+                    "datanode {id} is at {addr} and sends heartbeats, so the process at {new} is refused. If it is to \
+                     take the other's place, stop that one; if its disk or machine is a copy, give it other, empty \
+                     directories, and it is a new datanode. Empty none that may be the other's, or alone have a block"
                 ),
             ))
         }
