@@ -26,7 +26,7 @@ impl Leader {
         } else if under_replicated > 0 && is_whole && !self.may_return(rules) {
             let id = known.unwrap_or_else(|| self.jobs.begin(JobKind::Repair, "", now));
             let note = match self.shortage {
-                Shortage { container_count: 0, .. } => format!(
+                Shortage { len: 0, nodeless_count: 0, .. } => format!(
                     "{under_replicated} blocks are under-replicated, and no datanode that is up can take a copy; add \
                      or start one"
                 ),
@@ -100,8 +100,11 @@ mod tests {
             }
         };
         assert!(why(Shortage::default()).contains("no datanode that is up can take a copy"));
-        assert!(why(Shortage { container_count: 1, len: 0 }).contains("fewer datanodes that take copies are up"));
-        assert!(why(Shortage { container_count: 1, len: 5 }).contains("lack 5 bytes of free space"));
+        assert!(
+            why(Shortage { container_count: 1, len: 0, nodeless_count: 1 })
+                .contains("fewer datanodes that take copies are up")
+        );
+        assert!(why(Shortage { container_count: 1, len: 5, nodeless_count: 0 }).contains("lack 5 bytes of free space"));
         assert_eq!(look(&mut leader, 0), Some(JobState::Done(String::new())));
     }
 }

@@ -32,18 +32,22 @@ const FIT_PARTS: u128 = 8;
 pub struct Shortage {
     /// Containers with fewer members than they should have.
     pub container_count: u64,
-    /// Bytes that their further copies need on nodes that are up, have none yet and too little room, about. 0: there
-    /// are no such nodes, so it is not room that lacks.
+    /// Bytes that their further copies need on nodes that are up, have none yet and too little room, about.
     pub len: u64,
+    /// Of these containers: those that hold something, and for which there is no such node, so that it is not room that
+    /// lacks.
+    pub nodeless_count: u64,
 }
 
 impl Shortage {
     fn new(container_count: usize, len: u128) -> Self {
-        Self { container_count: container_count as u64, len: u64::try_from(len).unwrap_or(u64::MAX) }
+        let len = u64::try_from(len).unwrap_or(u64::MAX);
+        Self { container_count: container_count as u64, len, nodeless_count: 0 }
     }
 
     pub(crate) fn check(&self) {
         assert!(self.len == 0 || self.container_count > 0, "bytes lack room in no container: {self:?}");
+        assert!(self.nodeless_count <= self.container_count, "more lack nodes than lack copies: {self:?}");
     }
 }
 
@@ -51,6 +55,7 @@ impl AddAssign for Shortage {
     fn add_assign(&mut self, other: Self) {
         self.container_count += other.container_count;
         self.len = self.len.saturating_add(other.len);
+        self.nodeless_count += other.nodeless_count;
     }
 }
 
@@ -169,8 +174,11 @@ impl Cluster {
 
     /// Of so many containers, whose further copies need so much.
     fn shortage(&self, pipeline: &Pipeline, count: usize, len: u128, rules: &LivenessRules) -> Shortage {
-        let has_taker = self.takers(pipeline, rules).next().is_some();
-        Shortage::new(count, if has_taker { len } else { 0 })
+        if self.takers(pipeline, rules).next().is_some() {
+            return Shortage::new(count, len);
+        }
+        let nodeless_count = if len > 0 { count as u64 } else { 0 };
+        Shortage { nodeless_count, ..Shortage::new(count, 0) }
     }
 
     /// Bytes that a node is known to lack, beside its copy orders, and has no room for.

@@ -163,18 +163,26 @@ fn print(session: &Session, lines: &[Line]) -> Result<(), Stop> {
     table::print(session, head, &lines.iter().map(row).collect::<Vec<_>>())
 }
 
+/// Why there is no job of this number, which may have been seen before.
+fn unknown(id: u64, was_known: bool) -> String {
+    match was_known {
+        true => "the job is not known any more: another metadata server leads now".to_owned(),
+        false => format!("there is no job {id}"),
+    }
+}
+
 /// Returns when the job has ended, well or not; the last look at it is printed.
 pub(super) async fn wait(session: &Session, target: &Target, id: u64) -> Result<(), Stop> {
     session.progress.start(session.output.is_json());
     let (mut expected, mut advanced) = (0, 0);
-    let mut warned = String::new();
+    let (mut warned, mut was_known) = (String::new(), false);
     loop {
         let jobs = target.client.admin().jobs().await.map_err(|error| target.failure(&error))?;
         let Some(line) = jobs.into_iter().map(Line::from).find(|line| line.id == id) else {
             session.progress.finish();
-            let reason = "the job is not known any more: another metadata server leads now";
-            return Err(Failure::new(target, reason).advise("see levada admin jobs").into());
+            return Err(Failure::new(target, unknown(id, was_known)).advise("see levada admin jobs").into());
         };
+        was_known = true;
         session.progress.expect(line.total_bytes.saturating_sub(expected));
         session.progress.advance(line.done_bytes.saturating_sub(advanced));
         session.progress.name(&line.note);
@@ -207,5 +215,16 @@ pub(super) fn print_begun(session: &Session, job: u64) -> Result<(), Stop> {
         session.output.json(&serde_json::json!({ "job": job }))
     } else {
         session.output.line(&format!("job {job} has begun, see levada admin jobs"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_never_was_is_told_from_one_that_is_forgotten() {
+        assert_eq!(unknown(99, false), "there is no job 99");
+        assert!(unknown(99, true).contains("not known any more"));
     }
 }

@@ -51,13 +51,27 @@ pub(super) async fn run(found: Found, session: &Session) -> Result<(), Stop> {
     Ok(())
 }
 
+/// `49 bytes, 5 copies wanted`
+fn wanted(len: u64, copies: u32) -> String {
+    let copies = if copies == 1 { "1 copy".to_owned() } else { format!("{copies} copies") };
+    format!("{}, {copies} wanted", length(len))
+}
+
+/// With a unit, also where it is a plain number.
+fn length(len: u64) -> String {
+    match (len, size::human(len)) {
+        (1, _) => "1 byte".to_owned(),
+        (_, plain) if plain.ends_with(|last: char| last.is_ascii_digit()) => format!("{plain} bytes"),
+        (_, human) => human,
+    }
+}
+
 async fn file(found: &Found, session: &Session) -> Result<(), Stop> {
     let (target, mut offset) = (&found.target, 0);
     loop {
         let page = target.client.explain(&target.path, offset).await.map_err(|error| target.failure(&error))?;
         if offset == 0 && !session.output.is_json() {
-            let (len, copies) = (size::human(page.len), page.replication);
-            session.output.line(&format!("{}: {len}, {copies} copies wanted", target.shown()))?;
+            session.output.line(&format!("{}: {}", target.shown(), wanted(page.len, page.replication)))?;
         }
         offset = page.blocks.last().map_or(page.len, |last| last.offset + last.len);
         for block in &page.blocks {
@@ -138,7 +152,11 @@ fn doing(page: &ExplainFileResponse, block: &ExplainedBlock, replicas: &[Replica
         doing.push("a damaged replica is to be replaced by a sound copy".to_owned());
     }
     if count("down") > 0 && here > 0 {
-        doing.push("a datanode that does not return in time (lost_after_ms) is replaced by another one".to_owned());
+        doing.push(
+            "a datanode that does not return in time is replaced by another one: in lost_after_ms, or, if it said \
+             goodbye, in its away_ms"
+                .to_owned(),
+        );
     }
     if (replicas.len() as u32) < page.replication && copying == 0 {
         let lacking = if page.room_lacking_len > 0 { "there is no room for" } else { "it waits for" };
@@ -157,7 +175,7 @@ impl Line {
     fn told(&self) -> Vec<String> {
         let Self { block, offset, len, container, container_state, pipeline, epoch, racks, .. } = self;
         let mut lines = vec![
-            format!("block {block} at {offset}, {}, generation {}", size::human(*len), self.generation),
+            format!("block {block} at {offset}, {}, generation {}", length(*len), self.generation),
             format!(
                 "  why there: container {container} ({container_state}) is in pipeline {pipeline}, of {} datanodes in \
                  {}",
@@ -185,5 +203,17 @@ impl Line {
             lines.push("  nothing is to be done".to_owned());
         }
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_have_units() {
+        assert_eq!(wanted(49, 5), "49 bytes, 5 copies wanted");
+        assert_eq!(wanted(1, 1), "1 byte, 1 copy wanted");
+        assert_eq!(wanted(3 << 20, 3), format!("{}, 3 copies wanted", size::human(3 << 20)));
     }
 }

@@ -613,7 +613,7 @@ fn a_loss_keeps_nobody_from_being_relieved() {
             &mut Seeded(1),
         )
     };
-    assert_eq!(step(&cluster), MembershipStep::Done(Shortage { container_count: 1, len: 6 * GB }));
+    assert_eq!(step(&cluster), MembershipStep::Done(Shortage { container_count: 1, len: 6 * GB, nodeless_count: 0 }));
     room(&mut cluster, 5, 20);
     let MembershipStep::Propose(Command::Carve { members, .. } | Command::SetMembers { members, .. }) = step(&cluster)
     else {
@@ -647,8 +647,8 @@ fn too_few_nodes_are_no_lack_of_room() {
         }
     };
     assert_eq!(shortage(&[(1, 40), (2, 40), (3, 40)]), Shortage::default());
-    assert_eq!(shortage(&[(1, 40), (2, 40)]), Shortage { container_count: 1, len: 0 });
-    assert_eq!(shortage(&[(1, 40), (2, 40), (4, 6)]), Shortage { container_count: 1, len: 10 * GB });
+    assert_eq!(shortage(&[(1, 40), (2, 40)]), Shortage { container_count: 1, len: 0, nodeless_count: 1 });
+    assert_eq!(shortage(&[(1, 40), (2, 40), (4, 6)]), Shortage { container_count: 1, len: 10 * GB, nodeless_count: 0 });
 }
 
 /// All members have joined since the pipeline began. One has all of it by then, the other has no room for it, and

@@ -86,10 +86,10 @@ enum Lacking {
 
 impl Lacking {
     fn of(shortage: Shortage) -> Self {
-        match (shortage.container_count, shortage.len) {
-            (0, _) => Self::Nothing,
-            (_, 0) => Self::Datanodes,
-            _ => Self::Room,
+        match shortage {
+            Shortage { len: 1.., .. } => Self::Room,
+            Shortage { nodeless_count: 1.., .. } => Self::Datanodes,
+            _ => Self::Nothing,
         }
     }
 }
