@@ -186,44 +186,6 @@ mod tests {
         assert_eq!(next_change(&leader.cluster, &patient, &mut First), members(2, &[2, 3]));
     }
 
-    /// The same where a fourth node has room. It gets all of it once node 2 is away for longer than a start takes, with
-    /// or without a goodbye; node 1 goes when as many others as there should be are up, and no sooner.
-    #[test]
-    fn a_draining_node_goes_though_another_stays_away() {
-        for kind in [None, Some(LeaveKind::Restart)] {
-            let (mut rows, mut leader) = (rows(), leader());
-            run(&mut rows, &mut leader, &Command::Register(Node::example(4, "/r")));
-            run(&mut rows, &mut leader, &members(1, &[1, 2, 3]).unwrap());
-            run(&mut rows, &mut leader, &Command::Whole { containers: vec![(HOME, PipelineId(1), Epoch(2))] });
-            run(&mut rows, &mut leader, &Command::Joined { pipeline: PipelineId(1), epoch: Epoch(2) });
-            run(&mut rows, &mut leader, &Command::SetService { node: node(1), service: blocks::Service::Draining });
-            set(&mut rows, &mut leader, 2, kind);
-            let storage = StorageUsage { free_len: 1 << 40, ..StorageUsage::default() };
-            let next_at = |leader: &mut Leader, now, silent: &[u8]| {
-                for number in (1..=4).filter(|number| !silent.contains(number)) {
-                    leader.cluster.on_registered(now, node(number), NodeUsage { storage, transfer_count: 0 });
-                }
-                let rules = LivenessRules { now, lost_after: LATER, ..rules() };
-                next_change(&leader.cluster, &rules, &mut First)
-            };
-            let after = |seconds| NOW + Duration::from_secs(seconds);
-            assert_eq!(next_at(&mut leader, after(60), &[2]), None, "{kind:?}: it may be starting");
-            let cover = next_at(&mut leader, after(61), &[2]);
-            assert_eq!(cover, members(2, &[1, 2, 3, 4]), "{kind:?}");
-            run(&mut rows, &mut leader, &cover.unwrap());
-            assert_eq!(next_at(&mut leader, after(62), &[2]), None, "{kind:?}: it has nothing yet");
-            run(&mut rows, &mut leader, &Command::Whole { containers: vec![(HOME, PipelineId(1), Epoch(3))] });
-            run(&mut rows, &mut leader, &Command::Joined { pipeline: PipelineId(1), epoch: Epoch(3) });
-            assert_eq!(next_at(&mut leader, after(200), &[2, 4]), None, "{kind:?}: nobody else could take a copy");
-            let gone = next_at(&mut leader, after(201), &[2]);
-            assert_eq!(gone, members(3, &[2, 3, 4]), "{kind:?}");
-            run(&mut rows, &mut leader, &gone.unwrap());
-            assert_eq!(next_at(&mut leader, after(202), &[2]), None, "{kind:?}: none of the two that are up goes");
-            let back = next_at(&mut leader, after(203), &[]);
-            assert!(matches!(&back, Some(Command::SetMembers { members, .. }) if members.len() == 2), "{back:?}");
-        }
-    }
-
     /// Readers go elsewhere while they can.
     #[test]
     fn a_node_in_maintenance_is_read_last_and_written_to_by_nobody() {

@@ -16,8 +16,7 @@
 //! whole member is up, a node outside that has everything as surplus gets a place; where all are lost, one that has
 //! something. Then as many others join as there should be copies of what is left, and the lost ones stay members, as
 //! they may have the rest. A node in maintenance is not
-//! relieved: another one joins only where all whole members are in maintenance, and stays until that is over. Where a
-//! member drains and another one stays away, one more joins, so that the drain goes on with as many that are up. While
+//! relieved: another one joins only where all whole members are in maintenance, and stays until that is over. While
 //! repair is held nothing changes. One command is proposed at a time, and the picture is read again after each.
 
 use crate::cluster::{Cluster, Pipeline};
@@ -30,7 +29,6 @@ use crate::takeover::Shortage;
 use blocks::Command;
 use blocks::{PipelineRow, Service};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
 use types::mutation::{self, Mutation};
 use types::{ContainerId, NodeId, PipelineId, Random};
 
@@ -39,10 +37,6 @@ const LOOK_COUNT_MAX: usize = 16;
 
 /// Containers that one command merges: applying it takes a few milliseconds.
 const MERGE_COUNT_MAX: usize = 1000;
-
-/// Who is silent for longer is not just starting anew: a drain does not wait for him if it can do without. A guess: a
-/// datanode starts within seconds.
-pub(crate) const AWAY_AFTER: Duration = Duration::from_secs(60);
 
 /// A round over all pipelines that are not as they should be, those with the fewest whole members first: they get what
 /// room there is.
@@ -226,13 +220,10 @@ impl Cluster {
             }
             let draining = row.members.iter().copied().find(|node| self.drains(*node));
             let out = draining.or_else(|| self.fullest(&row.members));
-            if let Some(out) = out.filter(|out| self.can_spare(pipeline, *out, repair, rules)) {
-                return set(swap(&row.members, Some(out), None));
-            }
-            // Who is to be emptied does not stay for one who stays away: another one that has room gets all first.
-            let away = draining.filter(|_| self.lacks_present(row, rules));
-            let cover = away.and_then(|_| self.replace(id, None, repair, rules, random).ok());
-            return cover.map_or(PipelineNeed::Settled, PipelineNeed::Change);
+            let Some(out) = out.filter(|out| self.can_spare(pipeline, *out, repair, rules)) else {
+                return PipelineNeed::Settled;
+            };
+            return set(swap(&row.members, Some(out), None));
         }
         let twins = self.by_set.get(&(row.members.clone(), row.wanted)).into_iter().flatten();
         let mut twins = twins.filter(|other| {
@@ -291,16 +282,6 @@ impl Cluster {
         others >= usize::from(pipeline.row.wanted)
     }
 
-    /// Whether fewer members than there should be neither drain nor have been silent for long.
-    fn lacks_present(&self, row: &PipelineRow, rules: &LivenessRules) -> bool {
-        let is_away = |node: &NodeId| {
-            let seen = self.nodes.get(node).and_then(Member::seen).unwrap_or_default().max(rules.receiving_since);
-            rules.now.saturating_sub(seen) > AWAY_AFTER
-        };
-        let present = row.members.iter().filter(|node| !self.drains(**node) && !is_away(node)).count();
-        present < usize::from(row.wanted)
-    }
-
     /// For whom a member that drains stays, though as many others as there should be have joined: those who are silent,
     /// and may have what nobody else has, or who are in maintenance.
     pub(crate) fn awaited(
@@ -320,7 +301,10 @@ impl Cluster {
         if !in_maintenance.is_empty() {
             return in_maintenance;
         }
-        match self.can_spare(pipeline, out, repair, rules) {
+        // Then it waits for a copy.
+        let lacks = |node: &NodeId| !repair.lacked_by(*node).is_disjoint(&pipeline.containers);
+        let has_lacking = row.members.iter().any(|node| *node != out && self.is_up(*node, rules) && lacks(node));
+        match has_lacking || self.can_spare(pipeline, out, repair, rules) {
             true => Vec::new(),
             false => those(&|node| node != out && !self.is_up(node, rules)),
         }
