@@ -26,7 +26,8 @@ pub(super) async fn run(
     end
 }
 
-/// Starts all, and watches them. What has started is in `metas` and `nodes`, for whoever stops it.
+/// Starts all, and watches them. What has started is in `metas` and `nodes`, for whoever stops it, but for datanodes
+/// behind one that does not start: those end as by a crash.
 async fn serve(
     plan: &Plan,
     report: impl Fn(&[MetaReady], &[DataReady]) -> Result<(), StartError>,
