@@ -109,8 +109,8 @@ impl Leader {
         Some(match member.is_in_maintenance() {
             true => format!("others have all of {held} of its pipelines; waits for {why}{others}"),
             false => format!(
-                "others have all of {held} of its pipelines, but too few of them are up; waits for {why}{others}; \
-                 start it, or wait: another datanode gets a copy then"
+                "others have copied what is known of {held} of its pipelines, but too few that are whole are up; waits \
+                 for {why}{others}; start it"
             ),
         })
     }
@@ -491,6 +491,26 @@ mod tests {
             let JobState::Waiting(note) = &leader.jobs.get(id).unwrap().state else { panic!("{leave:?}") };
             assert!(note.contains(said) && note.contains(&node(2).to_string()), "{note}");
         }
+    }
+
+    /// Node 3 has come for node 1, and is not whole before node 2 was compared, which is silent.
+    #[test]
+    fn a_drain_whose_newcomer_is_not_compared_says_for_whom_it_waits() {
+        let mut rows = rows();
+        let mut leader = load(&rows);
+        set_service(&mut rows, &mut leader, 1, Service::Draining);
+        let id = begin_drain(&mut rows, &mut leader, 1);
+        let members = (1..=3).map(node).collect();
+        run(&mut rows, &mut leader, &Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(1), members });
+        assert_eq!(leader.settle_job(id, &[], &rules(), SOFT), None);
+        assert_eq!(leader.jobs.get(id).unwrap().state, JobState::Running, "all are up");
+        let later = LivenessRules { now: NOW + rules().lost_after, ..rules() };
+        for number in [1, 3] {
+            leader.cluster.on_registered(later.now, node(number), NodeUsage::default());
+        }
+        assert_eq!(leader.settle_job(id, &[], &later, SOFT), None);
+        let JobState::Waiting(note) = &leader.jobs.get(id).unwrap().state else { panic!("it waits in silence") };
+        assert!(note.contains(&node(2).to_string()), "{note}");
     }
 
     #[test]

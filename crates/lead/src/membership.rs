@@ -282,8 +282,8 @@ impl Cluster {
         others >= usize::from(pipeline.row.wanted)
     }
 
-    /// For whom a member that drains stays, though as many others as there should be have joined: those who are silent,
-    /// and may have what nobody else has, or who are in maintenance.
+    /// For whom a member that drains stays, though as many others as there should be came: those who are silent, and
+    /// may have what nobody else has, or who are in maintenance.
     pub(crate) fn awaited(
         &self,
         pipeline: &Pipeline,
@@ -292,17 +292,23 @@ impl Cluster {
         rules: &LivenessRules,
     ) -> Vec<NodeId> {
         let row = &pipeline.row;
-        let have_joined = row.joining.is_empty() && self.staying(row) >= usize::from(row.wanted);
-        if !have_joined || !row.members.contains(&out) {
+        if !row.members.contains(&out) || self.staying(row) < usize::from(row.wanted) {
             return Vec::new();
         }
         let those = |is: &dyn Fn(NodeId) -> bool| row.members.iter().copied().filter(|node| is(*node)).collect();
+        // Then it waits for a copy.
+        let lacks = |node: &NodeId| !repair.lacked_by(*node).is_disjoint(&pipeline.containers);
+        // Who joined is whole once all members that are not lost were compared.
+        if !row.joining.is_empty() {
+            return match row.joining.iter().any(|(node, _)| lacks(node)) {
+                true => Vec::new(),
+                false => those(&|node| node != out && !row.is_joining(node) && !self.is_up(node, rules)),
+            };
+        }
         let in_maintenance: Vec<NodeId> = those(&|node| self.is_in_maintenance(node));
         if !in_maintenance.is_empty() {
             return in_maintenance;
         }
-        // Then it waits for a copy.
-        let lacks = |node: &NodeId| !repair.lacked_by(*node).is_disjoint(&pipeline.containers);
         let has_lacking = row.members.iter().any(|node| *node != out && self.is_up(*node, rules) && lacks(node));
         match has_lacking || self.can_spare(pipeline, out, repair, rules) {
             true => Vec::new(),
