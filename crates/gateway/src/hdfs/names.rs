@@ -69,8 +69,8 @@ impl Names {
         Self { users, store, blocks, data_addr, node_id, defaults: Mutex::default() }
     }
 
-    /// Asks for the defaults until they are known, and so whether the store believes names: the first client of HDFS may
-    /// come when the link is down. A store that asks for proofs has none.
+    /// Asks for the defaults until they are known, and so whether the store believes names: the first client may
+    /// come when the link is down. A store that asks for proofs has none of HDFS's.
     pub(super) async fn learn_defaults(self: Arc<Self>) {
         while self.last_defaults().is_none() {
             match self.ask_defaults().await {
