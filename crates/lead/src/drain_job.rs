@@ -11,7 +11,6 @@ use crate::leader::Leader;
 use crate::liveness::LivenessRules;
 use crate::member::Member;
 use blocks::{JobKind, Leave, LeaveKind, Service, Work};
-use chrono::{DateTime, Utc};
 use std::time::Duration;
 use types::mutation::{self, Mutation};
 use types::{Millis, NodeId};
@@ -208,10 +207,20 @@ fn blocks(count: usize) -> String {
     }
 }
 
-/// `2026-11-29 23:15:02 UTC`, for a note.
+/// `2026-11-29 23:15:02 UTC`, for a note. Libraries for dates read clocks, which this crate imports none of.
 fn utc(time: Millis) -> String {
-    let at = i64::try_from(time.0).ok().and_then(DateTime::from_timestamp_millis).unwrap_or(DateTime::<Utc>::MAX_UTC);
-    at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
+    const DAY_S: u64 = 86_400;
+    let (days, in_day) = (time.0 / 1000 / DAY_S, time.0 / 1000 % DAY_S);
+    // Years are counted from March, so that a leap day is a year's last one: Hinnant's `civil_from_days`.
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", in_day / 3600, in_day / 60 % 60, in_day % 60)
 }
 
 /// What a drain waits for on a node that is in no pipeline any more.
