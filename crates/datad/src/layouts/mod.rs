@@ -277,7 +277,7 @@ impl Layouts {
     async fn on_disk(&self, service: &DataService, key: Key) -> std::result::Result<Option<Known>, Ended> {
         let shelf = Arc::clone(&self.shelf);
         let Ok(Some(found)) = self.disks.for_disk(0, move |_| shelf.find(key)).await else { return Ok(None) };
-        let place = self.turn_to_answer(tokio::time::Instant::now() + WAIT_MAX).await?;
+        let place = self.turn_to_answer().await?;
         let memory = memory(service, found.len)?;
         let (shelf, now) = (Arc::clone(&self.shelf), service.replicas.wall());
         let loaded = self.disks.for_disk(0, move |_| {
@@ -287,8 +287,8 @@ impl Layouts {
         Ok(loaded.await.ok().flatten())
     }
 
-    async fn turn_to_answer(&self, deadline: tokio::time::Instant) -> std::result::Result<OwnedSemaphorePermit, Ended> {
-        let turn = tokio::time::timeout_at(deadline, Arc::clone(&self.answering).acquire_owned()).await;
+    async fn turn_to_answer(&self) -> std::result::Result<OwnedSemaphorePermit, Ended> {
+        let turn = tokio::time::timeout(WAIT_MAX, Arc::clone(&self.answering).acquire_owned()).await;
         turn.ok().and_then(|place| place.ok()).ok_or_else(|| Ended::Answer(busy()))
     }
 
@@ -321,14 +321,22 @@ impl Layouts {
         }
         let place = BuildHasherDefault::<DefaultHasher>::default().hash_one(Arc::as_ptr(&entry)) as usize % FILE_COUNT;
         let making = Arc::clone(&self.making[place]);
-        let deadline = tokio::time::Instant::now() + WAIT_MAX;
-        let alone = tokio::time::timeout_at(deadline, making.lock_owned()).await.map_err(|_| Ended::Answer(busy()))?;
-        if let Some(selection) = self.made.get(&entry, &request, &wish) {
-            let part = part::of_selection(Ok(selection), request);
-            memory.shrink_to(part.len());
-            return Ok((part, memory));
-        }
-        let place = self.turn_to_answer(deadline).await?;
+        let turn = async {
+            let alone = making.lock_owned().await;
+            match self.made.get(&entry, &request, &wish) {
+                Some(selection) => Ok(selection),
+                None => Err((alone, Arc::clone(&self.answering).acquire_owned().await)),
+            }
+        };
+        let turn = tokio::time::timeout(WAIT_MAX, turn).await.map_err(|_| Ended::Answer(busy()))?;
+        let (alone, place) = match turn {
+            Ok(selection) => {
+                let part = part::of_selection(Ok(selection), request);
+                memory.shrink_to(part.len());
+                return Ok((part, memory));
+            }
+            Err((alone, place)) => (alone, place.map_err(|_| Ended::Answer(busy()))?),
+        };
         if !memory.grow_to(entry.memory_len.saturating_mul(MADE_FACTOR).saturating_add(memory.held_len())) {
             return Err(Ended::Answer(no_memory()));
         }
