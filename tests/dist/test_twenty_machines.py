@@ -54,6 +54,7 @@ def steps() -> list[Step]:
         about, indented, fenced = match.groups()
         text = fenced or "".join(line[4:] if line.strip() else "\n" for line in indented.splitlines(keepends=True))
         found.append(Step(about, text))
+    assert len(found) == PAGE.read_text().count("<!--"), "a step is not read: each is a line"
     return found
 
 
