@@ -64,7 +64,7 @@ impl Context {
         // token is only read; the rest are locals that are empty before. Channel bindings are not compared, and what is
         // null at the end is not asked for: no credential is taken that a client hands over.
         let major = unsafe {
-            (self.library.0.gss_accept_sec_context)(
+            (self.library.calling().gss_accept_sec_context)(
                 &raw mut minor,
                 &raw mut self.raw,
                 credential.raw(),
@@ -101,7 +101,7 @@ impl Context {
         let answer = output.fill();
         // SAFETY: as above; name and mechanism are only read. With 0 seconds the context lasts as long as the ticket.
         let major = unsafe {
-            (self.library.0.gss_init_sec_context)(
+            (self.library.calling().gss_init_sec_context)(
                 &raw mut minor,
                 credential.raw(),
                 &raw mut self.raw,
@@ -134,7 +134,7 @@ impl Context {
     pub(crate) fn seconds_left(&mut self) -> Result<u32, Status> {
         let (mut minor, mut seconds) = (0, 0);
         // SAFETY: the context is the library's own, or null, which it refuses.
-        let major = unsafe { (self.library.0.gss_context_time)(&raw mut minor, self.raw, &raw mut seconds) };
+        let major = unsafe { (self.library.calling().gss_context_time)(&raw mut minor, self.raw, &raw mut seconds) };
         self.library.check(major, minor)?;
         Ok(seconds)
     }
@@ -147,7 +147,7 @@ impl Context {
         let sealed = output.fill();
         // SAFETY: the context is the library's own, or null, which it refuses; the message is only read.
         let major = unsafe {
-            (self.library.0.gss_wrap)(
+            (self.library.calling().gss_wrap)(
                 &raw mut minor,
                 self.raw,
                 c_int::from(is_private),
@@ -175,7 +175,7 @@ impl Context {
         // SAFETY: the context is the library's own, or null, which it refuses; what it writes to is a copy, whose
         // length it keeps to. The quality is not asked for.
         let major = unsafe {
-            (self.library.0.gss_unwrap)(
+            (self.library.calling().gss_unwrap)(
                 &raw mut minor,
                 self.raw,
                 &raw mut sealed,
@@ -195,7 +195,7 @@ impl Context {
         let (mut minor, mut len_max) = (0, 0);
         // SAFETY: the context is the library's own, or null, which it refuses.
         let major = unsafe {
-            (self.library.0.gss_wrap_size_limit)(
+            (self.library.calling().gss_wrap_size_limit)(
                 &raw mut minor,
                 self.raw,
                 c_int::from(is_private),
@@ -224,7 +224,9 @@ impl Drop for Context {
         if !self.raw.is_null() {
             let mut minor = 0;
             // SAFETY: the library made this handle, and nobody else has it. No token is asked for.
-            unsafe { (self.library.0.gss_delete_sec_context)(&raw mut minor, &raw mut self.raw, ptr::null_mut()) };
+            unsafe {
+                (self.library.calling().gss_delete_sec_context)(&raw mut minor, &raw mut self.raw, ptr::null_mut())
+            };
         }
     }
 }

@@ -54,7 +54,7 @@ impl Credential {
         // SAFETY: the name is the library's or null, which it takes for none; store and mechanisms are only read, and
         // copied; the handle is a local that is empty before. What is null at the end is not asked for.
         let major = unsafe {
-            (library.0.gss_acquire_cred_from)(
+            (library.calling().gss_acquire_cred_from)(
                 &raw mut minor,
                 name.map_or(ptr::null_mut(), Name::raw),
                 GSS_C_INDEFINITE,
@@ -80,7 +80,7 @@ impl Credential {
         let (mut minor, mut name, mut seconds) = (0, Name::none(self.library), 0);
         // SAFETY: the handle is the library's; the others are locals, empty before. What is null is not asked for.
         let major = unsafe {
-            (self.library.0.gss_inquire_cred)(
+            (self.library.calling().gss_inquire_cred)(
                 &raw mut minor,
                 self.raw,
                 name.fill(),
@@ -100,7 +100,7 @@ impl Drop for Credential {
         if !self.raw.is_null() {
             let mut minor = 0;
             // SAFETY: the library made this handle, and nobody else has it.
-            unsafe { (self.library.0.gss_release_cred)(&raw mut minor, &raw mut self.raw) };
+            unsafe { (self.library.calling().gss_release_cred)(&raw mut minor, &raw mut self.raw) };
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The library of this process.
 
+use super::calling::{Calling, wait_at_exit};
 use super::functions::{Functions, LIBRARY, LoadError, Loaded};
 use std::sync::OnceLock;
 
 #[derive(Debug)]
-pub(crate) struct Library(pub(super) Functions);
+pub(crate) struct Library(Functions);
 
 static LIBRARY_OF_PROCESS: OnceLock<Library> = OnceLock::new();
 
@@ -15,7 +16,15 @@ impl Library {
             return Ok(library);
         }
         let functions = Functions::find(&Loaded::open(LIBRARY)?)?;
-        Ok(LIBRARY_OF_PROCESS.get_or_init(|| Self(functions)))
+        Ok(LIBRARY_OF_PROCESS.get_or_init(|| {
+            wait_at_exit();
+            Self(functions)
+        }))
+    }
+
+    /// For one call.
+    pub(super) fn calling(&self) -> Calling<'_> {
+        Calling::begin(&self.0)
     }
 }
 

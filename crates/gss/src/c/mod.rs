@@ -2,6 +2,7 @@
 //! whoever drops it; a text or a token is copied; a status is read in the thread that got it, as the library keeps its
 //! text there.
 
+mod calling;
 mod context;
 mod credential;
 mod functions;

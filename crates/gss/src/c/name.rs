@@ -35,8 +35,9 @@ impl Name {
         let (mut minor, mut name) = (0, Self::none(library));
         let mut buffer = BufferDesc::of(text.as_bytes());
         // SAFETY: text and kind are only read, and copied; the handle is a local that is empty before.
-        let major =
-            unsafe { (library.0.gss_import_name)(&raw mut minor, &raw mut buffer, &raw mut oid, &raw mut name.raw) };
+        let major = unsafe {
+            (library.calling().gss_import_name)(&raw mut minor, &raw mut buffer, &raw mut oid, &raw mut name.raw)
+        };
         library.check(major, minor)?;
         Ok(name)
     }
@@ -60,7 +61,8 @@ impl Name {
         let (mut minor, mut output) = (0, Output::new(self.library));
         let buffer = output.fill();
         // SAFETY: the handle is one of the library's or null, which it refuses; no kind is asked for.
-        let major = unsafe { (self.library.0.gss_display_name)(&raw mut minor, self.raw, buffer, ptr::null_mut()) };
+        let major =
+            unsafe { (self.library.calling().gss_display_name)(&raw mut minor, self.raw, buffer, ptr::null_mut()) };
         self.library.check(major, minor)?;
         Ok(output.bytes().to_vec())
     }
@@ -72,7 +74,7 @@ impl Drop for Name {
         if !self.raw.is_null() {
             let mut minor = 0;
             // SAFETY: the library made this handle, and nobody else has it.
-            unsafe { (self.library.0.gss_release_name)(&raw mut minor, &raw mut self.raw) };
+            unsafe { (self.library.calling().gss_release_name)(&raw mut minor, &raw mut self.raw) };
         }
     }
 }

@@ -37,7 +37,7 @@ impl Output {
         if !self.buffer.value.is_null() {
             let mut minor = 0;
             // SAFETY: the library allocated it, and it was not released, as that clears the pointer.
-            unsafe { (self.library.0.gss_release_buffer)(&raw mut minor, &raw mut self.buffer) };
+            unsafe { (self.library.calling().gss_release_buffer)(&raw mut minor, &raw mut self.buffer) };
         }
         self.buffer = BufferDesc::EMPTY;
     }

@@ -58,7 +58,14 @@ impl Library {
                 let buffer = output.fill();
                 // SAFETY: all pointers are to locals of this call, and the mechanism is only read.
                 unsafe {
-                    (self.0.gss_display_status)(&raw mut minor, status, kind, &raw mut oid, &raw mut more, buffer)
+                    (self.calling().gss_display_status)(
+                        &raw mut minor,
+                        status,
+                        kind,
+                        &raw mut oid,
+                        &raw mut more,
+                        buffer,
+                    )
                 }
             };
             if major != 0 {

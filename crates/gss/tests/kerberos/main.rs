@@ -1,5 +1,6 @@
 //! Logins at a real KDC: each story has one of its own, with two realms, in a process of its own.
 
+mod exit;
 mod hostile;
 mod jdk;
 mod keys;

@@ -1,0 +1,65 @@
+//! Calls that are under way, and the end of the process.
+//!
+//! As a process ends, the library destroys its locks, whatever other threads are doing: one that still releases a
+//! ticket would abort the process in place of its exit code. So the end waits for calls, and lets none begin.
+
+use super::functions::Functions;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+/// Shared by all calls; the end of the process takes it alone, for good.
+static CALLS: RwLock<()> = RwLock::new(());
+/// Whether it is about to: calls that follow on each other would never leave it a gap.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// How often the end of the process looks whether all calls are over, and how long it rests between: a call may wait
+/// for a KDC that does not answer.
+const LOOKS: u32 = 1000;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The library's functions for as long as this is held. A call that would begin after the end never returns.
+pub(super) struct Calling<'a> {
+    functions: &'a Functions,
+    _underway: RwLockReadGuard<'static, ()>,
+}
+
+impl<'a> Calling<'a> {
+    pub(super) fn begin(functions: &'a Functions) -> Self {
+        while ENDING.load(Ordering::SeqCst) {
+            std::thread::park();
+        }
+        // Nothing is behind the lock that a panic could have left half done.
+        Self { functions, _underway: CALLS.read().unwrap_or_else(|poisoned| poisoned.into_inner()) }
+    }
+}
+
+impl Deref for Calling<'_> {
+    type Target = Functions;
+
+    fn deref(&self) -> &Functions {
+        self.functions
+    }
+}
+
+/// To be called once the library is loaded: what is registered last is run first.
+#[expect(unsafe_code, reason = "a call of the C library")]
+pub(super) fn wait_at_exit() {
+    // SAFETY: the handler is a function of this program without state of its own, and cannot unwind.
+    let refused = unsafe { libc::atexit(wait_for_calls) };
+    if refused != 0 {
+        tracing::warn!("there is no memory to wait for Kerberos at the end of this process");
+    }
+}
+
+extern "C" fn wait_for_calls() {
+    ENDING.store(true, Ordering::SeqCst);
+    for _ in 0..LOOKS {
+        if let Ok(alone) = CALLS.try_write() {
+            std::mem::forget(alone);
+            return;
+        }
+        io::task::sleep(PAUSE);
+    }
+}
