@@ -48,7 +48,8 @@ pub(crate) async fn serve(
     };
     let count: usize = asked.iter().map(Vec::len).sum();
     let asked_len = count as u64 * RANGE_LEN;
-    let take = || service.budget.take_for_read(asked_len + memory_len(CHUNK_LEN));
+    let made_len = memory_len(CHUNK_LEN, asked.iter().flatten().copied());
+    let take = || service.budget.take_for_read(asked_len + made_len);
     let Some(mut memory) = service.room_for_read(take).await else {
         counted.refused();
         return Ok(Err(no_memory()));
@@ -70,7 +71,11 @@ pub(crate) async fn serve(
         let (first, asked) = (firsts[number], &asked[number]);
         let mut of_block = OfBlock { service, place, connection: &mut *connection, first, asked };
         let reader = match open(service, asked, service.admission.ranges(&request, number)).await {
-            Ok(reader) if memory.grow_to(asked_len + memory_len(reader.checksum().chunk_len)) => reader,
+            Ok(reader)
+                if memory.grow_to(asked_len + memory_len(reader.checksum().chunk_len, asked.iter().copied())) =>
+            {
+                reader
+            }
             Ok(_) => {
                 of_block.refuse(&no_memory()).await?;
                 continue;

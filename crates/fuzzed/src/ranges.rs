@@ -62,7 +62,7 @@ pub(crate) fn asked(bytes: &[u8]) {
             all.extend((first..).zip(ranges.iter().copied()));
             while let Some(batch) = plan.next_batch() {
                 for piece in batch.make(&mut replica).expect("all of it is sound") {
-                    assert!(piece.bytes.len() as u64 <= memory_len(replica.spec.chunk_len));
+                    assert!(piece.bytes.len() as u64 <= memory_len(replica.spec.chunk_len, ranges.iter().copied()));
                     sent.extend_from_slice(&piece.bytes);
                     let _endless = replica.data(piece.file, &mut sent);
                 }

@@ -27,9 +27,6 @@ const PIECE_LEN: u64 = PART_LEN_MAX as u64;
 const BATCH_LEN_MAX: u64 = 512 << 10;
 /// Stored checksums that are read at a time: of a whole piece, where chunks have their usual length.
 const SUMS_COUNT_MAX: u64 = 16 << 10;
-/// What the making of a batch takes at most where chunks have their usual length: what is made, in memory that grows by
-/// doubling, one read, and its checksums.
-const BATCH_MEMORY_LEN: u64 = 2 * (BATCH_LEN_MAX + READ_LEN_MAX) + READ_LEN_MAX + 8 * SUMS_COUNT_MAX;
 /// Most reads at a time, however short they are.
 const BATCH_COUNT_MAX: usize = 256;
 
@@ -44,9 +41,32 @@ pub trait Source {
     fn sums(&mut self, range: Range<u64>, into: &mut Vec<u8>) -> Result<(), Self::Error>;
 }
 
-/// What a batch takes at most while it is made and sent, of replicas with such chunks.
-pub fn memory_len(chunk_len: u32) -> u64 {
-    BATCH_MEMORY_LEN + 2 * u64::from(chunk_len)
+/// What a batch takes at most while it is made and sent, of such ranges of replicas with such chunks: what is made, and
+/// its list, in memory that grows by doubling; one read; and its checksums, as what is made. Many readers far away ask
+/// for some kilobytes each at the same moment, and are not to hold what a long read takes.
+pub fn memory_len(chunk_len: u32, asked: impl IntoIterator<Item = Asked>) -> u64 {
+    let chunk_len = u64::from(chunk_len);
+    let piece_len = PIECE_LEN.min(SUMS_COUNT_MAX * chunk_len);
+    let (mut made_len, mut read_len, mut sums_count, mut piece_count) = (0_u64, 0_u64, 0_u64, 1_u64);
+    for range in asked {
+        let len = u64::from(range.len);
+        let part_count = match len > COPIED_LEN_MAX {
+            true => len / piece_len + 2,
+            false => {
+                made_len = made_len.saturating_add(len);
+                read_len = read_len.saturating_add(len + GAP_LEN_MAX);
+                1
+            }
+        };
+        made_len = made_len.saturating_add(part_count * PartHead::LEN as u64);
+        piece_count = piece_count.saturating_add(part_count);
+        read_len = read_len.saturating_add(2 * chunk_len);
+        sums_count = sums_count.saturating_add((len + GAP_LEN_MAX) / chunk_len + 2);
+    }
+    let pieces_len = piece_count.min(BATCH_COUNT_MAX as u64 + 1) * size_of::<Piece>() as u64;
+    let made_len = made_len.min(BATCH_LEN_MAX + READ_LEN_MAX) + pieces_len;
+    let sums_len = sums_count.min(SUMS_COUNT_MAX + 2) * ChecksumSpec::SUM_LEN as u64;
+    2 * (made_len + sums_len) + read_len.min(READ_LEN_MAX + 2 * chunk_len)
 }
 
 /// Why a batch could not be made.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::answer::{self, success};
-use crate::ranges::{Composer, Plan, Source, Unread, memory_len, refusal};
+use crate::ranges::{Composer, Piece, Plan, Source, Unread, memory_len, refusal};
 use crate::read::Stored;
 use proptest::prelude::*;
 use std::convert::Infallible;
@@ -65,8 +65,10 @@ fn served(replicas: &mut [Replica], asked: &[Vec<Asked>]) -> (Vec<u8>, usize) {
             count += 1;
             match batch.make(replica) {
                 Ok(made) => {
-                    let len: usize = made.iter().map(|piece| piece.bytes.len()).sum();
-                    assert!(len as u64 <= memory_len(replica.spec.chunk_len), "{len} bytes at a time");
+                    let of_piece = |piece: &Piece| piece.bytes.capacity() + size_of::<Piece>();
+                    let len: usize = made.iter().map(of_piece).sum();
+                    let expected = memory_len(replica.spec.chunk_len, asked.iter().copied());
+                    assert!(len as u64 <= expected, "{len} bytes at a time, not {expected}");
                     made.iter().for_each(|piece| {
                         sent.extend_from_slice(&piece.bytes);
                         sent.extend_from_slice(replica.bytes(&piece.file));
@@ -241,6 +243,14 @@ fn short_chunks_take_no_more_memory() {
     let (sent, _) = served(&mut replicas, &wanted);
     assert!(sent.len() >= 319_000 + 19 * PartHead::LEN, "a part for 16 KiB");
     assert_eq!(received(&wanted, &sent, &[4000]).unwrap().2.missing().count(), 0);
+}
+
+/// 256 connections from far away bring three baskets each.
+#[test]
+fn a_short_request_takes_little_memory() {
+    let asked = |len, count| (0..count).map(move |place| Asked { from: place * 60_000, len });
+    assert!(memory_len(512, asked(4 << 10, 3)) < 100 << 10);
+    assert!(memory_len(512, asked(u32::MAX, 1000)) < 2 << 20);
 }
 
 #[test]
