@@ -136,8 +136,14 @@ impl Appender {
         let shift = power_of_x(kind.polynomial(), piece_len);
         let mut tables = Box::new([[0; 256]; 4]);
         for (place, table) in tables.iter_mut().enumerate() {
-            for (byte, entry) in (0u32..).zip(table.iter_mut()) {
-                *entry = multiply(kind.polynomial(), byte << (8 * place), shift);
+            for bit in 0..8 {
+                table[1 << bit] = multiply(kind.polynomial(), 1 << (8 * place + bit), shift);
+            }
+            // The map is linear: what a byte becomes is the sum of what its bits become. A request of some kilobytes
+            // makes one, so it must not cost what a megabyte does.
+            for byte in 1_usize..256 {
+                let lowest = byte & byte.wrapping_neg();
+                table[byte] = table[lowest] ^ table[byte ^ lowest];
             }
         }
         Self { tables }
