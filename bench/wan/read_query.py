@@ -51,7 +51,7 @@ WAYS = {
 
 
 def read(url: str, options: dict) -> tuple[np.ndarray, dict]:
-    with uproot.open(url, decompression_executor=uproot.ThreadPoolExecutor(), **options) as file:
+    with uproot.open(url, **options) as file:
         columns = file["T"].arrays(BRANCHES, library="np")
         statistics = getattr(file.file.source, "statistics", None)
         said = {name: getattr(statistics, name) for name in COUNTED} if statistics else {}

@@ -22,7 +22,7 @@ use crate::delimited;
 use crate::error::WireError;
 use crate::op::{Op, OpHeader};
 pub use crate::proto::{LayoutAnswer, LayoutBlock, LayoutOutcome, LayoutWish, RangesToken, ReadLayout};
-use crate::ranges::{Asked, RANGE_COUNT_MAX, RANGE_LEN_MAX};
+use crate::ranges::{Asked, RANGE_COUNT_MAX, RANGE_LEN_MAX, RangesBlock, ReadRanges, put_ranges};
 use bytes::Bytes;
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
@@ -149,13 +149,13 @@ impl ReadLayout {
     }
 
     /// What of the ranges of a window comes by this request: those that touch are one, and of the bytes of all each
-    /// part has as many, in their order.
-    pub fn part_of(&self, ranges: Vec<(usize, Asked)>) -> Vec<(usize, Asked)> {
+    /// part has as many, in their order. A window of thousands is cut for each of hundreds of parts.
+    pub fn part_of(&self, ranges: impl Iterator<Item = (usize, Asked)> + Clone) -> Vec<(usize, Asked)> {
         if self.part_count <= 1 {
-            return ranges;
+            return ranges.collect();
         }
         let (part, count) = (u64::from(self.part), u64::from(self.part_count));
-        let all_len: u64 = ranges.iter().map(|(_, asked)| u64::from(asked.len)).sum();
+        let all_len: u64 = ranges.clone().map(|(_, asked)| u64::from(asked.len)).sum();
         // By 128 bits: a window is short, but it is not for this to know.
         let bound = |part: u64| (u128::from(all_len) * u128::from(part) / u128::from(count)) as u64;
         let (first, end) = (bound(part), bound(part + 1));
@@ -165,6 +165,9 @@ impl ReadLayout {
             let (begin, len) = (at, u64::from(asked.len));
             at += len;
             let (from, to) = (begin.max(first), at.min(end));
+            if begin >= end {
+                break;
+            }
             if from >= to {
                 continue;
             }
@@ -181,24 +184,37 @@ impl ReadLayout {
 
     /// Bytes of the file, as they lie in it, as ranges of its blocks, by their places: cut where blocks end, and
     /// without what is in blocks that are not named, or behind as many as a request may have.
-    pub fn in_blocks(&self, pieces: impl IntoIterator<Item = (u64, u32)>) -> Vec<(usize, Asked)> {
-        let mut ranges = Vec::new();
+    pub fn in_blocks<'a, P>(&'a self, pieces: P) -> impl Iterator<Item = (usize, Asked)> + Clone + use<'a, P>
+    where
+        P: IntoIterator<Item = (u64, u32), IntoIter: Clone>,
+    {
         let mut place = 0;
-        for (offset, len) in pieces {
+        let ranges = pieces.into_iter().flat_map(move |(offset, len)| {
             while self.blocks.get(place).is_some_and(|block| block.end() <= offset) {
                 place += 1;
             }
             let end = offset.saturating_add(len.into());
-            for (place, block) in self.blocks.iter().enumerate().skip(place).take_while(|(_, block)| block.offset < end)
-            {
+            let touched = self.blocks.iter().enumerate().skip(place).take_while(move |(_, block)| block.offset < end);
+            touched.map(move |(place, block)| {
                 let (from, end) = (block.offset.max(offset), block.end().min(end));
-                if ranges.len() == RANGE_COUNT_MAX {
-                    return ranges;
-                }
-                ranges.push((place, Asked { from: from - block.offset, len: (end - from) as u32 }));
-            }
+                (place, Asked { from: from - block.offset, len: (end - from) as u32 })
+            })
+        });
+        ranges.take(RANGE_COUNT_MAX)
+    }
+
+    /// The request for these bytes alone, by the same tokens: ranges of blocks, by their places, in their order.
+    pub fn into_ranges(self, ranges: &[(usize, Asked)]) -> ReadRanges {
+        let (mut blocks, mut listed) = (Vec::new(), Vec::new());
+        for of_block in ranges.chunk_by(|(one, _), (next, _)| one == next) {
+            let Some(block) = of_block.first().and_then(|(place, _)| self.blocks.get(*place)) else { continue };
+            let asked: Vec<Asked> = of_block.iter().map(|(_, asked)| *asked).collect();
+            put_ranges(&asked, &mut listed);
+            let LayoutBlock { block, generation, token, .. } = *block;
+            blocks.push(RangesBlock { block, generation, token, range_count: asked.len() as u32 });
         }
-        ranges
+        let Self { pool, client, tokens, .. } = self;
+        ReadRanges { pool, client, tokens, blocks, ranges: listed.into() }
     }
 
     fn wished(&self) -> Result<Wish, WireError> {
@@ -379,7 +395,7 @@ mod tests {
     fn a_window_is_cut_where_blocks_end() {
         let mut request = request(&[100, 50, 50, 50]);
         request.blocks.remove(2);
-        let ranges = request.in_blocks([(10, 5), (90, 20), (140, 80), (249, 1)]);
+        let ranges: Vec<_> = request.in_blocks([(10, 5), (90, 20), (140, 80), (249, 1)]).collect();
         let asked = |from, len| Asked { from, len };
         let expected = [
             (0, asked(10, 5)),
@@ -398,7 +414,8 @@ mod tests {
     fn the_parts_of_a_window_are_all_of_it() {
         let asked = |from, len| Asked { from, len };
         let ranges = vec![(0, asked(0, 10)), (0, asked(10, 30)), (0, asked(50, 25)), (1, asked(0, 35))];
-        let part = |part_count, part| ReadLayout { part_count, part, ..request(&[100, 50]) }.part_of(ranges.clone());
+        let part =
+            |part_count, part| ReadLayout { part_count, part, ..request(&[100, 50]) }.part_of(ranges.iter().copied());
         assert_eq!(part(0, 0), ranges);
         assert_eq!(part(2, 0), [(0, asked(0, 40)), (0, asked(50, 10))]);
         assert_eq!(part(2, 1), [(0, asked(60, 15)), (1, asked(0, 35))]);
@@ -407,7 +424,7 @@ mod tests {
             let lens = parts.iter().map(|part| part.iter().map(|(_, asked)| asked.len).sum::<u32>());
             assert!(lens.clone().all(|len| len.abs_diff(100 / count) <= 1) && lens.sum::<u32>() == 100);
         }
-        assert_eq!(ReadLayout { part_count: 3, ..request(&[1]) }.part_of(Vec::new()), []);
+        assert_eq!(ReadLayout { part_count: 3, ..request(&[1]) }.part_of(std::iter::empty()), []);
     }
 
     /// Not each block has to be known to who asks.

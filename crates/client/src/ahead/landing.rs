@@ -5,7 +5,7 @@ use super::flight::Pilot;
 use super::origin::Origin;
 use super::state::Shared;
 use crate::error::Result;
-use crate::read::{Beside, Pieces, RangeRead};
+use crate::read::{ComingLead, Pieces, RangeRead};
 use std::sync::Arc;
 
 /// A flight whose task has ended without an outcome has failed.
@@ -13,8 +13,6 @@ pub(super) struct Flying<O: Origin> {
     pub(super) origin: Arc<O>,
     pub(super) state: Arc<Shared>,
     pub(super) pilots: Vec<Pilot>,
-    /// What leaves with it, and shares the connections.
-    pub(super) beside: Beside,
 }
 
 impl<O: Origin> Drop for Flying<O> {
@@ -34,7 +32,7 @@ impl<O: Origin> Flying<O> {
             let all = rooms.iter_mut().flatten();
             let mut reads: Vec<RangeRead<'_>> =
                 all.map(|room| RangeRead { offset: room.offset, dest: &mut room.bytes }).collect();
-            self.origin.fill(&mut reads, self.beside).await
+            self.origin.fill(&mut reads).await
         };
         match filled {
             Ok(()) => self.landed(rooms),
@@ -59,8 +57,20 @@ impl<O: Origin> Flying<O> {
         }
     }
 
-    pub(super) fn len(&self) -> u64 {
-        self.pilots.iter().map(|pilot| pilot.fetch.len).sum()
+    /// As [`Self::land_with`], of what leads a window. What does not come so is fetched by itself.
+    pub(super) async fn land_led(self, coming: ComingLead) {
+        match coming.all().await {
+            Some(pieces) => self.land_with(async { Ok(pieces) }).await,
+            None => self.land().await,
+        }
+    }
+
+    /// Offset and length of all of it, in the order of the file.
+    pub(super) fn spans(&self) -> Vec<(u64, u64)> {
+        let ranges = self.pilots.iter().flat_map(|pilot| &pilot.fetch.ranges);
+        let mut spans: Vec<(u64, u64)> = ranges.map(|span| (span.offset, span.len)).collect();
+        spans.sort_unstable();
+        spans
     }
 
     fn rooms(&self) -> Vec<Vec<Room>> {

@@ -18,7 +18,7 @@ use super::shell::{Shell, WantedColumns};
 use crate::client::Client;
 use crate::error::Result;
 use crate::layout_memory::LayoutRoom;
-use crate::read::{ComingPart, FirstWindow, RangeRead};
+use crate::read::{ComingPart, FirstWindow, Lead, RangeRead};
 use layout::{Answer, Inquiry, Layout, LayoutError};
 use prefetch::profile::ProfileName;
 use prefetch::{Index, Profile, Span};
@@ -116,10 +116,16 @@ impl<O: Origin> Drop for Asking<O> {
 }
 
 /// Asks the store for columns that earlier runs have read, and where they lie.
-async fn ask<O: Origin>(asking: Asking<O>, wanted: WantedColumns) {
-    let WantedColumns { columns, len, beside } = wanted;
+async fn ask<O: Origin>(asking: Asking<O>, wanted: WantedColumns<O>) {
+    let WantedColumns { columns, len, opening } = wanted;
     let shell = &asking.0;
-    match tokio::time::timeout(asking_max(&shell.client), shell.origin.first_window(columns, len, beside)).await {
+    let lead = opening.map(|opening| {
+        let (lead, coming) = Lead::of(opening.spans());
+        shell.keep_task("read ahead", opening.land_led(coming));
+        lead
+    });
+    let lead = lead.unwrap_or_default();
+    match tokio::time::timeout(asking_max(&shell.client), shell.origin.first_window(columns, len, lead)).await {
         Ok(Ok(Some(FirstWindow { layout, room, parts }))) => found(shell, layout, room, parts).await,
         Ok(Ok(None)) => tracing::debug!("the store does not say where the columns lie"),
         Ok(Err(error)) => tracing::debug!(%error, "the store does not say where the columns lie"),

@@ -1,7 +1,7 @@
 //! Where the bytes come from: a reader of the store. In tests, what answers when it is told to.
 
 use crate::error::Result;
-use crate::read::{Beside, FirstWindow, RangeRead, Reader};
+use crate::read::{FirstWindow, Lead, RangeRead, Reader};
 
 pub(super) trait Origin: Send + Sync + 'static {
     /// Bytes of the file.
@@ -9,19 +9,15 @@ pub(super) trait Origin: Send + Sync + 'static {
 
     fn path(&self) -> &str;
 
-    /// Fills all of `reads`, which lie within the file. `beside`: what else is asked for at this moment.
-    fn fill<'a>(
-        &'a self,
-        reads: &'a mut [RangeRead<'_>],
-        beside: Beside,
-    ) -> impl Future<Output = Result<()>> + Send + 'a;
+    /// Fills all of `reads`, which lie within the file.
+    fn fill<'a>(&'a self, reads: &'a mut [RangeRead<'_>]) -> impl Future<Output = Result<()>> + Send + 'a;
 
-    /// Where the columns lie, with so many bytes of some of them on their way, if the store says so. `beside` as above.
+    /// Where the columns lie, with so many bytes of some of them on their way, if the store says so. `lead`: what comes before them.
     fn first_window(
         &self,
         columns: Vec<(u32, u32)>,
         len: u64,
-        beside: Beside,
+        lead: Lead,
     ) -> impl Future<Output = Result<Option<FirstWindow>>> + Send;
 }
 
@@ -34,15 +30,15 @@ impl Origin for Reader {
         Reader::path(self)
     }
 
-    async fn fill<'a>(&'a self, reads: &'a mut [RangeRead<'_>], beside: Beside) -> Result<()> {
+    async fn fill<'a>(&'a self, reads: &'a mut [RangeRead<'_>]) -> Result<()> {
         match reads {
             // A short one is asked of a second node as well, should the first be slow.
-            [read] => self.read_at_beside(read.offset, read.dest, beside).await.map(drop),
-            reads => self.read_ranges_beside(reads, beside).await,
+            [read] => self.read_at(read.offset, read.dest).await.map(drop),
+            reads => self.read_ranges(reads).await,
         }
     }
 
-    async fn first_window(&self, columns: Vec<(u32, u32)>, len: u64, beside: Beside) -> Result<Option<FirstWindow>> {
-        Reader::first_window(self, columns, len, beside).await
+    async fn first_window(&self, columns: Vec<(u32, u32)>, len: u64, lead: Lead) -> Result<Option<FirstWindow>> {
+        Reader::first_window(self, columns, len, lead).await
     }
 }

@@ -13,7 +13,7 @@ use super::statistics::AheadStatistics;
 use super::tasks::Tasks;
 use crate::client::Client;
 use crate::error::Result;
-use crate::read::{Beside, ComingPart, LayoutWindow, RangeRead};
+use crate::read::{ComingPart, LayoutWindow, RangeRead};
 use futures_util::future::join;
 use prefetch::{Action, Fetch, FetchId, Index, Link, Part, Profile, Settings, Source, Span};
 use std::sync::{Arc, MutexGuard};
@@ -34,13 +34,12 @@ pub(super) struct Shell<O> {
 }
 
 /// Columns that are asked of the store by their numbers.
-#[derive(Debug)]
-pub(super) struct WantedColumns {
+pub(super) struct WantedColumns<O: Origin> {
     /// Table and column.
     pub(super) columns: Vec<(u32, u32)>,
     pub(super) len: u64,
-    /// What is asked for at the same moment.
-    pub(super) beside: Beside,
+    /// What comes before them.
+    pub(super) opening: Option<Flying<O>>,
 }
 
 /// A part of a read that is not there yet.
@@ -90,7 +89,7 @@ impl<O: Origin> Shell<O> {
     }
 
     /// What a profile knows of the opening is asked for. Answers the columns that are to be asked for by their names.
-    pub(super) fn open(self: &Arc<Self>, profile: Option<&Profile>) -> Option<WantedColumns> {
+    pub(super) fn open(self: &Arc<Self>, profile: Option<&Profile>) -> Option<WantedColumns<O>> {
         let mut state = self.lock();
         state.has_profile = profile.is_some_and(|profile| !profile.is_empty());
         // What may be asked for unread follows from it.
@@ -104,20 +103,21 @@ impl<O: Origin> Shell<O> {
         let wanted = profile.and_then(Profile::first_window).filter(|_| has_runtime);
         let wanted = wanted.map(|wanted| {
             let len = state.machine.expect(wanted.len.min(LayoutWindow::LEN_MAX));
-            WantedColumns { columns: wanted.columns, len, beside: Beside::default() }
+            WantedColumns { columns: wanted.columns, len, opening: None }
         });
-        let mut wanted = wanted.filter(|wanted| wanted.len > 0);
-        let mut leaving = self.obey(&mut state, actions);
-        // All of it is waited for: so the longest must not come by what connections the others leave.
-        let lens = leaving.iter().map(Flying::len).chain(wanted.as_ref().map(|wanted| wanted.len));
-        let lens: Vec<u64> = lens.collect();
-        let flying = leaving.iter_mut().map(|flying| &mut flying.beside);
-        let parts = flying.chain(wanted.as_mut().map(|wanted| &mut wanted.beside));
-        parts.zip(Beside::each_of(&lens)).for_each(|(part, beside)| *part = beside);
-        state.turn_around_count += u64::from(leaving.is_empty() && wanted.is_some());
+        let wanted = wanted.filter(|wanted| wanted.len > 0);
+        let fetches = self.decided(&mut state, actions);
+        state.turn_around_count += u64::from(fetches.is_empty() && wanted.is_some());
+        // All of it is one flight: apart, some would wait for what connections the others leave.
+        let opening = (!fetches.is_empty()).then(|| self.flying(&mut state, fetches));
         drop(state);
-        self.launch(leaving);
-        wanted
+        match wanted {
+            Some(wanted) => Some(WantedColumns { opening, ..wanted }),
+            None => {
+                self.launch(opening.into_iter().collect());
+                None
+            }
+        }
     }
 
     /// The layout was found, and what earlier runs read of such tables. `parts`: what of them is on its way.
@@ -269,6 +269,12 @@ impl<O: Origin> Shell<O> {
     /// Does what was decided. Answers what is to leave as soon as the lock is free.
     #[must_use]
     fn obey(self: &Arc<Self>, state: &mut State, actions: Vec<Action>) -> Vec<Flying<O>> {
+        let fetches = self.decided(state, actions);
+        grouped(fetches).into_iter().map(|fetches| self.flying(state, fetches)).collect()
+    }
+
+    /// As [`Self::obey`], of what nothing was begun yet.
+    fn decided(&self, state: &mut State, actions: Vec<Action>) -> Vec<Fetch> {
         let mut fetches = Vec::new();
         let mut leaves = false;
         for action in actions {
@@ -282,7 +288,7 @@ impl<O: Origin> Shell<O> {
             }
         }
         state.turn_around_count += u64::from(leaves);
-        grouped(fetches).into_iter().map(|fetches| self.flying(state, fetches)).collect()
+        fetches
     }
 
     fn flying(self: &Arc<Self>, state: &mut State, fetches: Vec<Fetch>) -> Flying<O> {
@@ -292,7 +298,7 @@ impl<O: Origin> Shell<O> {
             state.flights.insert(pilot.id(), flight);
             pilots.push(pilot);
         }
-        Flying { origin: Arc::clone(&self.origin), state: Arc::clone(&self.state), pilots, beside: Beside::default() }
+        Flying { origin: Arc::clone(&self.origin), state: Arc::clone(&self.state), pilots }
     }
 
     /// Where nothing can be begun any more, they have failed.
@@ -324,7 +330,7 @@ impl<O: Origin> Shell<O> {
         let beside_cache = async {
             let mut fetches = Through { shell: self, fetches };
             if !through.is_empty() {
-                self.origin.fill(&mut through, Beside::default()).await?;
+                self.origin.fill(&mut through).await?;
             }
             let mut state = self.lock();
             fetches.fetches.drain(..).for_each(|fetch| state.machine.arrived(fetch));
@@ -341,7 +347,7 @@ impl<O: Origin> Shell<O> {
                     failed.push(RangeRead { offset, dest });
                 }
             }
-            if failed.is_empty() { Ok(()) } else { self.origin.fill(&mut failed, Beside::default()).await }
+            if failed.is_empty() { Ok(()) } else { self.origin.fill(&mut failed).await }
         };
         let (through, flown) = join(beside_cache, of_flights).await;
         through.and(flown)

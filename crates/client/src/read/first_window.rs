@@ -7,10 +7,11 @@
 //! ```
 //!
 //! A new connection brings ten segments in its first round trip, so a window of megabytes comes over many. All of them
-//! carry the same request, each for its part. One node is asked, once: what does not come is read as it is asked for.
+//! carry the same request, each for its part, behind its share of what is wanted first ([`super::lead`]). One node is
+//! asked, once: what does not come is read as it is asked for.
 
 use super::layout::{LayoutWindow, NAMED_COUNT_MAX, STALL, is_within, receive_window};
-use super::shares::Beside;
+use super::lead::{Lead, LeadShare};
 use super::source::Source;
 use crate::choice::Choice;
 use crate::datanode::Connection;
@@ -50,15 +51,15 @@ pub(crate) struct ComingPart {
 pub(crate) type Pieces = Vec<(u64, Vec<u8>)>;
 
 /// The ranges of a part, as places of blocks and bytes of them.
-type Ranges = Vec<(usize, Asked)>;
+pub(super) type Ranges = Vec<(usize, Asked)>;
 
 impl Source {
-    /// `len` bytes of these columns, from their beginning on. `beside`: what else is asked for at this moment.
+    /// `len` bytes of these columns, from their beginning on. `lead`: what comes before them.
     pub(super) async fn first_window(
         self: Arc<Self>,
         columns: Vec<(u32, u32)>,
         len: u64,
-        beside: Beside,
+        lead: Lead,
     ) -> Result<Option<FirstWindow>> {
         let Some(last_byte) = self.file.len.checked_sub(1) else { return Ok(None) };
         if !self.file.client.defaults().await?.abilities.has(Abilities::LAYOUTS) {
@@ -73,30 +74,40 @@ impl Source {
         let Some(Choice { node, .. }) = self.choose_of(&nodes, &Default::default()) else { return Ok(None) };
         let window = LayoutWindow { first: 0, len_max: len };
         let mut request = self.layout_request(&blocks, &Wanted::Columns(columns), window);
-        request.part_count = self.part_count(&node.addr, request.window_len, beside);
+        request.part_count = self.part_count(&node.addr, request.window_len.saturating_add(lead.len()));
         let parts = (1..request.part_count).map(|part| {
             let (sender, ranges) = oneshot::channel();
             let request = ReadLayout { part, ..request.clone() };
+            let lead = lead.share(&request);
             let (source, node, last) = (Arc::clone(&self), node.clone(), Arc::clone(&last));
             let task = self.file.client.spawn("part of a window", async move {
-                let (connection, _) = source.open_part(&node, &last, &request).await.map_err(|fault| lost(&fault))?;
+                let (connection, _) =
+                    source.open_part(&node, &last, &request, &lead).await.map_err(|fault| lost(&fault))?;
                 let ranges: Ranges = ranges.await.map_err(|_| Error::NotDone("there is no layout"))?;
                 source.take_part(connection, &request, &ranges).await
             });
             (sender, task)
         });
         let parts: Vec<_> = parts.collect();
-        let (connection, answer) = match self.open_part(node, &last, &request).await {
-            Ok(opened) => opened,
-            Err(fault) => {
-                tracing::debug!(path = %self.file.path, node = %node.addr, %fault, "no first window from this node");
+        let share = lead.share(&request);
+        // From now on the shares alone hold it: it ends with them.
+        drop(lead);
+        let opened = self.open_part(node, &last, &request, &share).await;
+        drop(share);
+        let (connection, record) = match opened {
+            Ok((connection, Answer::Found(record))) => (connection, record),
+            no_window => {
+                tracing::debug!(path = %self.file.path, node = %node.addr, ?no_window, "no first window");
+                if let Ok((connection, _)) = no_window {
+                    self.file.client.store().put_idle(connection);
+                }
+                // What leads it comes all the same.
+                for (sender, bytes) in parts {
+                    drop(sender);
+                    let _nothing = bytes.await;
+                }
                 return Ok(None);
             }
-        };
-        let Answer::Found(record) = answer else {
-            tracing::debug!(path = %self.file.path, node = %node.addr, ?answer, "no first window from this node");
-            self.file.client.store().put_idle(connection);
-            return Ok(None);
         };
         // The node may have made it up, and a stranger may have written the file.
         let room = self.file.client.store().layout_room();
@@ -104,8 +115,8 @@ impl Source {
         let decoded = io::task::blocking(move || ::layout::decode_in_room(&record, of_decoder)).await;
         let Some(layout) = decoded.ok().filter(|layout| is_within(layout, self.file.len)) else { return Ok(None) };
         let pieces = layout.window(request.window_first, request.window_len, WINDOW_COUNT_MAX);
-        let all = request.in_blocks(pieces.iter().map(|piece| (piece.offset, piece.len)));
-        let ranges_of = |part| ReadLayout { part, ..request.clone() }.part_of(all.clone());
+        let all: Ranges = request.in_blocks(pieces.iter().map(|piece| (piece.offset, piece.len))).collect();
+        let ranges_of = |part| ReadLayout { part, ..request.clone() }.part_of(all.iter().copied());
         let spans_of = |ranges: &Ranges| spans(&request, ranges);
         let ranges = ranges_of(0);
         let first = {
@@ -125,19 +136,17 @@ impl Source {
         Ok(Some(FirstWindow { layout, room, parts: coming }))
     }
 
-    /// Connections for a window: its share of them.
-    fn part_count(&self, addr: &str, len: u64, beside: Beside) -> u32 {
+    /// Connections for a window and what leads it.
+    fn part_count(&self, addr: &str, len: u64) -> u32 {
         if !self.is_far() {
             return 1;
         }
-        let (store, count) = (self.file.client.store(), self.shares_of(len, beside));
-        // All of them: what leaves beside it may have taken its own already.
+        let (store, count) = (self.file.client.store(), self.shares_of(len));
+        // The next run of it needs as many.
+        store.note_reached(addr, usize::try_from(count).unwrap_or(usize::MAX));
         let idle = store.idle_count(addr) as u64;
         // New ones beside them would be waited for.
         let count = if 2 * idle >= count { count.min(idle) } else { count };
-        // The next run of it needs them all.
-        let all = self.shares_of(len.saturating_add(beside.len), Beside::default());
-        store.note_reached(addr, usize::try_from(all).unwrap_or(usize::MAX));
         u32::try_from(count).unwrap_or(u32::MAX).clamp(1, PART_COUNT_MAX)
     }
 
@@ -147,9 +156,15 @@ impl Source {
         node: &Node,
         last: &Located,
         request: &ReadLayout,
+        lead: &LeadShare,
     ) -> std::result::Result<(Connection, Answer), Fault> {
         let client = &self.file.client;
-        client.on_connection(last, node, client.options().timeout, |connection| begin(connection, request)).await
+        let begin = |connection| begin(connection, request, lead);
+        let opened = client.on_connection(last, node, client.options().timeout, begin).await;
+        if opened.is_err() {
+            lead.fail();
+        }
+        opened
     }
 
     async fn take_part(&self, mut connection: Connection, request: &ReadLayout, ranges: &Ranges) -> Result<Pieces> {
@@ -162,9 +177,15 @@ impl Source {
     }
 }
 
-async fn begin(mut connection: Connection, request: &ReadLayout) -> std::result::Result<(Connection, Answer), Fault> {
+async fn begin(
+    mut connection: Connection,
+    request: &ReadLayout,
+    lead: &LeadShare,
+) -> std::result::Result<(Connection, Answer), Fault> {
     connection.allow(STALL);
-    connection.send(&request.encode_op()).await?;
+    // Both at once: the second is served as soon as the first is.
+    connection.send(&[&*lead.op, &request.encode_op()].concat()).await?;
+    lead.take(&mut connection, request).await?;
     connection.receive_answer().await?;
     // The record comes with the first part.
     let len_max = if request.part == 0 { ANSWER_LEN_MAX } else { ANSWER_LEN_MAX - RECORD_LEN_MAX };

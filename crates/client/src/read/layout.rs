@@ -187,7 +187,8 @@ impl Source {
                 let (record_len, mut window) = (record.len() as u64, Vec::new());
                 if request.window_len > 0 {
                     let pieces = layout.window(request.window_first, request.window_len, WINDOW_COUNT_MAX);
-                    let ranges = request.in_blocks(pieces.iter().map(|piece| (piece.offset, piece.len)));
+                    let pieces = pieces.iter().map(|piece| (piece.offset, piece.len));
+                    let ranges: Vec<_> = request.in_blocks(pieces).collect();
                     if let Err(fault) = receive_window(&mut connection, request, &ranges, &mut window).await {
                         // What is missing is read when it is asked for.
                         tracing::debug!(path = %self.file.path, %fault, "the window of a layout did not come");

@@ -16,10 +16,10 @@ mod file;
 mod first_window;
 mod found;
 mod layout;
+mod lead;
 mod local;
 mod local_replicas;
 mod ranges;
-mod shares;
 mod source;
 
 use crate::client::Client;
@@ -32,8 +32,8 @@ use file::File;
 pub(crate) use first_window::{ComingPart, FirstWindow, Pieces};
 use futures_util::{Stream, StreamExt, stream};
 pub use layout::{LayoutReport, LayoutWindow};
+pub(crate) use lead::{ComingLead, Lead};
 pub use ranges::RangeRead;
-pub(crate) use shares::Beside;
 use source::Source;
 
 /// A file open for reading. [`Reader::read`] goes on where it ended; [`Reader::read_at`] may be called by many at once.
@@ -133,16 +133,11 @@ impl Reader {
 
     /// Fills `dest` from `offset`; fewer bytes only at the end of the file. Does not touch the position.
     pub async fn read_at(&self, offset: u64, dest: &mut [u8]) -> Result<usize> {
-        self.read_at_beside(offset, dest, Beside::default()).await
-    }
-
-    /// As [`Self::read_at`], while something else is asked for.
-    pub(crate) async fn read_at_beside(&self, offset: u64, dest: &mut [u8], beside: Beside) -> Result<usize> {
         let wanted = self.wanted(offset, dest.len());
         let dest = &mut dest[..wanted];
         let reading = async {
             match self.source.is_worth_several(wanted) {
-                true => self.source.read_ranges(&mut [RangeRead { offset, dest }], beside).await,
+                true => self.source.read_ranges(&mut [RangeRead { offset, dest }]).await,
                 false => self.source.read_exact_at(offset, dest).await,
             }
         };
@@ -154,12 +149,7 @@ impl Reader {
     /// request, in whatever order is best for its disks: far away the whole costs one round trip beside the opening.
     /// An error if one reaches beyond the end of the file; then, or if the future is dropped, some may be filled.
     pub async fn read_ranges(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
-        self.read_ranges_beside(reads, Beside::default()).await
-    }
-
-    /// As [`Self::read_ranges`], while something else is asked for.
-    pub(crate) async fn read_ranges_beside(&self, reads: &mut [RangeRead<'_>], beside: Beside) -> Result<()> {
-        self.client().run(self.source.read_ranges(reads, beside)).await
+        self.client().run(self.source.read_ranges(reads)).await
     }
 
     /// As [`Reader::read_ranges`], for who begins with what is there: each read comes back as soon as it is filled, in
@@ -186,16 +176,16 @@ impl Reader {
     }
 
     /// Where the columns of the file lie, with the first bytes of those that are wanted on their way, over as many
-    /// connections as bring them soon. `beside`: what else is asked for at this moment. `None`: the store, or the
-    /// node that was asked, does not say.
+    /// connections as bring them soon. `lead`: what comes before them. `None`: the store, or the node that was asked,
+    /// does not say.
     pub(crate) async fn first_window(
         &self,
         columns: Vec<(u32, u32)>,
         len: u64,
-        beside: Beside,
+        lead: Lead,
     ) -> Result<Option<FirstWindow>> {
         let source = std::sync::Arc::new(self.again().source);
-        self.client().run(source.first_window(columns, len, beside)).await
+        self.client().run(source.first_window(columns, len, lead)).await
     }
 
     /// Another one of the same file, which shares what is known of its blocks. Nobody is asked.

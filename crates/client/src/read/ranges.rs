@@ -13,7 +13,6 @@
 //! trip is ten segments, and doubles with each, so a hundred of them save six round trips. What they have grown to
 //! is of use to the next call: so a node is asked again that was asked before, if it has the block.
 
-use super::shares::{Beside, SHARE_LEN_MIN, share_count_of, share_of};
 use super::source::Source;
 use crate::choice::Choice;
 use crate::datanode::Connection;
@@ -62,6 +61,8 @@ const REQUEST_COUNT_MAX: usize = 16 << 10;
 const BLOCK_COUNT_MAX: usize = wire::ranges::BLOCK_COUNT_MAX / 4;
 /// From there on a round trip is dearer than a connection. A guess: farther than any two machines of one site.
 const FAR: Duration = Duration::from_millis(5);
+/// Bytes that are worth a connection: what a new one brings in its first round trip, nine segments behind the answer.
+const SHARE_LEN_MIN: u64 = 12 << 10;
 /// Connections of one call. Fewer than are kept for the next call.
 const SHARE_COUNT_MAX: u64 = warm::COUNT_MAX as u64;
 /// Connections of one call at the nearest of what is far: together they send no more at once than the link takes.
@@ -185,20 +186,18 @@ impl Source {
         let (sender, arrived) = mpsc::unbounded_channel();
         let arrived = stream::unfold(arrived, |mut arrived| async { Some((arrived.recv().await?, arrived)) });
         // It has the sender, so what has arrived ends with it.
-        let reading =
-            self.file.client.run(async move { self.fill(reads, &Arrivals(Some(sender)), Beside::default()).await });
+        let reading = self.file.client.run(async move { self.fill(reads, &Arrivals(Some(sender))).await });
         let failed = stream::once(reading).filter_map(|done| async { done.err().map(Err) });
         stream::select(arrived.map(Ok), failed)
     }
 
-    /// `beside`: what else is asked for at this moment.
-    pub(super) async fn read_ranges(&self, reads: &mut [RangeRead<'_>], beside: Beside) -> Result<()> {
+    pub(super) async fn read_ranges(&self, reads: &mut [RangeRead<'_>]) -> Result<()> {
         let reads = reads.iter_mut().map(|RangeRead { offset, dest }| RangeRead { offset: *offset, dest });
         // Boxed as what it is: the types below are so many that the compiler gives up within the futures of callers.
-        self.fill(reads.collect(), &Arrivals(None), beside).boxed().await
+        self.fill(reads.collect(), &Arrivals(None)).boxed().await
     }
 
-    async fn fill<'a>(&self, reads: Vec<RangeRead<'a>>, arrivals: &Arrivals<'a>, beside: Beside) -> Result<()> {
+    async fn fill<'a>(&self, reads: Vec<RangeRead<'a>>, arrivals: &Arrivals<'a>) -> Result<()> {
         RangeRead::must_lie_within(&reads, self.file.len)?;
         if !self.file.client.defaults().await?.abilities.has(Abilities::RANGES) {
             return self.read_each(reads, arrivals).await;
@@ -211,7 +210,7 @@ impl Source {
         let mut attempts = HashMap::new();
         while !pieces.is_empty() {
             let mut left = Vec::new();
-            let askings = self.shared_out(pieces, &mut attempts, beside).await?.into_iter();
+            let askings = self.shared_out(pieces, &mut attempts).await?.into_iter();
             for asking in join_all(askings.map(|asking| self.ask(asking, arrivals))).await {
                 for (block, fault) in &asking.faults {
                     let attempt = attempts.get_mut(&block.identity.block).expect("it was asked for");
@@ -279,7 +278,6 @@ impl Source {
         &self,
         mut pieces: Vec<Piece<'a>>,
         attempts: &mut HashMap<BlockId, Attempt>,
-        beside: Beside,
     ) -> Result<Vec<Asking<'a>>> {
         pieces.sort_by_key(|piece| (piece.block.offset, piece.from));
         let mut askings: Vec<Asking<'a>> = Vec::new();
@@ -314,9 +312,7 @@ impl Source {
         if !self.is_far() {
             return Ok(askings);
         }
-        let all_len = askings.iter().map(Asking::len).sum();
-        let count_max = share_of(all_len, beside, self.share_count_max()) / askings.len().max(1) as u64;
-        let count_max = count_max.max(1);
+        let count_max = (self.share_count_max() / askings.len().max(1) as u64).max(1);
         let shares = askings.into_iter().flat_map(|asking| {
             let (store, addr) = (self.file.client.store(), Arc::clone(&asking.node.addr));
             let idle_count = store.idle_count(&addr) as u64;
@@ -346,15 +342,15 @@ impl Source {
     }
 
     /// New connections send [`SHARE_LEN_MIN`] each at once.
-    pub(super) fn share_count_max(&self) -> u64 {
+    fn share_count_max(&self) -> u64 {
         let at_once = self.file.client.store().round_trip().as_micros() * u128::from(warm::BYTES_PER_S) / 1_000_000;
         let count = u64::try_from(at_once).unwrap_or(u64::MAX) / SHARE_LEN_MIN;
         count.clamp(SHARE_COUNT_LEAST, SHARE_COUNT_MAX)
     }
 
     /// Connections for so many bytes.
-    pub(super) fn shares_of(&self, len: u64, beside: Beside) -> u64 {
-        share_count_of(len, beside, self.share_count_max())
+    pub(super) fn shares_of(&self, len: u64) -> u64 {
+        len.div_ceil(SHARE_LEN_MIN).min(self.share_count_max())
     }
 
     /// Opens connections to the node that will be asked for the end of the file, as many as bring this much in few
@@ -362,7 +358,7 @@ impl Source {
     pub(super) async fn warm(&self, len: u64) {
         let Some(last) = self.file.len.checked_sub(1).filter(|_| self.is_far()) else { return };
         let Ok(block) = self.file.block_at(last).await else { return };
-        let count = self.shares_of(len, Beside::default());
+        let count = self.shares_of(len);
         if let Some(Choice { node, .. }) = self.choose_of(&self.in_order(&block, None), &HashSet::new()) {
             self.file.client.store().warm(&node.addr, count as usize);
         }

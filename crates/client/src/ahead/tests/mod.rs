@@ -9,7 +9,7 @@ use super::layout;
 use super::learned::Learned;
 use super::shell::Shell;
 use crate::error::{Error, Result};
-use crate::read::{Beside, RangeRead};
+use crate::read::RangeRead;
 use crate::{Client, Options, Url};
 use ::layout::{Answer, Boundless, Format, Limits, Want};
 use orc::Stripes;
@@ -20,6 +20,7 @@ use prefetch::{Link, Settings};
 use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use types::random::{Random, Seeded};
@@ -124,11 +125,15 @@ async fn the_next_run_has_its_columns_with_the_footer() {
 
 /// Opens a file of a store that knows where its columns lie, and reads two columns as far as `groups`.
 async fn opened_by_store(dir: &Path, table: &Table, fault_count: usize, groups: usize) -> Arc<Shell<Place>> {
+    let place = Place::new(table.bytes());
+    place.fail_next(fault_count);
+    opened_from(place, dir, table, groups).await
+}
+
+async fn opened_from(place: Place, dir: &Path, table: &Table, groups: usize) -> Arc<Shell<Place>> {
     let client = client(Some(dir));
     let link = Link { bytes_per_s: 125_000_000, ..Link::default() };
-    let place = Place::new(table.bytes());
     place.store.set(client.clone()).unwrap();
-    place.fail_next(fault_count);
     let shell = Shell::new(place, client.clone(), SETTINGS, link, Learned::new(Some("set".to_owned())));
     layout::open(&shell, client.store().profiles().get(ProfileName::of("set", None)).as_ref());
     open_table(&shell, table).await;
@@ -162,17 +167,19 @@ async fn a_store_that_knows_the_columns_sends_them_with_the_opening() {
     assert_eq!((shell.statistics().wasted_len, shell.statistics().turn_around_count), (0, 1));
 }
 
-/// Each finds its connections by the lengths of all: neither takes those of the other.
+/// The footer is wanted first, so it comes before the columns; apart, if it does not come so.
 #[tokio::test]
-async fn a_long_footer_and_its_columns_know_of_each_other() {
+async fn a_footer_leads_its_columns() {
     let (dir, table) = (tempfile::tempdir().unwrap(), Table::new(300, 100, 10));
     save(&opened_by_store(dir.path(), &table, 0, 100).await);
     let shell = opened_by_store(dir.path(), &table, 0, 100).await;
-    let asked = shell.origin.asked();
-    let [(footer_len, beside_footer), (window_len, beside_window)] = asked[..] else { panic!("{asked:?}") };
-    assert!(footer_len >= table.footer().1 && window_len > 10_000, "{asked:?}");
-    assert_eq!(beside_footer, Beside { len: window_len, count: 1 });
-    assert_eq!(beside_window, Beside { len: footer_len, count: 1 });
+    let footer_len: u64 = shell.origin.leads().iter().map(|(_, len)| len).sum();
+    assert!(footer_len >= table.footer().1);
+    assert_eq!((shell.origin.fills(), shell.statistics().turn_around_count), (0, 1));
+    let place = Place::new(table.bytes());
+    place.has_lead.store(false, Ordering::SeqCst);
+    let shell = opened_from(place, dir.path(), &table, 100).await;
+    assert_eq!((shell.origin.fills(), shell.statistics().failure_count), (1, 0));
 }
 
 /// Parts that do not come are read as they are asked for.

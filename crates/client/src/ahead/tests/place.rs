@@ -3,9 +3,9 @@
 use crate::Client;
 use crate::ahead::origin::Origin;
 use crate::error::{Error, Result};
-use crate::read::{Beside, ComingPart, FirstWindow, RangeRead};
+use crate::read::{ComingPart, FirstWindow, Lead, RangeRead};
 use layout::{Limits, Wanted};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use tokio::sync::watch;
 
@@ -23,8 +23,10 @@ pub(super) struct Place {
     /// Who asks a store that knows where columns lie; none: it does not.
     pub(super) store: OnceLock<Client>,
     windows: AtomicUsize,
-    /// Of what was asked for, how long it was, and what was beside it.
-    asked: Mutex<Vec<(u64, Beside)>>,
+    /// Whether what leads a window comes.
+    pub(super) has_lead: AtomicBool,
+    /// What has led windows.
+    leads: Mutex<Vec<(u64, u64)>>,
 }
 
 /// Parts of a window.
@@ -42,7 +44,8 @@ impl Place {
             is_held: watch::Sender::new(false),
             store: OnceLock::new(),
             windows: AtomicUsize::new(0),
-            asked: Mutex::default(),
+            has_lead: AtomicBool::new(true),
+            leads: Mutex::default(),
         }
     }
 
@@ -55,9 +58,9 @@ impl Place {
         self.windows.load(Ordering::SeqCst)
     }
 
-    /// Lengths of what was asked for so far, each with what was beside it.
-    pub(super) fn asked(&self) -> Vec<(u64, Beside)> {
-        self.asked.lock().unwrap().clone()
+    /// Offset and length of what was asked for ahead of columns.
+    pub(super) fn leads(&self) -> Vec<(u64, u64)> {
+        self.leads.lock().unwrap().clone()
     }
 
     pub(super) fn under_way(&self) -> usize {
@@ -108,9 +111,7 @@ impl Origin for Place {
         self.path
     }
 
-    async fn fill<'a>(&'a self, reads: &'a mut [RangeRead<'_>], beside: Beside) -> Result<()> {
-        let len = reads.iter().map(|read| read.dest.len() as u64).sum();
-        self.asked.lock().unwrap().push((len, beside));
+    async fn fill<'a>(&'a self, reads: &'a mut [RangeRead<'_>]) -> Result<()> {
         let number = self.fills.fetch_add(1, Ordering::SeqCst) + 1;
         self.under_way.fetch_add(1, Ordering::SeqCst);
         let _under_way = UnderWay(&self.under_way);
@@ -129,13 +130,16 @@ impl Origin for Place {
         Ok(())
     }
 
-    async fn first_window(&self, columns: Vec<(u32, u32)>, len: u64, beside: Beside) -> Result<Option<FirstWindow>> {
-        self.asked.lock().unwrap().push((len, beside));
+    async fn first_window(&self, columns: Vec<(u32, u32)>, len: u64, lead: Lead) -> Result<Option<FirstWindow>> {
+        self.leads.lock().unwrap().extend(lead.spans());
         self.windows.fetch_add(1, Ordering::SeqCst);
         let Some(client) = self.store.get() else { return Ok(None) };
         tokio::task::yield_now().await;
         let mut is_held = self.is_held.subscribe();
         is_held.wait_for(|is_held| !is_held).await.unwrap();
+        let led = lead.spans().iter();
+        let led = led.map(|(offset, len)| (*offset, self.bytes[*offset as usize..][..*len as usize].to_vec()));
+        lead.give(Some(led.collect()).filter(|_| self.has_lead.load(Ordering::SeqCst)));
         let Ok(layout) = layout::of_bytes_within(&self.bytes, Limits::default()) else { return Ok(None) };
         let layout = layout.with_pieces_of(&Wanted::Columns(columns));
         let pieces = layout.window(0, len, usize::MAX);
