@@ -126,7 +126,9 @@ async fn a_node_reads_what_it_needs_from_the_others() {
     assert_eq!(kept_count(&store, 3), 1);
 }
 
-/// A file as a reader across an ocean reads it: its footer, and then two columns, piece by piece. Each run is a client
+const MAGIC_LEN: usize = 4;
+
+/// A file as a reader across an ocean reads it: both its ends, and then two columns, piece by piece. Each run is a client
 /// of its own, which shares but a directory with the others.
 async fn run(store: &Store, profiles: &std::path::Path, path: &str, table: &Table) -> client::AheadStatistics {
     let options = Options {
@@ -143,7 +145,7 @@ async fn run(store: &Store, profiles: &std::path::Path, path: &str, table: &Tabl
     let whole = layout::of_bytes(&data).unwrap();
     let columns = [0, 1].map(|number| &whole.tables[0].columns[number].pieces);
     let pieces = columns.iter().flat_map(|pieces| pieces.iter().map(|piece| (piece.offset, u64::from(piece.len))));
-    for (offset, len) in std::iter::once(table.footer()).chain(pieces) {
+    for (offset, len) in [(0, MAGIC_LEN as u64), table.footer()].into_iter().chain(pieces) {
         let mut bytes = vec![0; len as usize];
         assert_eq!(file.read_at(offset, &mut bytes).await.unwrap(), bytes.len());
         assert!(bytes == data[offset as usize..][..bytes.len()], "{len} bytes at {offset}");
@@ -183,4 +185,22 @@ async fn the_columns_of_an_earlier_run_come_with_the_opening() {
     write(&client, "/other.parquet", 3, &other.bytes(), usize::MAX).await;
     let found = run(&store, dir.path(), "/other.parquet", &other).await;
     assert_eq!(found.failure_count, 0, "{found:?}");
+}
+
+/// The node of the end asks the other one for what it needs to know the columns, and sends them; what of the opening it
+/// does not have comes from there, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_opening_on_two_nodes_does_not_cost_the_columns() {
+    let mut store = Store::new(2, |_| {}, |_, _| {}).await;
+    let (table, dir) = (Table::new(5, 40, 1000), tempfile::tempdir().unwrap());
+    let data = table.bytes();
+    let (magic, rest) = data.split_at(MAGIC_LEN);
+    for (number, piece) in [magic, rest].into_iter().enumerate() {
+        store.stop_all_but(number).await;
+        write_piece(&store.client(Options::default()), "/apart.parquet", 1, number == 0, piece).await;
+        store.start().await;
+    }
+    run(&store, dir.path(), "/apart.parquet", &table).await;
+    let later = run(&store, dir.path(), "/apart.parquet", &table).await;
+    assert_eq!((later.turn_around_count, later.failure_count), (1, 1), "{later:?}");
 }

@@ -25,8 +25,9 @@ use xfer::answer::{self, Refusal, success};
 use xfer::memory::Held;
 use xfer::ranges::{Composer, Made, Piece, Plan, Source, Unread, has_all, memory_len, refusal};
 
-/// What a range takes while its request is served: what was asked for, and its part in the plan.
-const RANGE_LEN: u64 = (size_of::<Asked>() + 2 * size_of::<[u64; 3]>()) as u64;
+/// What a range takes while its request is served: what was asked for, and its part in the plan and in a batch, whose
+/// list grows by doubling.
+const RANGE_LEN: u64 = (size_of::<Asked>() + 3 * size_of::<[u64; 3]>()) as u64;
 
 /// As chunks are, as a rule: with longer ones it takes more.
 const CHUNK_LEN: u32 = ChecksumSpec::DEFAULT.chunk_len;

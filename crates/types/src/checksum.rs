@@ -132,6 +132,9 @@ impl std::fmt::Debug for Appender {
 }
 
 impl Appender {
+    /// Bytes that one takes.
+    pub const MEMORY_LEN: u64 = size_of::<[[u32; 256]; 4]>() as u64;
+
     pub fn new(kind: ChecksumKind, piece_len: u64) -> Self {
         let shift = power_of_x(kind.polynomial(), piece_len);
         let mut tables = Box::new([[0; 256]; 4]);

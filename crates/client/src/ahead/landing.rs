@@ -5,7 +5,7 @@ use super::flight::Pilot;
 use super::origin::Origin;
 use super::state::Shared;
 use crate::error::Result;
-use crate::read::{ComingLead, Pieces, RangeRead};
+use crate::read::{ComingOpening, Pieces, RangeRead};
 use std::sync::Arc;
 
 /// A flight whose task has ended without an outcome has failed.
@@ -27,17 +27,33 @@ impl<O: Origin> Drop for Flying<O> {
 
 impl<O: Origin> Flying<O> {
     pub(super) async fn land(self) {
+        self.land_beside(&[]).await;
+    }
+
+    /// What came of it over the connections of a window, and what did not by itself.
+    pub(super) async fn land_opening(self, coming: ComingOpening) {
+        let (came, state) = (chunks(coming.all().await), Arc::clone(&self.state));
+        if !self.land_beside(&came).await {
+            state.lock().failure_count += 1;
+        }
+    }
+
+    /// `came`: in the order of the file. True: it is all.
+    async fn land_beside(self, came: &[Chunk]) -> bool {
         let mut rooms = self.rooms();
-        let filled = {
-            let all = rooms.iter_mut().flatten();
-            let mut reads: Vec<RangeRead<'_>> =
-                all.map(|room| RangeRead { offset: room.offset, dest: &mut room.bytes }).collect();
-            self.origin.fill(&mut reads).await
-        };
+        let missing =
+            rooms.iter_mut().flatten().filter_map(|room| match copy_from(came, room.offset, &mut room.bytes) {
+                true => None,
+                false => Some(RangeRead { offset: room.offset, dest: &mut room.bytes }),
+            });
+        let mut missing: Vec<RangeRead<'_>> = missing.collect();
+        let is_all = missing.is_empty();
+        let filled = if is_all { Ok(()) } else { self.origin.fill(&mut missing).await };
         match filled {
             Ok(()) => self.landed(rooms),
             Err(error) => tracing::debug!(%error, "what was fetched ahead did not come"),
         }
+        is_all
     }
 
     /// What comes by itself is copied to where it is kept; there may be more of it than is wanted.
@@ -49,19 +65,10 @@ impl<O: Origin> Flying<O> {
                 return;
             }
         };
-        let chunks = pieces.into_iter().map(|(offset, bytes)| Chunk { offset, bytes: bytes.into() });
-        let chunks: Vec<Chunk> = chunks.collect();
+        let chunks = chunks(pieces);
         let mut rooms = self.rooms();
         if rooms.iter_mut().flatten().all(|room| copy_from(&chunks, room.offset, &mut room.bytes)) {
             self.landed(rooms);
-        }
-    }
-
-    /// As [`Self::land_with`], of what leads a window. What does not come so is fetched by itself.
-    pub(super) async fn land_led(self, coming: ComingLead) {
-        match coming.all().await {
-            Some(pieces) => self.land_with(async { Ok(pieces) }).await,
-            None => self.land().await,
         }
     }
 
@@ -88,4 +95,8 @@ impl<O: Origin> Flying<O> {
             state.machine.arrived(pilot.id());
         }
     }
+}
+
+fn chunks(pieces: Pieces) -> Vec<Chunk> {
+    pieces.into_iter().map(|(offset, bytes)| Chunk { offset, bytes: bytes.into() }).collect()
 }

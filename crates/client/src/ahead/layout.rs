@@ -7,8 +7,8 @@
 //! ```
 //!
 //! What earlier runs have read of the data set is known before any layout is. So a store that knows where columns lie
-//! is asked with the opening ([`ask`]), and sends them in the same flight: neither header nor list of ranges comes
-//! before. Where it does not say, and for columns that no run has read, the file says it itself ([`find`]).
+//! is asked with the opening ([`ask`]), and sends them in the same flight, behind the headers that earlier runs have
+//! read: no list of ranges has to come first. Where it does not say, and for columns that no run has read, the file says it itself ([`find`]).
 //!
 //! The reads go through the cache, so what the parser takes is there when the program asks for it, and no byte travels
 //! twice. A header that the program never asks for is not fetched.
@@ -18,7 +18,7 @@ use super::shell::{Shell, WantedColumns};
 use crate::client::Client;
 use crate::error::Result;
 use crate::layout_memory::LayoutRoom;
-use crate::read::{ComingPart, FirstWindow, Lead, RangeRead};
+use crate::read::{ComingPart, FirstWindow, Opening, RangeRead};
 use layout::{Answer, Inquiry, Layout, LayoutError};
 use prefetch::profile::ProfileName;
 use prefetch::{Index, Profile, Span};
@@ -86,7 +86,8 @@ async fn said_by_the_file<O: Origin>(shell: &Arc<Shell<O>>, mut inquiry: Inquiry
     }
 }
 
-/// How long the store may take to say where columns lie, beside some round trips: readers wait for it. A guess: what it
+/// How long the store may take to say where columns lie, once what comes before them is there, beside some round trips:
+/// readers wait for it. A guess: what it
 /// takes to read the footer of a wide table.
 const ASKING_MAX: Duration = Duration::from_millis(500);
 /// A connection, the question, and another one because the first was closed.
@@ -119,17 +120,31 @@ impl<O: Origin> Drop for Asking<O> {
 async fn ask<O: Origin>(asking: Asking<O>, wanted: WantedColumns<O>) {
     let WantedColumns { columns, len, opening } = wanted;
     let shell = &asking.0;
-    let lead = opening.map(|opening| {
-        let (lead, coming) = Lead::of(opening.spans());
-        shell.keep_task("read ahead", opening.land_led(coming));
-        lead
+    let (landed, landing) = oneshot::channel();
+    let opening = opening.map(|flying| {
+        let (opening, coming) = Opening::of(flying.spans());
+        shell.keep_task("read ahead", async move {
+            flying.land_opening(coming).await;
+            // Who asks may have given up.
+            let _ = landed.send(());
+        });
+        opening
     });
-    let lead = lead.unwrap_or_default();
-    match tokio::time::timeout(asking_max(&shell.client), shell.origin.first_window(columns, len, lead)).await {
-        Ok(Ok(Some(FirstWindow { layout, room, parts }))) => found(shell, layout, room, parts).await,
-        Ok(Ok(None)) => tracing::debug!("the store does not say where the columns lie"),
-        Ok(Err(error)) => tracing::debug!(%error, "the store does not say where the columns lie"),
-        Err(_) => tracing::debug!("the store takes too long to say where the columns lie"),
+    let too_long = async {
+        // Over a slow link the opening takes its time. An error says that there is none.
+        let _landed = landing.await;
+        tokio::time::sleep(asking_max(&shell.client)).await;
+    };
+    let asked = shell.origin.first_window(columns, len, opening.unwrap_or_default());
+    let answered = tokio::select! {
+        answered = asked => Some(answered),
+        () = too_long => None,
+    };
+    match answered {
+        Some(Ok(Some(FirstWindow { layout, room, parts }))) => found(shell, layout, room, parts).await,
+        Some(Ok(None)) => tracing::debug!("the store does not say where the columns lie"),
+        Some(Err(error)) => tracing::debug!(%error, "the store does not say where the columns lie"),
+        None => tracing::debug!("the store takes too long to say where the columns lie"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where the bytes come from: a reader of the store. In tests, what answers when it is told to.
 
 use crate::error::Result;
-use crate::read::{FirstWindow, Lead, RangeRead, Reader};
+use crate::read::{FirstWindow, Opening, RangeRead, Reader};
 
 pub(super) trait Origin: Send + Sync + 'static {
     /// Bytes of the file.
@@ -12,12 +12,13 @@ pub(super) trait Origin: Send + Sync + 'static {
     /// Fills all of `reads`, which lie within the file.
     fn fill<'a>(&'a self, reads: &'a mut [RangeRead<'_>]) -> impl Future<Output = Result<()>> + Send + 'a;
 
-    /// Where the columns lie, with so many bytes of some of them on their way, if the store says so. `lead`: what comes before them.
+    /// Where the columns lie, with so many bytes of some of them on their way, if the store says so. `opening`: what
+    /// comes before them.
     fn first_window(
         &self,
         columns: Vec<(u32, u32)>,
         len: u64,
-        lead: Lead,
+        opening: Opening,
     ) -> impl Future<Output = Result<Option<FirstWindow>>> + Send;
 }
 
@@ -38,7 +39,7 @@ impl Origin for Reader {
         }
     }
 
-    async fn first_window(&self, columns: Vec<(u32, u32)>, len: u64, lead: Lead) -> Result<Option<FirstWindow>> {
-        Reader::first_window(self, columns, len, lead).await
+    async fn first_window(&self, columns: Vec<(u32, u32)>, len: u64, opening: Opening) -> Result<Option<FirstWindow>> {
+        Reader::first_window(self, columns, len, opening).await
     }
 }

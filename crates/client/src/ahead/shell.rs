@@ -273,7 +273,7 @@ impl<O: Origin> Shell<O> {
         grouped(fetches).into_iter().map(|fetches| self.flying(state, fetches)).collect()
     }
 
-    /// As [`Self::obey`], of what nothing was begun yet.
+    /// As [`Self::obey`], up to what is to be fetched: of that nothing is begun yet.
     fn decided(&self, state: &mut State, actions: Vec<Action>) -> Vec<Fetch> {
         let mut fetches = Vec::new();
         let mut leaves = false;

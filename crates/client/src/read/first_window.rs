@@ -7,11 +7,11 @@
 //! ```
 //!
 //! A new connection brings ten segments in its first round trip, so a window of megabytes comes over many. All of them
-//! carry the same request, each for its part, behind its share of what is wanted first ([`super::lead`]). One node is
+//! carry the same request, each for its part, behind its share of what is wanted first ([`super::opening`]). One node is
 //! asked, once: what does not come is read as it is asked for.
 
 use super::layout::{LayoutWindow, NAMED_COUNT_MAX, STALL, is_within, receive_window};
-use super::lead::{Lead, LeadShare};
+use super::opening::{Opening, OpeningShare};
 use super::source::Source;
 use crate::choice::Choice;
 use crate::datanode::Connection;
@@ -21,6 +21,7 @@ use crate::located::{Located, Node};
 use crate::scope::Task;
 use ::layout::{Layout, Wanted};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
 use wire::Abilities;
 use wire::layouts::{
@@ -54,12 +55,12 @@ pub(crate) type Pieces = Vec<(u64, Vec<u8>)>;
 pub(super) type Ranges = Vec<(usize, Asked)>;
 
 impl Source {
-    /// `len` bytes of these columns, from their beginning on. `lead`: what comes before them.
+    /// `len` bytes of these columns, from their beginning on. `opening`: what comes before them.
     pub(super) async fn first_window(
         self: Arc<Self>,
         columns: Vec<(u32, u32)>,
         len: u64,
-        lead: Lead,
+        opening: Opening,
     ) -> Result<Option<FirstWindow>> {
         let Some(last_byte) = self.file.len.checked_sub(1) else { return Ok(None) };
         if !self.file.client.defaults().await?.abilities.has(Abilities::LAYOUTS) {
@@ -71,28 +72,35 @@ impl Source {
         // Best is who has both ends, and of those to whom there are connections.
         let mut nodes = self.in_order(&last, None);
         nodes.sort_by_key(|node| !first.nodes.iter().any(|other| other.addr == node.addr));
-        let Some(Choice { node, .. }) = self.choose_of(&nodes, &Default::default()) else { return Ok(None) };
+        let Some(Choice { node, has_other }) = self.choose_of(&nodes, &Default::default()) else { return Ok(None) };
+        let stall = self.stall(has_other);
         let window = LayoutWindow { first: 0, len_max: len };
         let mut request = self.layout_request(&blocks, &Wanted::Columns(columns), window);
-        request.part_count = self.part_count(&node.addr, request.window_len.saturating_add(lead.len()));
+        request.part_count = self.part_count(&node.addr, request.window_len.saturating_add(opening.len()));
         let parts = (1..request.part_count).map(|part| {
             let (sender, ranges) = oneshot::channel();
             let request = ReadLayout { part, ..request.clone() };
-            let lead = lead.share(&request);
+            let share = opening.share(&request);
             let (source, node, last) = (Arc::clone(&self), node.clone(), Arc::clone(&last));
             let task = self.file.client.spawn("part of a window", async move {
-                let (connection, _) =
-                    source.open_part(&node, &last, &request, &lead).await.map_err(|fault| lost(&fault))?;
+                let opened = source.open_part(&node, &last, &request, &share, stall).await;
+                // Who waits for it does not wait for the window.
+                drop(share);
+                let (connection, answer) = opened.map_err(|fault| lost(&fault))?;
+                let Answer::Found(_) = answer else {
+                    source.file.client.store().put_idle(connection);
+                    return Err(Error::NotDone("a part of a window was refused"));
+                };
                 let ranges: Ranges = ranges.await.map_err(|_| Error::NotDone("there is no layout"))?;
                 source.take_part(connection, &request, &ranges).await
             });
             (sender, task)
         });
         let parts: Vec<_> = parts.collect();
-        let share = lead.share(&request);
+        let share = opening.share(&request);
         // From now on the shares alone hold it: it ends with them.
-        drop(lead);
-        let opened = self.open_part(node, &last, &request, &share).await;
+        drop(opening);
+        let opened = self.open_part(node, &last, &request, &share, stall).await;
         drop(share);
         let (connection, record) = match opened {
             Ok((connection, Answer::Found(record))) => (connection, record),
@@ -101,7 +109,7 @@ impl Source {
                 if let Ok((connection, _)) = no_window {
                     self.file.client.store().put_idle(connection);
                 }
-                // What leads it comes all the same.
+                // What comes before it comes all the same.
                 for (sender, bytes) in parts {
                     drop(sender);
                     let _nothing = bytes.await;
@@ -156,15 +164,14 @@ impl Source {
         node: &Node,
         last: &Located,
         request: &ReadLayout,
-        lead: &LeadShare,
+        share: &OpeningShare,
+        stall: Duration,
     ) -> std::result::Result<(Connection, Answer), Fault> {
         let client = &self.file.client;
-        let begin = |connection| begin(connection, request, lead);
-        let opened = client.on_connection(last, node, client.options().timeout, begin).await;
-        if opened.is_err() {
-            lead.fail();
-        }
-        opened
+        let begin = |connection| begin(connection, request, share, stall);
+        // A program waits for the opening as for any read; for a window nobody does yet.
+        let limit = if share.is_expected() { stall } else { client.options().timeout };
+        client.on_connection(last, node, limit, begin).await
     }
 
     async fn take_part(&self, mut connection: Connection, request: &ReadLayout, ranges: &Ranges) -> Result<Pieces> {
@@ -180,23 +187,19 @@ impl Source {
 async fn begin(
     mut connection: Connection,
     request: &ReadLayout,
-    lead: &LeadShare,
+    share: &OpeningShare,
+    stall: Duration,
 ) -> std::result::Result<(Connection, Answer), Fault> {
-    connection.allow(STALL);
+    connection.allow(stall);
     // Both at once: the second is served as soon as the first is.
-    connection.send(&[&*lead.op, &request.encode_op()].concat()).await?;
-    lead.take(&mut connection, request).await?;
+    connection.send(&[share.op(request), request.encode_op()].concat()).await?;
+    share.take(&mut connection, request).await?;
+    connection.allow(STALL);
     connection.receive_answer().await?;
     // The record comes with the first part.
     let len_max = if request.part == 0 { ANSWER_LEN_MAX } else { ANSWER_LEN_MAX - RECORD_LEN_MAX };
     let answer: LayoutAnswer = connection.receive_message("layout", len_max).await?;
-    let answer = Answer::of(answer)?;
-    match answer {
-        // Of another part than the first nothing else is used.
-        answer if request.part == 0 => Ok((connection, answer)),
-        Answer::Found(_) => Ok((connection, answer)),
-        _ => Err(Fault::Protocol("a part of a window was refused".to_owned())),
-    }
+    Ok((connection, Answer::of(answer)?))
 }
 
 fn spans(request: &ReadLayout, ranges: &Ranges) -> Vec<(u64, u64)> {

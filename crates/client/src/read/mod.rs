@@ -16,9 +16,9 @@ mod file;
 mod first_window;
 mod found;
 mod layout;
-mod lead;
 mod local;
 mod local_replicas;
+mod opening;
 mod ranges;
 mod source;
 
@@ -32,7 +32,7 @@ use file::File;
 pub(crate) use first_window::{ComingPart, FirstWindow, Pieces};
 use futures_util::{Stream, StreamExt, stream};
 pub use layout::{LayoutReport, LayoutWindow};
-pub(crate) use lead::{ComingLead, Lead};
+pub(crate) use opening::{ComingOpening, Opening};
 pub use ranges::RangeRead;
 use source::Source;
 
@@ -176,16 +176,16 @@ impl Reader {
     }
 
     /// Where the columns of the file lie, with the first bytes of those that are wanted on their way, over as many
-    /// connections as bring them soon. `lead`: what comes before them. `None`: the store, or the node that was asked,
+    /// connections as bring them soon. `opening`: what comes before them. `None`: the store, or the node that was asked,
     /// does not say.
     pub(crate) async fn first_window(
         &self,
         columns: Vec<(u32, u32)>,
         len: u64,
-        lead: Lead,
+        opening: Opening,
     ) -> Result<Option<FirstWindow>> {
         let source = std::sync::Arc::new(self.again().source);
-        self.client().run(source.first_window(columns, len, lead)).await
+        self.client().run(source.first_window(columns, len, opening)).await
     }
 
     /// Another one of the same file, which shares what is known of its blocks. Nobody is asked.

@@ -1,12 +1,14 @@
 //! Calls that are under way, and the end of the process.
 //!
 //! As a process ends, the library destroys its locks, whatever other threads are doing: one that still releases a
-//! ticket would abort the process in place of its exit code. So the end waits for calls, and lets none begin.
+//! ticket would abort the process in place of its exit code. So the end waits for calls, and lets none begin but its
+//! own thread's, by which others may let go of what they have.
 
 use super::functions::Functions;
+use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{RwLock, RwLockReadGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 /// Shared by all calls; the end of the process takes it alone, for good.
@@ -22,16 +24,24 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The library's functions for as long as this is held. A call that would begin after the end never returns.
 pub(super) struct Calling<'a> {
     functions: &'a Functions,
-    _underway: RwLockReadGuard<'static, ()>,
+    _underway: Option<RwLockReadGuard<'static, ()>>,
+}
+
+thread_local! {
+    /// Whether this thread ends the process.
+    static ENDS: Cell<bool> = const { Cell::new(false) };
 }
 
 impl<'a> Calling<'a> {
     pub(super) fn begin(functions: &'a Functions) -> Self {
+        if ENDS.get() {
+            return Self { functions, _underway: None };
+        }
         while ENDING.load(Ordering::SeqCst) {
             std::thread::park();
         }
         // Nothing is behind the lock that a panic could have left half done.
-        Self { functions, _underway: CALLS.read().unwrap_or_else(|poisoned| poisoned.into_inner()) }
+        Self { functions, _underway: Some(CALLS.read().unwrap_or_else(PoisonError::into_inner)) }
     }
 }
 
@@ -54,6 +64,7 @@ pub(super) fn wait_at_exit() {
 }
 
 extern "C" fn wait_for_calls() {
+    ENDS.set(true);
     ENDING.store(true, Ordering::SeqCst);
     for _ in 0..LOOKS {
         if let Ok(alone) = CALLS.try_write() {

@@ -5,7 +5,7 @@
 //!                         ╰───read───╯       ╰──piece──╯╰──piece──╯         short ones together, a long one in pieces
 //! ```
 
-use super::chunks::{Chunks, Unsound};
+use super::chunks::{Chunks, Sound, Unsound};
 use crate::read::{Stored, Unserved};
 use std::ops::Range;
 use std::sync::Arc;
@@ -42,31 +42,27 @@ pub trait Source {
 }
 
 /// What a batch takes at most while it is made and sent, of such ranges of replicas with such chunks: what is made, and
-/// its list, in memory that grows by doubling; one read; and its checksums, as what is made. Many readers far away ask
-/// for some kilobytes each at the same moment, and are not to hold what a long read takes.
+/// its list, one read and its checksums, all in memory that grows by doubling. Many readers far away ask for some
+/// kilobytes each at the same moment, and are not to hold what a long read takes.
 pub fn memory_len(chunk_len: u32, asked: impl IntoIterator<Item = Asked>) -> u64 {
     let chunk_len = u64::from(chunk_len);
     let piece_len = PIECE_LEN.min(SUMS_COUNT_MAX * chunk_len);
     let (mut made_len, mut read_len, mut sums_count, mut piece_count) = (0_u64, 0_u64, 0_u64, 1_u64);
     for range in asked {
         let len = u64::from(range.len);
-        let part_count = match len > COPIED_LEN_MAX {
-            true => len / piece_len + 2,
-            false => {
-                made_len = made_len.saturating_add(len);
-                read_len = read_len.saturating_add(len + GAP_LEN_MAX);
-                1
-            }
-        };
-        made_len = made_len.saturating_add(part_count * PartHead::LEN as u64);
+        // Of a long range the last bytes may be few, and are copied as short ones are; its pieces end where chunks do.
+        let (copied_len, part_count) = (len.min(COPIED_LEN_MAX), 2 * len / piece_len + 2);
+        made_len = made_len.saturating_add(copied_len + part_count * PartHead::LEN as u64);
         piece_count = piece_count.saturating_add(part_count);
-        read_len = read_len.saturating_add(2 * chunk_len);
+        read_len = read_len.saturating_add(copied_len + GAP_LEN_MAX + 2 * chunk_len);
         sums_count = sums_count.saturating_add((len + GAP_LEN_MAX) / chunk_len + 2);
     }
     let pieces_len = piece_count.min(BATCH_COUNT_MAX as u64 + 1) * size_of::<Piece>() as u64;
     let made_len = made_len.min(BATCH_LEN_MAX + READ_LEN_MAX) + pieces_len;
-    let sums_len = sums_count.min(SUMS_COUNT_MAX + 2) * ChecksumSpec::SUM_LEN as u64;
-    2 * (made_len + sums_len) + read_len.min(READ_LEN_MAX + 2 * chunk_len)
+    // The first range of a read is read with all of its sums, however short the chunks are.
+    let sums_count = sums_count.min(SUMS_COUNT_MAX.max(COPIED_LEN_MAX / chunk_len) + 2);
+    let sums_len = sums_count * ChecksumSpec::SUM_LEN as u64;
+    2 * (made_len + sums_len + read_len.min(READ_LEN_MAX + 2 * chunk_len)) + Appender::MEMORY_LEN
 }
 
 /// Why a batch could not be made.
@@ -150,9 +146,9 @@ impl Plan {
     pub fn new(stored: Stored, first: u32, asked: &[Asked], composer: &mut Composer) -> Result<Self, Unserved> {
         has_all(stored, asked)?;
         let numbered = (first..).zip(asked).filter(|(_, range)| range.len > 0);
-        let mut parts: Vec<_> =
-            numbered.map(|(range, asked)| Part { range, from: asked.from, end: asked.end() }).collect();
-        parts.sort_by_key(|part| std::cmp::Reverse((part.from, part.end, part.range)));
+        let mut parts = Vec::with_capacity(asked.len());
+        parts.extend(numbered.map(|(range, asked)| Part { range, from: asked.from, end: asked.end() }));
+        parts.sort_unstable_by_key(|part| std::cmp::Reverse((part.from, part.end, part.range)));
         let chunks = Chunks { spec: stored.checksum, len: stored.len };
         Ok(Self { chunks, appender: composer.of(stored.checksum), parts })
     }
@@ -267,8 +263,9 @@ impl Batch {
                 Item::Copied { read, parts } => {
                     source.data(read.clone(), &mut data).map_err(Unread::Source)?;
                     self.sums(source, read, &mut sums)?;
+                    let mut sound = Sound::default();
                     for part in parts {
-                        self.copy(part, read, &data, &sums, &mut last.bytes)?;
+                        self.copy(part, read, (&data, &sums), &mut sound, &mut last.bytes)?;
                     }
                 }
                 Item::Sent(part) => {
@@ -284,7 +281,7 @@ impl Batch {
                     let mut rest = &data[..];
                     let len = |edge: &Range<u64>| (edge.end - edge.start) as usize;
                     let edges = edges.iter().map(|edge| rest.split_off(..len(edge)).unwrap_or_default());
-                    last.bytes.extend_from_slice(&self.head(part, edges, &sums)?.encode());
+                    last.bytes.extend_from_slice(&self.head(part, edges, &sums, &mut Sound::default())?.encode());
                     last.file = bytes;
                     made.push(Piece::default());
                 }
@@ -306,8 +303,8 @@ impl Batch {
         &self,
         part: &Part,
         read: &Range<u64>,
-        data: &[u8],
-        sums: &[u8],
+        (data, sums): (&[u8], &[u8]),
+        sound: &mut Sound,
         out: &mut Vec<u8>,
     ) -> Result<(), Unread<E>> {
         let bytes = part.from..part.end;
@@ -322,7 +319,7 @@ impl Batch {
             }
         };
         let edges = self.chunks.edges(&bytes).map(|edge| &data[place(&edge)]);
-        out.extend_from_slice(&self.head(part, edges, sums)?.encode());
+        out.extend_from_slice(&self.head(part, edges, sums, sound)?.encode());
         out.extend_from_slice(&data[place(&bytes)]);
         Ok(())
     }
@@ -332,8 +329,9 @@ impl Batch {
         part: &Part,
         edges: impl IntoIterator<Item = &'a [u8]>,
         sums: &[u8],
+        sound: &mut Sound,
     ) -> Result<PartHead, Unread<E>> {
-        let sum = self.chunks.sum(&(part.from..part.end), edges, sums, &self.appender);
+        let sum = self.chunks.sum(&(part.from..part.end), edges, sums, &self.appender, sound);
         let sum = sum.map_err(|Unsound(offset)| Unread::Unsound { offset })?;
         Ok(PartHead::Bytes { range: part.range, len: (part.end - part.from) as u32, kind: self.chunks.spec.kind, sum })
     }

@@ -167,19 +167,20 @@ async fn a_store_that_knows_the_columns_sends_them_with_the_opening() {
     assert_eq!((shell.statistics().wasted_len, shell.statistics().turn_around_count), (0, 1));
 }
 
-/// The footer is wanted first, so it comes before the columns; apart, if it does not come so.
+/// The footer is wanted first, so it comes before the columns; what does not come so comes by itself.
 #[tokio::test]
-async fn a_footer_leads_its_columns() {
+async fn a_footer_comes_before_its_columns() {
     let (dir, table) = (tempfile::tempdir().unwrap(), Table::new(300, 100, 10));
     save(&opened_by_store(dir.path(), &table, 0, 100).await);
     let shell = opened_by_store(dir.path(), &table, 0, 100).await;
-    let footer_len: u64 = shell.origin.leads().iter().map(|(_, len)| len).sum();
+    let footer_len: u64 = shell.origin.openings().iter().map(|(_, len)| len).sum();
     assert!(footer_len >= table.footer().1);
-    assert_eq!((shell.origin.fills(), shell.statistics().turn_around_count), (0, 1));
+    let found = shell.statistics();
+    assert_eq!((shell.origin.fills(), found.turn_around_count, found.failure_count), (0, 1, 0));
     let place = Place::new(table.bytes());
-    place.has_lead.store(false, Ordering::SeqCst);
+    place.has_opening.store(false, Ordering::SeqCst);
     let shell = opened_from(place, dir.path(), &table, 100).await;
-    assert_eq!((shell.origin.fills(), shell.statistics().failure_count), (1, 0));
+    assert_eq!((shell.origin.fills(), shell.statistics().failure_count), (1, 1));
 }
 
 /// Parts that do not come are read as they are asked for.

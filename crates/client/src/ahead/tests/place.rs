@@ -3,7 +3,7 @@
 use crate::Client;
 use crate::ahead::origin::Origin;
 use crate::error::{Error, Result};
-use crate::read::{ComingPart, FirstWindow, Lead, RangeRead};
+use crate::read::{ComingPart, FirstWindow, Opening, RangeRead};
 use layout::{Limits, Wanted};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -23,10 +23,10 @@ pub(super) struct Place {
     /// Who asks a store that knows where columns lie; none: it does not.
     pub(super) store: OnceLock<Client>,
     windows: AtomicUsize,
-    /// Whether what leads a window comes.
-    pub(super) has_lead: AtomicBool,
-    /// What has led windows.
-    leads: Mutex<Vec<(u64, u64)>>,
+    /// Whether all of an opening comes before its window, or but the first half.
+    pub(super) has_opening: AtomicBool,
+    /// What has come before windows.
+    openings: Mutex<Vec<(u64, u64)>>,
 }
 
 /// Parts of a window.
@@ -44,8 +44,8 @@ impl Place {
             is_held: watch::Sender::new(false),
             store: OnceLock::new(),
             windows: AtomicUsize::new(0),
-            has_lead: AtomicBool::new(true),
-            leads: Mutex::default(),
+            has_opening: AtomicBool::new(true),
+            openings: Mutex::default(),
         }
     }
 
@@ -59,8 +59,8 @@ impl Place {
     }
 
     /// Offset and length of what was asked for ahead of columns.
-    pub(super) fn leads(&self) -> Vec<(u64, u64)> {
-        self.leads.lock().unwrap().clone()
+    pub(super) fn openings(&self) -> Vec<(u64, u64)> {
+        self.openings.lock().unwrap().clone()
     }
 
     pub(super) fn under_way(&self) -> usize {
@@ -130,16 +130,18 @@ impl Origin for Place {
         Ok(())
     }
 
-    async fn first_window(&self, columns: Vec<(u32, u32)>, len: u64, lead: Lead) -> Result<Option<FirstWindow>> {
-        self.leads.lock().unwrap().extend(lead.spans());
+    async fn first_window(&self, columns: Vec<(u32, u32)>, len: u64, opening: Opening) -> Result<Option<FirstWindow>> {
+        self.openings.lock().unwrap().extend(opening.spans());
         self.windows.fetch_add(1, Ordering::SeqCst);
         let Some(client) = self.store.get() else { return Ok(None) };
         tokio::task::yield_now().await;
         let mut is_held = self.is_held.subscribe();
         is_held.wait_for(|is_held| !is_held).await.unwrap();
-        let led = lead.spans().iter();
-        let led = led.map(|(offset, len)| (*offset, self.bytes[*offset as usize..][..*len as usize].to_vec()));
-        lead.give(Some(led.collect()).filter(|_| self.has_lead.load(Ordering::SeqCst)));
+        for (offset, len) in opening.spans() {
+            let there = if self.has_opening.load(Ordering::SeqCst) { *len } else { *len / 2 };
+            opening.give(vec![(*offset, self.bytes[*offset as usize..][..there as usize].to_vec())]);
+        }
+        drop(opening);
         let Ok(layout) = layout::of_bytes_within(&self.bytes, Limits::default()) else { return Ok(None) };
         let layout = layout.with_pieces_of(&Wanted::Columns(columns));
         let pieces = layout.window(0, len, usize::MAX);
