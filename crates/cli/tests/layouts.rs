@@ -128,8 +128,8 @@ async fn a_node_reads_what_it_needs_from_the_others() {
 
 const MAGIC_LEN: usize = 4;
 
-/// A file as a reader across an ocean reads it: both its ends, and then two columns, piece by piece. Each run is a client
-/// of its own, which shares but a directory with the others.
+/// A file as a reader across an ocean reads it: both its ends, and then two columns, piece by piece. Each run is a
+/// client of its own, which shares but a directory with the others.
 async fn run(store: &Store, profiles: &std::path::Path, path: &str, table: &Table) -> client::AheadStatistics {
     let options = Options {
         round_trip: Some(std::time::Duration::from_millis(240)),

@@ -8,7 +8,8 @@
 //!
 //! What earlier runs have read of the data set is known before any layout is. So a store that knows where columns lie
 //! is asked with the opening ([`ask`]), and sends them in the same flight, behind the headers that earlier runs have
-//! read: no list of ranges has to come first. Where it does not say, and for columns that no run has read, the file says it itself ([`find`]).
+//! read: no list of ranges has to come first. Where it does not say, and for columns that no run has read, the file
+//! says it itself ([`find`]).
 //!
 //! The reads go through the cache, so what the parser takes is there when the program asks for it, and no byte travels
 //! twice. A header that the program never asks for is not fetched.

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A new connection brings ten segments in its first round trip, so a window of megabytes comes over many. All of them
-//! carry the same request, each for its part, behind its share of what is wanted first ([`super::opening`]). One node is
-//! asked, once: what does not come is read as it is asked for.
+//! carry the same request, each for its part, behind its share of what is wanted first ([`super::opening`]). One node
+//! is asked, once: what does not come is read as it is asked for.
 
 use super::layout::{LayoutWindow, NAMED_COUNT_MAX, STALL, is_within, receive_window};
 use super::opening::{Opening, OpeningShare};
@@ -144,7 +144,7 @@ impl Source {
         Ok(Some(FirstWindow { layout, room, parts: coming }))
     }
 
-    /// Connections for a window and what leads it.
+    /// Connections for a window and what comes before it.
     fn part_count(&self, addr: &str, len: u64) -> u32 {
         if !self.is_far() {
             return 1;

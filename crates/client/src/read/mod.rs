@@ -176,8 +176,8 @@ impl Reader {
     }
 
     /// Where the columns of the file lie, with the first bytes of those that are wanted on their way, over as many
-    /// connections as bring them soon. `opening`: what comes before them. `None`: the store, or the node that was asked,
-    /// does not say.
+    /// connections as bring them soon. `opening`: what comes before them. `None`: the store, or the node that was
+    /// asked, does not say.
     pub(crate) async fn first_window(
         &self,
         columns: Vec<(u32, u32)>,
