@@ -10,7 +10,7 @@
 //! carry the same request, each for its part, behind its share of what is wanted first ([`super::opening`]). One node
 //! is asked, once: what does not come is read as it is asked for.
 
-use super::layout::{LayoutWindow, NAMED_COUNT_MAX, STALL, is_within, receive_window};
+use super::layout::{LayoutWindow, NAMED_COUNT_MAX, Pieces, Ranges, STALL, is_within, receive_window};
 use super::opening::{Opening, OpeningShare};
 use super::source::Source;
 use crate::choice::Choice;
@@ -47,12 +47,6 @@ pub(crate) struct ComingPart {
     pub(crate) spans: Vec<(u64, u64)>,
     pub(crate) bytes: Task<Result<Pieces>>,
 }
-
-/// Bytes, each with their offset in the file, in the order of the file.
-pub(crate) type Pieces = Vec<(u64, Vec<u8>)>;
-
-/// The ranges of a part, as places of blocks and bytes of them.
-pub(super) type Ranges = Vec<(usize, Asked)>;
 
 impl Source {
     /// `len` bytes of these columns, from their beginning on. `opening`: what comes before them.

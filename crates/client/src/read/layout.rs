@@ -80,6 +80,12 @@ impl Dests for Places {
     }
 }
 
+/// Bytes, each with their offset in the file, in the order of the file.
+pub(crate) type Pieces = Vec<(u64, Vec<u8>)>;
+
+/// Bytes of blocks, by the places of these in a request.
+pub(super) type Ranges = Vec<(usize, Asked)>;
+
 /// By offset in the file.
 type Blocks = BTreeMap<u64, Arc<Located>>;
 
@@ -188,7 +194,7 @@ impl Source {
                 if request.window_len > 0 {
                     let pieces = layout.window(request.window_first, request.window_len, WINDOW_COUNT_MAX);
                     let pieces = pieces.iter().map(|piece| (piece.offset, piece.len));
-                    let ranges: Vec<_> = request.in_blocks(pieces).collect();
+                    let ranges: Ranges = request.in_blocks(pieces).collect();
                     if let Err(fault) = receive_window(&mut connection, request, &ranges, &mut window).await {
                         // What is missing is read when it is asked for.
                         tracing::debug!(path = %self.file.path, %fault, "the window of a layout did not come");

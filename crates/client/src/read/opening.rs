@@ -9,8 +9,7 @@
 //! All connections grow as one, whatever they carry. So what is needed first goes first over each of them: a header
 //! apart, over some of them, is there a round trip later, and its columns no sooner.
 
-use super::first_window::{Pieces, Ranges};
-use super::layout::receive_window;
+use super::layout::{Pieces, Ranges, receive_window};
 use crate::datanode::Connection;
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::mpsc;

@@ -1,6 +1,5 @@
 //! Logins at a real KDC: each story has one of its own, with two realms, in a process of its own.
 
-mod exit;
 mod hostile;
 mod jdk;
 mod keys;
