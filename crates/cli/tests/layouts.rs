@@ -126,6 +126,7 @@ async fn a_node_reads_what_it_needs_from_the_others() {
     assert_eq!(kept_count(&store, 3), 1);
 }
 
+/// `PAR1`, at both ends of a Parquet file.
 const MAGIC_LEN: usize = 4;
 
 /// A file as a reader across an ocean reads it: both its ends, and then two columns, piece by piece. Each run is a

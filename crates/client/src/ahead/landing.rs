@@ -32,8 +32,9 @@ impl<O: Origin> Flying<O> {
 
     /// What came of it over the connections of a window, and what did not by itself.
     pub(super) async fn land_opening(self, coming: ComingOpening) {
-        let (came, state) = (chunks(coming.all().await), Arc::clone(&self.state));
-        if !self.land_beside(&came).await {
+        let state = Arc::clone(&self.state);
+        let Some(came) = coming.all().await else { return self.land().await };
+        if !self.land_beside(&chunks(came)).await {
             state.lock().failure_count += 1;
         }
     }

@@ -88,8 +88,7 @@ async fn said_by_the_file<O: Origin>(shell: &Arc<Shell<O>>, mut inquiry: Inquiry
 }
 
 /// How long the store may take to say where columns lie, once what comes before them is there, beside some round trips:
-/// readers wait for it. A guess: what it
-/// takes to read the footer of a wide table.
+/// readers wait for it. A guess: what it takes to read the footer of a wide table.
 const ASKING_MAX: Duration = Duration::from_millis(500);
 /// A connection, the question, and another one because the first was closed.
 const ASKING_ROUND_TRIPS: u32 = 4;

@@ -18,7 +18,7 @@ pub struct AheadStatistics {
     /// Vectored reads, and their ranges.
     pub fetch_count: u64,
     pub range_count: u64,
-    /// Of the fetches, those that failed.
+    /// Of the fetches, those that failed; an opening too of which not all came before its window.
     pub failure_count: u64,
     /// In use for what is held and on its way; and what it is bounded by.
     pub memory_len: u64,

@@ -60,18 +60,19 @@ impl Opening {
 }
 
 impl ComingOpening {
-    /// What comes of it, in the order of the file, once all of its shares have come or failed.
-    pub(crate) async fn all(mut self) -> Pieces {
-        let mut all = Pieces::new();
+    /// What comes of it, in the order of the file, once all of its shares have come or are lost. `None`: nobody was
+    /// asked for it.
+    pub(crate) async fn all(mut self) -> Option<Pieces> {
+        let mut all = self.0.recv().await?;
         while let Some(mut pieces) = self.0.recv().await {
             all.append(&mut pieces);
         }
         all.sort_unstable_by_key(|(offset, _)| *offset);
-        all
+        Some(all)
     }
 }
 
-/// Of one connection; may be empty. Dropped before it came, it does not come.
+/// Of one connection; may be empty. Dropped before it came, it is lost.
 #[derive(Debug)]
 pub(super) struct OpeningShare {
     ranges: Ranges,
@@ -99,10 +100,21 @@ impl OpeningShare {
         }
         let mut pieces = Pieces::new();
         receive_window(connection, request, &self.ranges, &mut pieces).await?;
+        self.tell(pieces);
+        Ok(())
+    }
+
+    /// Once.
+    fn tell(&self, pieces: Pieces) {
         let came = self.came.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Who hears nothing of it any more does not read the file.
         let _ = came.map(|came| came.send(pieces));
-        Ok(())
+    }
+}
+
+impl Drop for OpeningShare {
+    fn drop(&mut self) {
+        self.tell(Pieces::new());
     }
 }
 
@@ -132,11 +144,19 @@ mod tests {
 
     #[tokio::test]
     async fn what_came_is_known_once_no_share_is_left() {
+        let block = LayoutBlock { offset: 0, block: 1, generation: 1001, len: 15, token: 0 };
+        let request = ReadLayout { file_len: 15, blocks: vec![block], part_count: 3, ..ReadLayout::default() };
         let (opening, coming) = Opening::of(vec![(0, 15)]);
-        [5, 0].into_iter().for_each(|offset| opening.give(vec![(offset, vec![1; 5])]));
-        // The third share is lost.
+        let shares: Vec<_> = (0..3).map(|part| opening.share(&ReadLayout { part, ..request.clone() })).collect();
         drop(opening);
-        let offsets: Vec<u64> = coming.all().await.iter().map(|(offset, _)| *offset).collect();
-        assert_eq!(offsets, [0, 5]);
+        [1, 0].into_iter().for_each(|part| shares[part].tell(vec![(5 * part as u64, vec![1; 5])]));
+        // One that is asked for again, by another connection, counts no more; the third one is lost.
+        shares[0].tell(vec![(0, vec![1; 5])]);
+        drop(shares);
+        let offsets = coming.all().await.map(|all| all.iter().map(|(offset, _)| *offset).collect::<Vec<_>>());
+        assert_eq!(offsets, Some(vec![0, 5]));
+        let (opening, coming) = Opening::of(vec![(0, 15)]);
+        drop(opening);
+        assert_eq!(coming.all().await, None, "a store that does not know where columns lie is not asked");
     }
 }

@@ -1,8 +1,8 @@
 //! Calls that are under way, and the end of the process.
 //!
 //! As a process ends, the library destroys its locks, whatever other threads are doing: one that still releases a
-//! ticket would abort the process in place of its exit code. So the end waits for calls, and lets none begin but its
-//! own thread's, by which others may let go of what they have.
+//! ticket would abort the process in place of its exit code. So the end waits for calls, and no other thread begins
+//! one any more. The thread that ends the process may still call: handlers that run later may release what they have.
 
 use super::functions::Functions;
 use std::cell::Cell;
@@ -21,7 +21,8 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 const LOOKS: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The library's functions for as long as this is held. A call that would begin after the end never returns.
+/// The library's functions for as long as this is held. Of any other thread than the one that ends the process, a call
+/// that would begin then never returns.
 pub(super) struct Calling<'a> {
     functions: &'a Functions,
     _underway: Option<RwLockReadGuard<'static, ()>>,
