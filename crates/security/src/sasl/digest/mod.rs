@@ -24,6 +24,7 @@ mod error;
 mod golden;
 mod layer;
 mod mac;
+mod md5;
 mod proof;
 mod protection;
 mod server;

@@ -15,14 +15,11 @@ use types::limits::PACKET_LEN_MAX;
 /// Longest sealed piece taken. Stock clients, Java's and hdfs-native, seal each write whole, so a packet is one piece,
 /// however long their settings make it (`dfs.client-write-packet-size`); Java with whatever it had buffered before.
 pub const FRAME_LEN_MAX: usize = PACKET_LEN_MAX as usize + (64 << 10);
-/// Longest piece sealed: short, as several at once cost less than one, and not shorter, as stock clients read each by
-/// itself.
-const PIECE_LEN_MAX: usize = 8 << 10;
-/// So long pieces at least are sealed by whoever dials, as only nodes of ours read that: 64 KiB, a packet of JDK's,
-/// take half of the time where they fill all lanes.
-const DIALLED_PIECE_LEN_MIN: usize = 4 << 10;
-/// So many bytes fill all lanes.
-pub const SEND_LEN: usize = LANES * PIECE_LEN_MAX;
+/// So long pieces are sealed where fewer than [`LANES`] hold all bytes: short, as several at once cost less than one, and
+/// not shorter, as stock clients read each by itself.
+const PIECE_LEN: usize = 8 << 10;
+/// What is sealed at once: more saves no calls worth the memory.
+pub const SEND_LEN: usize = 2 * LANES * PIECE_LEN;
 const LENGTH_LEN: usize = 4;
 /// What a connection holds without need, and by how much memory for a piece grows at first: a whole piece of JDK's.
 const HELD_LEN_MAX: usize = 64 << 10;
@@ -43,23 +40,13 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Of the end that was dialled: whoever reads what it sends may be a stock client.
-    pub(super) fn accepted(layer: Layer) -> Self {
-        Self::of_layer(layer, PIECE_LEN_MAX)
-    }
-
-    /// Of the end that dials.
-    pub(super) fn dialled(layer: Layer) -> Self {
-        Self::of_layer(layer, DIALLED_PIECE_LEN_MIN)
-    }
-
-    fn of_layer(layer: Layer, piece_len_min: usize) -> Self {
+    pub(super) fn of_layer(layer: Layer) -> Self {
         if !layer.is_sealing() {
             return Self { sending: Sending::Plain, receiving: Receiving::Plain };
         }
         let (sealer, opener) = layer.split();
         let receiving = Receiving::Sealed { opener: Box::new(opener), pending: Vec::new() };
-        Self { sending: Sending::Sealed { sealer: Box::new(sealer), piece_len_min }, receiving }
+        Self { sending: Sending::Sealed(Box::new(sealer)), receiving }
     }
 
     pub(super) fn of_streams(sending: Stream, receiving: Stream) -> Self {
@@ -80,11 +67,7 @@ impl Channel {
 #[derive(Debug)]
 pub enum Sending {
     Plain,
-    Sealed {
-        sealer: Box<Sealer>,
-        /// Pieces are not cut shorter, to fill more lanes.
-        piece_len_min: usize,
-    },
+    Sealed(Box<Sealer>),
     Aes(Stream),
 }
 
@@ -102,10 +85,10 @@ impl Sending {
                 out.extend_from_slice(bytes);
                 stream.apply(&mut out[start..]);
             }
-            Self::Sealed { sealer, piece_len_min } => {
+            Self::Sealed(sealer) => {
                 for bytes in bytes.chunks(SEND_LEN) {
                     let mut pieces = Pieces::default();
-                    let piece_len = bytes.len().div_ceil(LANES).max(*piece_len_min);
+                    let piece_len = bytes.len().div_ceil(LANES).max(PIECE_LEN);
                     bytes.chunks(piece_len).for_each(|piece| pieces.push(piece));
                     sealer
                         .wrap_each(pieces.get(), out, |out, len| out.extend_from_slice(&(len as u32).to_be_bytes()))?;
@@ -119,7 +102,7 @@ impl Sending {
     pub fn sealed_len_max(&self, len: usize) -> usize {
         match self {
             Self::Plain | Self::Aes(_) => len,
-            Self::Sealed { piece_len_min, .. } => len + len.div_ceil(*piece_len_min) * (LENGTH_LEN + OVERHEAD_MAX),
+            Self::Sealed(_) => len + len.div_ceil(PIECE_LEN) * (LENGTH_LEN + OVERHEAD_MAX),
         }
     }
 }
@@ -341,7 +324,7 @@ mod tests {
         let (response, client) = client.respond(&server.text(), &[9; NONCE_LEN]).unwrap();
         let server = server.read(&response).unwrap().verify(b"p").unwrap();
         let client = client.finish(&server.rspauth).unwrap();
-        (Channel::dialled(client).split().0, Channel::accepted(server.layer).split().1)
+        (Channel::of_layer(client).split().0, Channel::of_layer(server.layer).split().1)
     }
 
     #[test]
@@ -356,7 +339,7 @@ mod tests {
     #[test]
     fn memory_grows_with_what_comes_and_is_given_back() {
         let (mut sending, mut receiving) = ends(1);
-        let Sending::Sealed { sealer, .. } = &mut sending else { panic!() };
+        let Sending::Sealed(sealer) = &mut sending else { panic!() };
         let mut sealed = Vec::new();
         sealer.wrap(&vec![7; 1 << 20], &mut sealed).unwrap();
         let wanted = LENGTH_LEN + sealed.len();
@@ -379,21 +362,19 @@ mod tests {
     /// As many as there are lanes, if they are not too short for who reads them.
     #[test]
     fn long_bytes_are_sealed_in_pieces() {
-        for (len, piece_len_min, piece_count) in [
-            (200_000, PIECE_LEN_MAX, 25),
-            (66_000, PIECE_LEN_MAX, 9),
-            (66_000, DIALLED_PIECE_LEN_MIN, 16),
-            (SEND_LEN, DIALLED_PIECE_LEN_MIN, LANES),
-            (5000, DIALLED_PIECE_LEN_MIN, 2),
-            (100, PIECE_LEN_MAX, 1),
+        for (len, piece_count) in [
+            (SEND_LEN + 70_000, LANES + 8),
+            (SEND_LEN, LANES),
+            (66_000, LANES),
+            (PIECE_LEN + 1, 2),
+            (PIECE_LEN, 1),
+            (100, 1),
         ] {
             let (mut sending, mut receiving) = ends(1);
-            let Sending::Sealed { piece_len_min: least, .. } = &mut sending else { panic!() };
-            *least = piece_len_min;
             let bytes = vec![7; len];
             let (mut sent, mut received) = (Vec::new(), Vec::new());
             sending.send(&bytes, &mut sent).unwrap();
-            assert_eq!(sent.len(), len + piece_count * (4 + 16), "{len} bytes in pieces of {piece_len_min}");
+            assert_eq!(sent.len(), len + piece_count * (4 + 16), "{len} bytes in {piece_count} pieces");
             assert!(sent.len() <= sending.sealed_len_max(len));
             receiving.receive(&sent, &mut received).unwrap();
             assert!(received == bytes && !sending.is_plain());

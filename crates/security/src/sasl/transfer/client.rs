@@ -111,7 +111,7 @@ impl Client {
                         None if self.insists_on_aes && layer.qop() == Qop::Privacy => {
                             return Err(HandshakeError::Cipher);
                         }
-                        None => Channel::dialled(layer),
+                        None => Channel::of_layer(layer),
                     });
                     return Ok(progress);
                 }

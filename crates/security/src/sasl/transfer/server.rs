@@ -151,7 +151,7 @@ impl Server {
                 let (up, down) = up.zip(down).expect("keys of AES");
                 Channel::of_streams(down, up)
             }
-            _ => Channel::accepted(layer),
+            _ => Channel::of_layer(layer),
         };
         delimited::put(&answer, send);
         Ok(Established { peer, qop, channel })
