@@ -8,8 +8,10 @@
 use crate::{simulated, task};
 use std::collections::VecDeque;
 use std::io::Result;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// How long a thread without a job stays. Longer than a pause between files, short enough that the threads of a burst
 /// end soon.
@@ -79,6 +81,21 @@ impl CachedThreads {
         })
         .map(drop)
     }
+
+    /// As [`task::blocking`], on these threads: what each keeps of the memory that its jobs have freed is bounded by how
+    /// many of them the caller begins at a time.
+    pub async fn blocking<T: Send + 'static>(&self, run: impl FnOnce() -> T + Send + 'static) -> T {
+        if simulated::is_simulated() {
+            return run();
+        }
+        let (sender, output) = oneshot::channel();
+        let job = move || _ = sender.send(catch_unwind(AssertUnwindSafe(run)));
+        self.run(job).expect("the machine has a thread left");
+        match output.await.expect("a job that began ends") {
+            Ok(output) => output,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
 }
 
 impl Drop for CachedThreads {
@@ -142,6 +159,14 @@ mod tests {
         }
         until_idle(&threads);
         assert_eq!(id_of_next(&threads), first, "a panic costs the job, not the thread");
+    }
+
+    #[tokio::test]
+    async fn who_waits_gets_what_was_made_or_the_panic() {
+        let threads = CachedThreads::new("test");
+        assert_eq!(threads.blocking(|| 3).await, 3);
+        let outer = task::spawn("caller", async move { threads.blocking(|| panic!("on purpose")).await });
+        assert_eq!(outer.await, Err::<(), _>(task::Ended { panicked: true }));
     }
 
     /// Each waits for all others: so none may wait for a thread.

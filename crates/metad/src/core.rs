@@ -23,7 +23,7 @@ use crate::topology_script::TopologyScript;
 use crate::users::Users;
 use blocks::BlocksError;
 use hdfs::Exception;
-use io::{Clock, OsRandom};
+use io::{CachedThreads, Clock, OsRandom};
 use lead::{Allocation, Ask, Batch, Cluster, Complainant, Leader, PlaceError, Plan, Spender};
 use namespace::{Caller, Op, Request, SafeMode};
 use raft::{Raft, RaftError};
@@ -86,6 +86,9 @@ pub(crate) struct Core {
     pub(crate) repair_wake: Notify,
     /// One permit a call that looks at many rows.
     walks: Arc<Semaphore>,
+    /// Where they look. The runtime's threads for what blocks are many, as looks at a few rows are, and each would keep
+    /// what a long listing took: 200 clients that list took 60 MB more.
+    walkers: CachedThreads,
     /// One a call that looks at a few rows.
     looks: Arc<Semaphore>,
     /// One for each look at rows that no call waits for, or a datanode's.
@@ -164,6 +167,7 @@ impl Core {
             prepare: Notify::new(),
             repair_wake: Notify::new(),
             walks: Arc::new(Semaphore::new(WALK_COUNT_MAX)),
+            walkers: CachedThreads::new("walk"),
             looks: Arc::new(Semaphore::new(LOOK_COUNT_MAX)),
             chores: Arc::new(Semaphore::new(CHORE_COUNT_MAX)),
             planning: tokio::sync::Mutex::new(()),
@@ -186,19 +190,19 @@ impl Core {
     ) -> T {
         let turn = self.turn_of(&self.walks, &self.telemetry.queues.walks).await;
         session.untaken.wait_for_less().await;
-        aside(turn, look).await
+        self.walkers.blocking(within(turn, look)).await
     }
 
     /// Looks at a few rows, or uses what was found, on a thread that may wait for a disk. A page of the store that is
     /// not in memory holds up the thread that reads it: on the runtime's threads that would be the timers of Raft and
     /// all other calls.
     pub(crate) async fn look<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> T {
-        aside(self.turn_of(&self.looks, &self.telemetry.queues.looks).await, look).await
+        io::task::blocking(within(self.turn_of(&self.looks, &self.telemetry.queues.looks).await, look)).await
     }
 
     /// As [`Core::look`], for what this server does by itself, and for datanodes.
     pub(crate) async fn chore<T: Send + 'static>(&self, look: impl FnOnce() -> T + Send + 'static) -> T {
-        aside(self.turn_of(&self.chores, &self.telemetry.queues.chores).await, look).await
+        io::task::blocking(within(self.turn_of(&self.chores, &self.telemetry.queues.chores).await, look)).await
     }
 
     async fn turn_of(&self, turns: &Arc<Semaphore>, queue: &Queue) -> Turn {
@@ -561,13 +565,12 @@ impl Core {
 type Turn = Option<OwnedSemaphorePermit>;
 
 /// The turn ends with the work, which continues when no caller waits for it any more.
-async fn aside<T: Send + 'static>(turn: Turn, work: impl FnOnce() -> T + Send + 'static) -> T {
-    io::task::blocking(move || {
+fn within<T>(turn: Turn, work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    move || {
         let done = work();
         drop(turn);
         done
-    })
-    .await
+    }
 }
 
 /// A path in a call that looks something up: `None` if no name of the store can be like that.
