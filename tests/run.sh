@@ -127,6 +127,9 @@ prepare() {
   once go "$(cat tests/interop/go/* | sha256sum)" go_client
 }
 
+# A command that has the processor while Rust tests wait.
+next=()
+
 rust() {
   # It records what the tests of power loss do to their files.
   need "command -v strace" strace
@@ -135,9 +138,15 @@ rust() {
   cargo fmt --all --check
   say "cargo clippy"
   cargo clippy -q --workspace --all-targets -- -D warnings
+  say "cargo build of the tests"
+  cargo test -q --workspace --exclude levada-sim --no-run
   say "cargo test"
   # Many wait more than they compute: for timeouts, syncs and other processes.
   export RUST_TEST_THREADS=4
+  if [ ${#next[@]} != 0 ]; then
+    nice -n 19 "${next[@]}" > /dev/null 2>&1 &
+    trap "kill $! 2> /dev/null || true" EXIT
+  fi
   cargo test -q --workspace --exclude levada-sim --no-fail-fast
   say "cargo test, with the trait of object_store 0.13"
   cargo test -q -p levada-object-store --features object_store_0_13 --lib --tests
@@ -149,7 +158,7 @@ beside=()
 sim() {
   local sim=(--profile sim -p levada-sim "${beside[@]}")
   say "cargo build --profile sim"
-  cargo build -q "${sim[@]}"
+  cargo build -q "${sim[@]}" # waits for the same build, if it is under way
   say "kept seeds and deliberate faults"
   cargo test -q "${sim[@]}" --lib --test deliberate --test groups --test replay --no-fail-fast
   say "simulated clusters"
@@ -273,8 +282,10 @@ case $part in
     mkdir -p "$cache"
     (prepare; prepare_python) > "$cache/prepare.log" 2>&1 &
     preparing=$!
-    rust
     beside=(-p levada -p levada-py)
+    # So is the next build made while tests wait. What is wrong with it comes out when it is asked for again.
+    next=(cargo build -q --profile sim -p levada-sim "${beside[@]}")
+    rust
     sim
     wait "$preparing" || { cat "$cache/prepare.log"; exit 1; }
     LEVADA_BIN=$root/target/sim/levada LEVADA_PY_LIBRARY=$root/target/sim/lib_levada.so python
