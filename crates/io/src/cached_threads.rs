@@ -20,12 +20,16 @@ const IDLE_MAX: Duration = Duration::from_secs(5);
 /// hundreds of them after a burst had hundreds of megabytes.
 const IDLE_COUNT_MAX: usize = 64;
 
+/// Of threads that wait for others: a tenth of an equal share of a core that is wanted by many.
+const PATIENT_NICE: i32 = 10;
+
 type Job = Box<dyn FnOnce() + Send>;
 
 /// When it is dropped, jobs under way go on to their ends, and the threads with them.
 #[derive(Debug)]
 pub struct CachedThreads {
     name: &'static str,
+    nice: Option<i32>,
     shared: Arc<Shared>,
 }
 
@@ -51,7 +55,12 @@ impl std::fmt::Debug for Shared {
 
 impl CachedThreads {
     pub fn new(name: &'static str) -> Self {
-        Self { name, shared: Arc::default() }
+        Self { name, nice: None, shared: Arc::default() }
+    }
+
+    /// Where cores are short, all others go first: for long jobs beside short ones that somebody waits for.
+    pub fn patient(name: &'static str) -> Self {
+        Self { name, nice: Some(PATIENT_NICE), shared: Arc::default() }
     }
 
     /// Starts a job on a thread that has none, or on a new one. `Err`: the machine has no thread left.
@@ -71,8 +80,12 @@ impl CachedThreads {
                 return Ok(());
             }
         }
-        let (name, shared) = (self.name, Arc::clone(&self.shared));
+        let (name, nice, shared) = (self.name, self.nice, Arc::clone(&self.shared));
         task::thread(name, move || {
+            if let Some(nice) = nice {
+                // Of this thread alone, as Linux has it; without it the job is done all the same.
+                let _ = rustix::process::setpriority_process(None, nice);
+            }
             let mut job = Some(job);
             while let Some(run) = job.take() {
                 task::reported(name, run);
@@ -167,6 +180,15 @@ mod tests {
         assert_eq!(threads.blocking(|| 3).await, 3);
         let outer = task::spawn("caller", async move { threads.blocking(|| panic!("on purpose")).await });
         assert_eq!(outer.await, Err::<(), _>(task::Ended { panicked: true }));
+    }
+
+    #[test]
+    fn patient_threads_alone_wait_for_others() {
+        let here = || rustix::process::getpriority_process(None).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        CachedThreads::patient("test").run(move || sender.send(here()).unwrap()).unwrap();
+        assert_eq!(receiver.recv().unwrap(), PATIENT_NICE);
+        assert_ne!(here(), PATIENT_NICE);
     }
 
     /// Each waits for all others: so none may wait for a thread.
