@@ -95,8 +95,8 @@ impl CachedThreads {
         .map(drop)
     }
 
-    /// As [`task::blocking`], on these threads: what each keeps of the memory that its jobs have freed is bounded by how
-    /// many of them the caller begins at a time.
+    /// As [`task::blocking`], on these threads: what they keep of the memory that jobs have freed is bounded by how
+    /// many jobs the caller begins at a time.
     pub async fn blocking<T: Send + 'static>(&self, run: impl FnOnce() -> T + Send + 'static) -> T {
         if simulated::is_simulated() {
             return run();

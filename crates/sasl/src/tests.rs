@@ -240,7 +240,7 @@ fn without_memory_small_pieces_go_on() {
 
 /// As stock clients send a packet: in one piece, however long it is.
 fn piece(sending: &mut Sending, len: usize) -> Vec<u8> {
-    let Sending::Sealed { sealer, .. } = sending else { panic!("3des") };
+    let Sending::Sealed(sealer) = sending else { panic!("3des") };
     let mut sealed = vec![0; 4];
     sealer.wrap(&vec![5; len], &mut sealed).unwrap();
     let sealed_len = (sealed.len() - 4) as u32;

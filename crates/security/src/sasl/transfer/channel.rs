@@ -15,8 +15,8 @@ use types::limits::PACKET_LEN_MAX;
 /// Longest sealed piece taken. Stock clients, Java's and hdfs-native, seal each write whole, so a packet is one piece,
 /// however long their settings make it (`dfs.client-write-packet-size`); Java with whatever it had buffered before.
 pub const FRAME_LEN_MAX: usize = PACKET_LEN_MAX as usize + (64 << 10);
-/// So long pieces are sealed where fewer than [`LANES`] hold all bytes: short, as several at once cost less than one, and
-/// not shorter, as stock clients read each by itself.
+/// Pieces are so long where fewer than [`LANES`] hold all bytes: short, as several at once cost less than one, and not
+/// shorter, as stock clients read each by itself.
 const PIECE_LEN: usize = 8 << 10;
 /// What is sealed at once: more saves no calls worth the memory.
 pub const SEND_LEN: usize = 2 * LANES * PIECE_LEN;

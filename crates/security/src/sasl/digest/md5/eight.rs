@@ -1,7 +1,7 @@
 //! Eight lanes in vectors of AVX2: the compiler makes none of words that lie in arrays.
 #![expect(unsafe_code, reason = "instructions that not each processor has")]
 
-use super::{Block, Compress, Lanes, States, WORDS, Word, mixed};
+use super::rounds::{Block, Compress, Lanes, States, WORDS, Word, mixed};
 use std::arch::x86_64::*;
 
 pub(super) fn compress() -> Option<Compress<8>> {
