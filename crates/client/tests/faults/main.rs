@@ -2,6 +2,7 @@
 
 mod abilities;
 mod local;
+mod openings;
 mod ranges;
 mod read;
 mod small;

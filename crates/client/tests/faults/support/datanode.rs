@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use types::{ChecksumSpec, Generation, ReplicaState};
+use wire::layouts::{Answer, ReadLayout};
 use wire::packet::{PacketFrame, Parsed};
 use wire::ranges::{PartHead, ReadRanges};
 use wire::small::{SmallAnswer, SmallWrite};
@@ -59,6 +60,7 @@ pub(crate) struct Node {
     pub(crate) heartbeats: AtomicUsize,
     pub(crate) syncs: AtomicUsize,
     pub(crate) range_requests: AtomicUsize,
+    pub(crate) layout_requests: AtomicUsize,
     /// Of its Unix socket, if it has one.
     pub(super) socket_path: Mutex<Option<String>>,
     /// Questions for the socket, and for descriptors.
@@ -100,6 +102,7 @@ impl Node {
             heartbeats: AtomicUsize::new(0),
             syncs: AtomicUsize::new(0),
             range_requests: AtomicUsize::new(0),
+            layout_requests: AtomicUsize::new(0),
             socket_path: Mutex::default(),
             asked_count: AtomicUsize::new(0),
             passed_count: AtomicUsize::new(0),
@@ -163,6 +166,10 @@ impl Node {
             Op::ReadRanges => {
                 let request = wire.message().await?;
                 self.read_ranges(wire, request, trick).await
+            }
+            Op::ReadLayout => {
+                let _request: ReadLayout = wire.message().await?;
+                self.read_layout(wire, trick).await
             }
             Op::WriteBlock => {
                 let request = wire.message().await?;
@@ -271,6 +278,18 @@ impl Node {
             wire.send(&out[..answer_len + len]).await?;
             return Err(io::ErrorKind::BrokenPipe.into());
         }
+        wire.send(&out).await
+    }
+
+    /// It looks into no files.
+    async fn read_layout(&self, wire: &mut Wire<'_>, trick: Trick) -> io::Result<()> {
+        self.layout_requests.fetch_add(1, Ordering::Relaxed);
+        if let Some(ended) = refused(wire, &trick).await {
+            return ended;
+        }
+        let mut out = Vec::new();
+        answer(BlockOpResponseProto::default(), &mut out);
+        delimited::put(&Answer::Busy("scripted".into()).into_message(), &mut out);
         wire.send(&out).await
     }
 
