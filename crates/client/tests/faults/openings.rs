@@ -81,3 +81,11 @@ async fn a_connection_that_ends_behind_the_opening_costs_the_window_alone() {
     let costs = known.run([Trick::Honest, Trick::HangUp]).await;
     assert_eq!(costs, Costs { range_requests: 2, layout_requests: 2, failure_count: 0 });
 }
+
+/// It is waited for as at any read, and no longer because a window was asked for, too.
+#[tokio::test]
+async fn a_node_that_is_silent_is_not_waited_for_as_for_a_layout() {
+    let known = Known::new(Table::new(5, 1, 1000)).await;
+    let costs = known.run([Trick::Silent]).await;
+    assert_eq!(costs, Costs { range_requests: 2, layout_requests: 0, failure_count: 1 });
+}

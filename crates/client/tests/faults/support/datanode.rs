@@ -42,6 +42,8 @@ pub(crate) enum Trick {
     CutAtEnd,
     /// Says for ten seconds that it is still at it, as often as it can.
     Flood,
+    /// Takes the request and all that follows it, and says nothing.
+    Silent,
 }
 
 pub(crate) struct Node {
@@ -415,6 +417,7 @@ impl Source for Held {
 async fn refused(wire: &mut Wire<'_>, trick: &Trick) -> Option<io::Result<()>> {
     match trick {
         Trick::HangUp => {}
+        Trick::Silent => while wire.more().await.is_ok() {},
         Trick::Refuse { first_bad_link } => {
             let mut out = Vec::new();
             let refusal = BlockOpResponseProto {
