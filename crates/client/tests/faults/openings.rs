@@ -89,3 +89,11 @@ async fn a_node_that_is_silent_is_not_waited_for_as_for_a_layout() {
     let costs = known.run([Trick::Silent]).await;
     assert_eq!(costs, Costs { range_requests: 2, layout_requests: 0, failure_count: 1 });
 }
+
+/// It takes longer than the node may be silent, and than the store may take to say where columns lie.
+#[tokio::test]
+async fn an_opening_that_comes_slowly_is_waited_for() {
+    let known = Known::new(Table::new(100, 100, 10)).await;
+    let costs = known.run([Trick::Drip(STALL * 6 / 5)]).await;
+    assert_eq!(costs, Costs { range_requests: 2, layout_requests: 1, failure_count: 0 });
+}

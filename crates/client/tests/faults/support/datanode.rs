@@ -44,7 +44,12 @@ pub(crate) enum Trick {
     Flood,
     /// Takes the request and all that follows it, and says nothing.
     Silent,
+    /// Sends its answer little by little, over this time.
+    Drip(Duration),
 }
+
+/// Of an answer that drips.
+const DROP_COUNT: u32 = 25;
 
 pub(crate) struct Node {
     number: usize,
@@ -279,6 +284,13 @@ impl Node {
         if let Trick::CutAfter(len) = trick {
             wire.send(&out[..answer_len + len]).await?;
             return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        if let Trick::Drip(time) = trick {
+            for piece in out.chunks(out.len().div_ceil(DROP_COUNT as usize)) {
+                tokio::time::sleep(time / DROP_COUNT).await;
+                wire.send(piece).await?;
+            }
+            return Ok(());
         }
         wire.send(&out).await
     }
