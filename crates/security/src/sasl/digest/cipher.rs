@@ -1,18 +1,14 @@
 //! The ciphers of a layer for privacy. Each goes on through all messages of its direction.
 
 use super::protection::Cipher;
-use cbc::cipher::{BlockModeDecrypt, BlockModeEncrypt, KeyInit, KeyIvInit, StreamCipher};
-use des::TdesEde2;
-use rc4::Rc4;
-
-/// Of DES in any form.
-pub(super) const BLOCK_LEN: usize = 8;
+use super::triple_des::{BLOCK_LEN, Decryptor, Encryptor};
+use rc4::{KeyInit, Rc4, StreamCipher};
 
 /// One direction, at the end that sends.
-pub(super) type Sealing = Direction<cbc::Encryptor<TdesEde2>>;
+pub(super) type Sealing = Direction<Encryptor>;
 
 /// One direction, at the end that receives.
-pub(super) type Opening = Direction<cbc::Decryptor<TdesEde2>>;
+pub(super) type Opening = Direction<Decryptor>;
 
 /// RC4 is the same at both ends.
 pub(super) enum Direction<Des> {
@@ -20,29 +16,29 @@ pub(super) enum Direction<Des> {
     Rc4(Box<Rc4>),
 }
 
-/// DES in three steps, its blocks chained: at one end or the other.
+/// At one end or the other.
 pub(super) trait TripleDes {
-    fn keyed(key: [u8; 16], iv: [u8; BLOCK_LEN]) -> Self;
-    fn apply(&mut self, block: &mut [u8; BLOCK_LEN]);
+    fn keyed(key: [u8; 16], first: [u8; BLOCK_LEN]) -> Self;
+    fn apply(&mut self, bytes: &mut [u8]);
 }
 
-impl TripleDes for cbc::Encryptor<TdesEde2> {
-    fn keyed(key: [u8; 16], iv: [u8; BLOCK_LEN]) -> Self {
-        Self::new(&key.into(), &iv.into())
+impl TripleDes for Encryptor {
+    fn keyed(key: [u8; 16], first: [u8; BLOCK_LEN]) -> Self {
+        Self::new(key, first)
     }
 
-    fn apply(&mut self, block: &mut [u8; BLOCK_LEN]) {
-        self.encrypt_block(block.into());
+    fn apply(&mut self, bytes: &mut [u8]) {
+        self.apply(bytes);
     }
 }
 
-impl TripleDes for cbc::Decryptor<TdesEde2> {
-    fn keyed(key: [u8; 16], iv: [u8; BLOCK_LEN]) -> Self {
-        Self::new(&key.into(), &iv.into())
+impl TripleDes for Decryptor {
+    fn keyed(key: [u8; 16], first: [u8; BLOCK_LEN]) -> Self {
+        Self::new(key, first)
     }
 
-    fn apply(&mut self, block: &mut [u8; BLOCK_LEN]) {
-        self.decrypt_block(block.into());
+    fn apply(&mut self, bytes: &mut [u8]) {
+        self.apply(bytes);
     }
 }
 
@@ -69,11 +65,7 @@ impl<Des: TripleDes> Direction<Des> {
     pub(super) fn apply(&mut self, bytes: &mut [u8]) {
         assert_eq!(bytes.len() % self.block_len(), 0, "{} bytes are not whole blocks", bytes.len());
         match self {
-            Self::TripleDes(cipher) => {
-                for block in bytes.chunks_exact_mut(BLOCK_LEN) {
-                    cipher.apply(block.try_into().expect("a whole block"));
-                }
-            }
+            Self::TripleDes(cipher) => cipher.apply(bytes),
             Self::Rc4(cipher) => cipher.apply_keystream(bytes),
         }
     }

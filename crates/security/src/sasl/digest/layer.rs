@@ -12,10 +12,11 @@
 //!
 //! An empty message is nothing, in both directions, as JDK has it. Whoever gets an error closes the connection.
 
-use super::cipher::{BLOCK_LEN, Opening, Sealing};
+use super::cipher::{Opening, Sealing};
 use super::mac::{Keyed, LANES};
 use super::proof::SessionKey;
 use super::protection::{Chosen, Qop};
+use super::triple_des::BLOCK_LEN;
 use crate::secret::same;
 use std::fmt;
 

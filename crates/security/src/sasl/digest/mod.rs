@@ -29,6 +29,7 @@ mod proof;
 mod protection;
 mod server;
 mod service;
+mod triple_des;
 
 pub use client::{Client, Responded};
 pub use error::DigestError;
