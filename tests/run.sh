@@ -127,8 +127,8 @@ prepare() {
   once go "$(cat tests/interop/go/* | sha256sum)" go_client
 }
 
-# A command that has the processor while Rust tests wait.
-next=()
+# What is built at low priority while Rust tests wait.
+meanwhile=()
 
 rust() {
   # It records what the tests of power loss do to their files.
@@ -143,10 +143,7 @@ rust() {
   say "cargo test"
   # Many wait more than they compute: for timeouts, syncs and other processes.
   export RUST_TEST_THREADS=4
-  if [ ${#next[@]} != 0 ]; then
-    nice -n 19 "${next[@]}" > /dev/null 2>&1 &
-    trap "kill $! 2> /dev/null || true" EXIT
-  fi
+  [ ${#meanwhile[@]} = 0 ] || nice -n 19 "${meanwhile[@]}" > /dev/null 2>&1 &
   cargo test -q --workspace --exclude levada-sim --no-fail-fast
   say "cargo test, with the trait of object_store 0.13"
   cargo test -q -p levada-object-store --features object_store_0_13 --lib --tests
@@ -277,14 +274,16 @@ quick() {
 
 case $part in
   all)
+    # Nothing that runs beside goes on when this ends.
+    trap 'kill $(jobs -pr) 2> /dev/null || true' EXIT
     # What is fetched is fetched while the compiler is at work.
     packages
     mkdir -p "$cache"
     (prepare; prepare_python) > "$cache/prepare.log" 2>&1 &
     preparing=$!
     beside=(-p levada -p levada-py)
-    # So is the next build made while tests wait. What is wrong with it comes out when it is asked for again.
-    next=(cargo build -q --profile sim -p levada-sim "${beside[@]}")
+    # The next build is made while tests wait. What is wrong with it comes out when it is asked for again.
+    meanwhile=(cargo build -q --profile sim -p levada-sim "${beside[@]}")
     rust
     sim
     wait "$preparing" || { cat "$cache/prepare.log"; exit 1; }

@@ -3,7 +3,8 @@
 //! Promise: a job begins at once; it never waits for another one to end. A panic in one is reported and ends nothing
 //! but itself.
 //!
-//! In a simulation no thread is started: a job is a task there, and runs to its end when its turn comes.
+//! In a simulation no thread is started: a job is a task there, and runs to its end when its turn comes. What is awaited
+//! (`blocking`) is done in place there.
 
 use crate::{simulated, task};
 use std::collections::VecDeque;
@@ -20,7 +21,7 @@ const IDLE_MAX: Duration = Duration::from_secs(5);
 /// hundreds of them after a burst had hundreds of megabytes.
 const IDLE_COUNT_MAX: usize = 64;
 
-/// Of threads that wait for others: a tenth of an equal share of a core that is wanted by many.
+/// By how much patient threads are nicer than the program: they get a tenth of another's share of a core that many want.
 const PATIENT_NICE: i32 = 10;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -29,7 +30,7 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 pub struct CachedThreads {
     name: &'static str,
-    nice: Option<i32>,
+    is_patient: bool,
     shared: Arc<Shared>,
 }
 
@@ -55,12 +56,12 @@ impl std::fmt::Debug for Shared {
 
 impl CachedThreads {
     pub fn new(name: &'static str) -> Self {
-        Self { name, nice: None, shared: Arc::default() }
+        Self { name, is_patient: false, shared: Arc::default() }
     }
 
     /// Where cores are short, all others go first: for long jobs beside short ones that somebody waits for.
     pub fn patient(name: &'static str) -> Self {
-        Self { name, nice: Some(PATIENT_NICE), shared: Arc::default() }
+        Self { name, is_patient: true, shared: Arc::default() }
     }
 
     /// Starts a job on a thread that has none, or on a new one. `Err`: the machine has no thread left.
@@ -80,11 +81,11 @@ impl CachedThreads {
                 return Ok(());
             }
         }
-        let (name, nice, shared) = (self.name, self.nice, Arc::clone(&self.shared));
+        let (name, is_patient, shared) = (self.name, self.is_patient, Arc::clone(&self.shared));
         task::thread(name, move || {
-            if let Some(nice) = nice {
+            if is_patient {
                 // Of this thread alone, as Linux has it; without it the job is done all the same.
-                let _ = rustix::process::setpriority_process(None, nice);
+                let _ = rustix::process::nice(PATIENT_NICE);
             }
             let mut job = Some(job);
             while let Some(run) = job.take() {
@@ -185,10 +186,13 @@ mod tests {
     #[test]
     fn patient_threads_alone_wait_for_others() {
         let here = || rustix::process::getpriority_process(None).unwrap();
-        let (sender, receiver) = mpsc::channel();
-        CachedThreads::patient("test").run(move || sender.send(here()).unwrap()).unwrap();
-        assert_eq!(receiver.recv().unwrap(), PATIENT_NICE);
-        assert_ne!(here(), PATIENT_NICE);
+        let of = |threads: CachedThreads| {
+            let (sender, receiver) = mpsc::channel();
+            threads.run(move || sender.send(here()).unwrap()).unwrap();
+            receiver.recv().unwrap()
+        };
+        assert_eq!(of(CachedThreads::new("test")), here());
+        assert_eq!(of(CachedThreads::patient("test")), (here() + PATIENT_NICE).min(19));
     }
 
     /// Each waits for all others: so none may wait for a thread.

@@ -22,8 +22,8 @@ use xfer::memory::Held;
 const READ_LEN: usize = 132 << 10;
 /// Opened bytes for which there is room without need: those, and a piece that they complete, of JDK's.
 const OPENED_LEN_MAX: usize = READ_LEN + (64 << 10);
-/// A longer piece is opened on a thread for what blocks: by 3des it takes a core 4 ms for 64 KiB, which stock clients
-/// send, but one second for the longest. Twice a piece of JDK's, for clients whose packets are a little longer.
+/// A longer piece is opened on a thread for what blocks: by 3des it takes a core 2 ms for 64 KiB, which stock clients
+/// send, but half a second for the longest. Twice a piece of JDK's, for clients whose packets are a little longer.
 const INLINE_LEN_MAX: usize = 128 << 10;
 
 #[derive(Debug)]

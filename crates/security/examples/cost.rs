@@ -14,7 +14,7 @@ use types::{BlockId, ContainerId, InodeId, Millis};
 
 const NOW: Millis = Millis(1_764_115_200_000);
 /// As a packet of HDFS.
-const PIECE_LEN: usize = 64 << 10;
+const PACKET_LEN: usize = 64 << 10;
 
 /// What this thread has used, other programs' share aside.
 fn used() -> Duration {
@@ -69,7 +69,7 @@ fn tokens() {
 }
 
 fn channels() {
-    let bytes = vec![7; PIECE_LEN];
+    let bytes = vec![7; PACKET_LEN];
     for (name, qop, cipher, aes) in [
         ("integrity (HMAC-MD5)", Qop::Integrity, Cipher::TripleDes, None),
         ("privacy, 3des", Qop::Privacy, Cipher::TripleDes, None),
@@ -84,7 +84,7 @@ fn channels() {
             sending.send(&bytes, &mut out).expect("numbers are left");
             black_box(&out);
         });
-        println!("{name:36} {:8.2} s/GB", once.as_secs_f64() * 1e9 / PIECE_LEN as f64);
+        println!("{name:36} {:8.2} s/GB", once.as_secs_f64() * 1e9 / PACKET_LEN as f64);
     }
 }
 

@@ -149,10 +149,8 @@ const PURE_EXTERNALS: &[&str] = &[
     // Of security: RustCrypto without its sources of chance, and regular expressions.
     "aes",
     "base64ct",
-    "cbc",
     "ctr",
     "ctutils",
-    "des",
     "hmac",
     "md-5",
     "rc4",
@@ -243,9 +241,9 @@ fn nobody_but_the_simulation_has_deliberate_faults() {
     assert_eq!(who, ["levada-sim"]);
 }
 
-/// `unsafe` lives in `io`, in the one call of `kv` that maps the store, in the one of `host` to the allocator, in the
-/// one of `types` to an instruction of some processors, where `gss` calls Kerberos' library, and where `py` reads and
-/// writes memory of Python's objects.
+/// `unsafe` lives in `io`, in the one call of `kv` that maps the store, in the one of `host` to the allocator, where
+/// `types` and `security` use instructions of some processors, where `gss` calls Kerberos' library, and where `py`
+/// reads and writes memory of Python's objects.
 #[test]
 fn unsafe_code_stays_where_it_is_kept() {
     const KEPT: &[&str] = &[

@@ -27,7 +27,7 @@ struct Costs {
     failure_count: u64,
 }
 
-/// One connection brings an opening, which may be long.
+/// So near that one connection brings an opening, however long it is.
 const ROUND_TRIP: Duration = Duration::from_millis(4);
 /// How long the node may be silent.
 const STALL: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ impl Known {
         known
     }
 
-    /// The node answers the first requests of it so, and to none with a layout.
+    /// The node plays these tricks on its first requests, in their order; it never answers with a layout.
     async fn run(&self, tricks: impl IntoIterator<Item = Trick>) -> Costs {
         let node = &self.store.nodes[0];
         let counts = || [&node.range_requests, &node.layout_requests].map(|count| count.load(Ordering::Relaxed));
@@ -93,6 +93,7 @@ async fn a_node_that_is_silent_is_not_waited_for_as_for_a_layout() {
 /// It takes longer than the node may be silent, and than the store may take to say where columns lie.
 #[tokio::test]
 async fn an_opening_that_comes_slowly_is_waited_for() {
+    // Ten thousand chunks: a footer that comes in many pieces.
     let known = Known::new(Table::new(100, 100, 10)).await;
     let costs = known.run([Trick::Drip(STALL * 6 / 5)]).await;
     assert_eq!(costs, Costs { range_requests: 2, layout_requests: 1, failure_count: 0 });

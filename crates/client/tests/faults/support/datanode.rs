@@ -44,7 +44,7 @@ pub(crate) enum Trick {
     Flood,
     /// Takes the request and all that follows it, and says nothing.
     Silent,
-    /// Sends its answer little by little, over this time.
+    /// Sends its answer to a request of ranges little by little, over this time.
     Drip(Duration),
 }
 

@@ -1,7 +1,7 @@
 //! The ciphers of a layer for privacy. Each goes on through all messages of its direction.
 
 use super::protection::Cipher;
-use super::triple_des::{BLOCK_LEN, Decryptor, Encryptor};
+use super::triple_des::{BLOCK_LEN, Decryptor, Encryptor, TripleDes};
 use rc4::{KeyInit, Rc4, StreamCipher};
 
 /// One direction, at the end that sends.
@@ -16,38 +16,12 @@ pub(super) enum Direction<Des> {
     Rc4(Box<Rc4>),
 }
 
-/// At one end or the other.
-pub(super) trait TripleDes {
-    fn keyed(key: [u8; 16], first: [u8; BLOCK_LEN]) -> Self;
-    fn apply(&mut self, bytes: &mut [u8]);
-}
-
-impl TripleDes for Encryptor {
-    fn keyed(key: [u8; 16], first: [u8; BLOCK_LEN]) -> Self {
-        Self::new(key, first)
-    }
-
-    fn apply(&mut self, bytes: &mut [u8]) {
-        self.apply(bytes);
-    }
-}
-
-impl TripleDes for Decryptor {
-    fn keyed(key: [u8; 16], first: [u8; BLOCK_LEN]) -> Self {
-        Self::new(key, first)
-    }
-
-    fn apply(&mut self, bytes: &mut [u8]) {
-        self.apply(bytes);
-    }
-}
-
 impl<Des: TripleDes> Direction<Des> {
     pub(super) fn new(cipher: Cipher, key: &[u8; 16]) -> Self {
         match cipher {
             Cipher::TripleDes => {
                 let (key, iv) = des_keys(key);
-                Self::TripleDes(Box::new(Des::keyed(key, iv)))
+                Self::TripleDes(Box::new(Des::new(key, iv)))
             }
             Cipher::Rc4 => Self::Rc4(Box::new(Rc4::new_from_slice(key).expect("RC4 takes 16 bytes"))),
         }

@@ -4,7 +4,7 @@ use super::md5::{self, BLOCK_LEN, Block, Compress, START, State};
 
 /// Most messages at a time.
 pub(in crate::sasl) const LANES: usize = 8;
-/// Where there are no vectors of as many words: one of SSE2 or NEON.
+/// Where the processor has no vectors of eight words: SSE2 and NEON have four.
 const FEW_LANES: usize = 4;
 pub(super) const MAC_LEN: usize = 16;
 /// What goes before a message.
@@ -35,7 +35,7 @@ impl Keyed {
 
     /// Of at most [`LANES`] messages that are numbered from `first`, one MAC each; what follows them means nothing.
     pub(super) fn macs(&self, first: u32, messages: &[&[u8]]) -> [Mac; LANES] {
-        self.macs_with(md5::compress_eight(), first, messages)
+        self.macs_with(md5::eight_lanes(), first, messages)
     }
 
     fn macs_with(&self, eight: Option<Compress<LANES>>, first: u32, messages: &[&[u8]]) -> [Mac; LANES] {
@@ -161,7 +161,7 @@ mod tests {
         let keyed = Keyed::new(key);
         let text: Vec<u8> = (0..300_u32).map(|i| i as u8).collect();
         for (count, len) in [1, 2, 4, 5, LANES].into_iter().flat_map(|count| (0..=200).map(move |len| (count, len))) {
-            for eight in [md5::compress_eight(), None] {
+            for eight in [md5::eight_lanes(), None] {
                 let messages: Vec<_> = (0..count).map(|i| &text[i..(i + len * (i + 1) / count).max(i)]).collect();
                 let macs = keyed.macs_with(eight, u32::MAX - 1, &messages);
                 for (i, (mac, message)) in macs.iter().zip(&messages).enumerate() {

@@ -1,13 +1,13 @@
-//! Triple DES with two keys (FIPS 46-3), its blocks chained: the privacy that stock clients agree on unless they are told
-//! of AES.
+//! Triple DES with two keys (FIPS 46-3), its blocks chained: the privacy that stock clients agree on unless they are
+//! told of AES.
 //!
 //! ```text
 //!   block ─▶ initial permutation ─▶ 3 × 16 rounds ─▶ its inverse ─▶ block      what lies between two DES cancels out
 //!   round:  left ^= S(right ^ key), eight tables of six bits each, with what permutes their output in them
 //! ```
 //!
-//! A block of who sends waits for the one before; of those that come, several go through the rounds side by side. ADR 21
-//! has what it costs, and why no library does it.
+//! A block that is sealed waits for the one before; of those that are opened, several go through the rounds side by
+//! side. ADR 21 has what it costs, and why no library does it.
 
 pub(super) const BLOCK_LEN: usize = 8;
 const ROUNDS: usize = 16;
@@ -28,13 +28,19 @@ struct Chain {
     last: u64,
 }
 
-impl Encryptor {
-    pub(super) fn new(key: [u8; 16], first: [u8; BLOCK_LEN]) -> Self {
-        Self(Chain { keys: Keys::new(key), last: u64::from_be_bytes(first) })
+/// Blocks that are chained, at one end or the other.
+pub(super) trait TripleDes {
+    fn new(key: [u8; 16], iv: [u8; BLOCK_LEN]) -> Self;
+    /// Whole blocks, in place.
+    fn apply(&mut self, bytes: &mut [u8]);
+}
+
+impl TripleDes for Encryptor {
+    fn new(key: [u8; 16], iv: [u8; BLOCK_LEN]) -> Self {
+        Self(Chain { keys: Keys::new(key), last: u64::from_be_bytes(iv) })
     }
 
-    /// Whole blocks, in place.
-    pub(super) fn apply(&mut self, bytes: &mut [u8]) {
+    fn apply(&mut self, bytes: &mut [u8]) {
         let Self(Chain { keys, last }) = self;
         for block in bytes.as_chunks_mut().0 {
             [*last] = keys.through([u64::from_be_bytes(*block) ^ *last]);
@@ -43,20 +49,21 @@ impl Encryptor {
     }
 }
 
-impl Decryptor {
-    pub(super) fn new(key: [u8; 16], first: [u8; BLOCK_LEN]) -> Self {
+impl TripleDes for Decryptor {
+    fn new(key: [u8; 16], iv: [u8; BLOCK_LEN]) -> Self {
         let Keys(mut keys) = Keys::new(key);
         keys.reverse();
-        Self(Chain { keys: Keys(keys), last: u64::from_be_bytes(first) })
+        Self(Chain { keys: Keys(keys), last: u64::from_be_bytes(iv) })
     }
 
-    /// Whole blocks, in place.
-    pub(super) fn apply(&mut self, bytes: &mut [u8]) {
+    fn apply(&mut self, bytes: &mut [u8]) {
         let (many, rest) = bytes.as_chunks_mut::<BLOCK_LEN>().0.as_chunks_mut::<LANES>();
         many.iter_mut().for_each(|blocks| self.open(blocks));
         rest.iter_mut().for_each(|block| self.open(std::array::from_mut(block)));
     }
+}
 
+impl Decryptor {
     fn open<const N: usize>(&mut self, blocks: &mut [[u8; BLOCK_LEN]; N]) {
         let Self(Chain { keys, last }) = self;
         let sealed = blocks.map(u64::from_be_bytes);
@@ -138,7 +145,7 @@ fn permuted_back(halves: [u32; 2]) -> u64 {
     u64::from(left) << 32 | u64::from(right)
 }
 
-/// Bit `places[i]` of `bits`, of which there are `len`, becomes bit `i`. The first one is the highest, and has number 1.
+/// Bit `places[i]` of `bits`, of which there are `len`, becomes bit `i`. The highest bit is the first, with number 1.
 const fn picked(bits: u64, len: u32, places: &[u8]) -> u64 {
     let (mut picked, mut i) = (0, 0);
     while i < places.len() {
@@ -183,23 +190,27 @@ const fn tables() -> [[u32; 64]; 8] {
     tables
 }
 
+/// FIPS 46-3: P.
 #[rustfmt::skip]
 const OUTPUT: [u8; 32] = [
     16, 7, 20, 21, 29, 12, 28, 17, 1, 15, 23, 26, 5, 18, 31, 10,
     2, 8, 24, 14, 32, 27, 3, 9, 19, 13, 30, 6, 22, 11, 4, 25,
 ];
+/// PC-1.
 #[rustfmt::skip]
 const CHOICE_1: [u8; 56] = [
     57, 49, 41, 33, 25, 17, 9, 1, 58, 50, 42, 34, 26, 18, 10, 2, 59, 51, 43, 35, 27, 19, 11, 3, 60, 52, 44, 36,
     63, 55, 47, 39, 31, 23, 15, 7, 62, 54, 46, 38, 30, 22, 14, 6, 61, 53, 45, 37, 29, 21, 13, 5, 28, 20, 12, 4,
 ];
+/// PC-2.
 #[rustfmt::skip]
 const CHOICE_2: [u8; 48] = [
     14, 17, 11, 24, 1, 5, 3, 28, 15, 6, 21, 10, 23, 19, 12, 4, 26, 8, 16, 7, 27, 20, 13, 2,
     41, 52, 31, 37, 47, 55, 30, 40, 51, 45, 33, 48, 44, 49, 39, 56, 34, 53, 46, 42, 50, 36, 29, 32,
 ];
+/// By how much the halves of a key rotate before each round.
 const SHIFTS: [u32; ROUNDS] = [1, 1, 2, 2, 2, 2, 2, 2, 1, 2, 2, 2, 2, 2, 2, 1];
-/// Four rows of sixteen each.
+/// S1 to S8, four rows of sixteen each.
 #[rustfmt::skip]
 const BOXES: [[u8; 64]; 8] = [
     [
@@ -246,18 +257,18 @@ mod tests {
     proptest! {
         /// In pieces, as messages come, whatever their lengths.
         #[test]
-        fn as_the_library(key: [u8; 16], first: [u8; BLOCK_LEN], blocks in proptest::collection::vec(
+        fn as_the_library(key: [u8; 16], iv: [u8; BLOCK_LEN], blocks in proptest::collection::vec(
             any::<[u8; BLOCK_LEN]>(), 0..50), cut in 0_usize..50) {
-            let mut theirs = cbc::Encryptor::<TdesEde2>::new(&key.into(), &first.into());
+            let mut theirs = cbc::Encryptor::<TdesEde2>::new(&key.into(), &iv.into());
             let mut sealed = blocks.clone();
             sealed.iter_mut().for_each(|block| theirs.encrypt_block(block.into()));
             let mut ours = blocks.clone();
             let (begin, end) = ours.split_at_mut(cut.min(blocks.len()));
-            let mut encryptor = Encryptor::new(key, first);
+            let mut encryptor = <Encryptor as TripleDes>::new(key, iv);
             [&mut *begin, &mut *end].into_iter().for_each(|piece| encryptor.apply(piece.as_flattened_mut()));
             prop_assert_eq!(&ours, &sealed);
             let (begin, end) = ours.split_at_mut(cut.min(blocks.len()));
-            let mut decryptor = Decryptor::new(key, first);
+            let mut decryptor = <Decryptor as TripleDes>::new(key, iv);
             [begin, end].into_iter().for_each(|piece| decryptor.apply(piece.as_flattened_mut()));
             prop_assert_eq!(ours, blocks);
         }

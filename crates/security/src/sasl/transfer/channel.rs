@@ -15,10 +15,10 @@ use types::limits::PACKET_LEN_MAX;
 /// Longest sealed piece taken. Stock clients, Java's and hdfs-native, seal each write whole, so a packet is one piece,
 /// however long their settings make it (`dfs.client-write-packet-size`); Java with whatever it had buffered before.
 pub const FRAME_LEN_MAX: usize = PACKET_LEN_MAX as usize + (64 << 10);
-/// Pieces are so long where fewer than [`LANES`] hold all bytes: short, as several at once cost less than one, and not
-/// shorter, as stock clients read each by itself.
+/// Pieces are not shorter, as stock clients read each by itself. Where [`LANES`] of them do not hold all bytes they are
+/// longer: no more than go side by side.
 const PIECE_LEN: usize = 8 << 10;
-/// What is sealed at once: more saves no calls worth the memory.
+/// What is sealed at once, in pieces of 16 KiB. A guess: more saves few calls, and each connection holds it.
 pub const SEND_LEN: usize = 2 * LANES * PIECE_LEN;
 const LENGTH_LEN: usize = 4;
 /// What a connection holds without need, and by how much memory for a piece grows at first: a whole piece of JDK's.
@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn long_bytes_are_sealed_in_pieces() {
         for (len, piece_count) in [
-            (SEND_LEN + 70_000, LANES + 8),
+            (SEND_LEN + 70_000, 2 * LANES),
             (SEND_LEN, LANES),
             (66_000, LANES),
             (PIECE_LEN + 1, 2),

@@ -1,10 +1,10 @@
-//! Eight lanes in vectors of AVX2: the compiler makes none of words that lie in arrays.
+//! Eight lanes as vectors of AVX2, by intrinsics: of arrays of words the compiler makes no vectors.
 #![expect(unsafe_code, reason = "instructions that not each processor has")]
 
 use super::rounds::{Block, Compress, Lanes, States, WORDS, Word, mixed};
 use std::arch::x86_64::*;
 
-pub(super) fn compress() -> Option<Compress<8>> {
+pub(super) fn lanes() -> Option<Compress<8>> {
     std::arch::is_x86_feature_detected!("avx2").then_some(|states, blocks| {
         // SAFETY: the processor has what the function is compiled for.
         unsafe { by_vectors(states, blocks) }

@@ -16,10 +16,10 @@ pub(super) fn compress<const N: usize>(states: &mut States<N>, blocks: [&Block; 
     *states = mixed(*states, &words);
 }
 
-/// As [`compress`], with vectors that not each processor has.
-pub(super) fn compress_eight() -> Option<Compress<8>> {
+/// [`compress`] by vectors of eight words. `None`: this processor has none.
+pub(super) fn eight_lanes() -> Option<Compress<8>> {
     #[cfg(target_arch = "x86_64")]
-    return eight::compress();
+    return eight::lanes();
     #[cfg(not(target_arch = "x86_64"))]
     None
 }
