@@ -3,8 +3,8 @@
 //! Promise: a job begins at once; it never waits for another one to end. A panic in one is reported and ends nothing
 //! but itself.
 //!
-//! In a simulation no thread is started: a job is a task there, and runs to its end when its turn comes. What is awaited
-//! (`blocking`) is done in place there.
+//! In a simulation no thread is started: a job is a task there, and runs to its end when its turn comes. What is
+//! awaited (`blocking`) is done in place there.
 
 use crate::{simulated, task};
 use std::collections::VecDeque;
@@ -21,7 +21,8 @@ const IDLE_MAX: Duration = Duration::from_secs(5);
 /// hundreds of them after a burst had hundreds of megabytes.
 const IDLE_COUNT_MAX: usize = 64;
 
-/// By how much patient threads are nicer than the program: they get a tenth of another's share of a core that many want.
+/// By how much patient threads are nicer than the program: they get a tenth of another's share of a core that many
+/// want.
 const PATIENT_NICE: i32 = 10;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -34,10 +35,10 @@ pub struct CachedThreads {
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     job_added: Condvar,
+    idle_count_max: usize,
 }
 
 #[derive(Default)]
@@ -56,12 +57,18 @@ impl std::fmt::Debug for Shared {
 
 impl CachedThreads {
     pub fn new(name: &'static str) -> Self {
-        Self { name, is_patient: false, shared: Arc::default() }
+        Self::with(name, false, IDLE_COUNT_MAX)
     }
 
-    /// Where cores are short, all others go first: for long jobs beside short ones that somebody waits for.
-    pub fn patient(name: &'static str) -> Self {
-        Self { name, is_patient: true, shared: Arc::default() }
+    /// Where cores are short, all others go first: for long jobs beside short ones that somebody waits for. They must
+    /// hold no lock for long that those take. `idle_count_max`: so many threads stay at most without a job.
+    pub fn patient(name: &'static str, idle_count_max: usize) -> Self {
+        Self::with(name, true, idle_count_max)
+    }
+
+    fn with(name: &'static str, is_patient: bool, idle_count_max: usize) -> Self {
+        let shared = Shared { state: Mutex::default(), job_added: Condvar::new(), idle_count_max };
+        Self { name, is_patient, shared: Arc::new(shared) }
     }
 
     /// Starts a job on a thread that has none, or on a new one. `Err`: the machine has no thread left.
@@ -85,7 +92,9 @@ impl CachedThreads {
         task::thread(name, move || {
             if is_patient {
                 // Of this thread alone, as Linux has it; without it the job is done all the same.
-                let _ = rustix::process::nice(PATIENT_NICE);
+                if let Err(error) = rustix::process::nice(PATIENT_NICE) {
+                    tracing::debug!(thread = name, %error, "a thread keeps its priority");
+                }
             }
             let mut job = Some(job);
             while let Some(run) = job.take() {
@@ -96,15 +105,30 @@ impl CachedThreads {
         .map(drop)
     }
 
-    /// As [`task::blocking`], on these threads: what they keep of the memory that jobs have freed is bounded by how
-    /// many jobs the caller begins at a time.
+    /// As [`task::blocking`], on these threads, where there is no runtime: what they keep of the memory that jobs have
+    /// freed is bounded by how many of them stay. Where the machine has no thread left it waits for one of the
+    /// runtime's.
     pub async fn blocking<T: Send + 'static>(&self, run: impl FnOnce() -> T + Send + 'static) -> T {
         if simulated::is_simulated() {
             return run();
         }
         let (sender, output) = oneshot::channel();
-        let job = move || _ = sender.send(catch_unwind(AssertUnwindSafe(run)));
-        self.run(job).expect("the machine has a thread left");
+        let kept = Arc::new(Mutex::new(Some((run, sender))));
+        let take = |kept: &Mutex<Option<_>>| kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let for_job = Arc::clone(&kept);
+        let begun = self.run(move || {
+            let Some((run, sender)) = take(&for_job) else { return };
+            let outcome = catch_unwind(AssertUnwindSafe(run));
+            if let Err(Err(panic)) = sender.send(outcome) {
+                resume_unwind(panic); // nobody waits: it is reported here
+            }
+        });
+        if begun.is_err()
+            && let Some((run, _)) = take(&kept)
+        {
+            return task::blocking(run).await;
+        }
+        drop(kept);
         match output.await.expect("a job that began ends") {
             Ok(output) => output,
             Err(panic) => resume_unwind(panic),
@@ -123,7 +147,7 @@ impl Shared {
     /// The next job of a thread; `None`: it is to end.
     fn next(&self) -> Option<Job> {
         let mut state = self.lock();
-        if state.idle_count >= IDLE_COUNT_MAX {
+        if state.idle_count >= self.idle_count_max {
             return None; // the threads that are idle do what comes
         }
         state.idle_count += 1;
@@ -192,7 +216,7 @@ mod tests {
             receiver.recv().unwrap()
         };
         assert_eq!(of(CachedThreads::new("test")), here());
-        assert_eq!(of(CachedThreads::patient("test")), (here() + PATIENT_NICE).min(19));
+        assert_eq!(of(CachedThreads::patient("test", 1)), (here() + PATIENT_NICE).min(19));
     }
 
     /// Each waits for all others: so none may wait for a thread.

@@ -168,7 +168,7 @@ impl Core {
             prepare: Notify::new(),
             repair_wake: Notify::new(),
             walks: Arc::new(Semaphore::new(WALK_COUNT_MAX)),
-            walkers: CachedThreads::patient("walk"),
+            walkers: CachedThreads::patient("walk", WALK_COUNT_MAX),
             looks: Arc::new(Semaphore::new(LOOK_COUNT_MAX)),
             chores: Arc::new(Semaphore::new(CHORE_COUNT_MAX)),
             planning: tokio::sync::Mutex::new(()),
@@ -182,16 +182,30 @@ impl Core {
         })
     }
 
-    /// Looks at many rows, which may lie on a cold disk, on a thread that may wait; a few such looks at a time. What a
-    /// long listing is made of takes megabytes until it is encoded, and a crowd that lists would fill the memory.
+    /// Looks at many rows, which may lie on a cold disk, on a thread that may wait; a few such looks at a time.
     pub(crate) async fn walk<T: Send + 'static>(
         &self,
         session: &Session,
         look: impl FnOnce() -> T + Send + 'static,
     ) -> T {
+        io::task::blocking(within(self.turn_to_walk(session).await, look)).await
+    }
+
+    /// As [`Core::walk`], on threads that let others go first: for long answers, and what nobody is in a hurry for. It
+    /// must not hold what others wait for. What a long listing is made of takes megabytes until it is encoded, and a
+    /// crowd that lists would fill the memory.
+    pub(crate) async fn walk_patiently<T: Send + 'static>(
+        &self,
+        session: &Session,
+        look: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        self.walkers.blocking(within(self.turn_to_walk(session).await, look)).await
+    }
+
+    async fn turn_to_walk(&self, session: &Session) -> Turn {
         let turn = self.turn_of(&self.walks, &self.telemetry.queues.walks).await;
         session.untaken.wait_for_less().await;
-        self.walkers.blocking(within(turn, look)).await
+        turn
     }
 
     /// Looks at a few rows, or uses what was found, on a thread that may wait for a disk. A page of the store that is

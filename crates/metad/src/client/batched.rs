@@ -35,7 +35,7 @@ pub(super) async fn get_batched_listing(
     }
     let place = Place::decode(&request.start_after, request.paths.len())?;
     let (its_core, its_session) = (Arc::clone(core), session.clone());
-    core.walk(session, move || Ok(run(&its_core, &its_session, &request, place))).await
+    core.walk_patiently(session, move || Ok(run(&its_core, &its_session, &request, place))).await
 }
 
 /// Where the next page begins.

@@ -33,7 +33,7 @@ pub(super) async fn get_listing(
         true => located_page(&its_core, &its_session, &path, &request.start_after),
         false => plain_page(&its_core, &its_session, &path, &request.start_after),
     };
-    Ok(core.walk(session, list).await?.map_or_else(absent, Encoded))
+    Ok(core.walk_patiently(session, list).await?.map_or_else(absent, Encoded))
 }
 
 /// `None`: there is no such path. May wait for a disk.

@@ -185,7 +185,8 @@ pub(super) async fn list_corrupt_file_blocks(
     let below = must_find("listCorruptFileBlocks", &request.path)?;
     let after: usize = request.cookie.and_then(|cookie| cookie.parse().ok()).unwrap_or(0);
     let its_core = Arc::clone(core);
-    let found = core.walk(session, move || fsck::corrupt_files(&its_core, &below, after, CORRUPT_COUNT_MAX)).await?;
+    let found =
+        core.walk_patiently(session, move || fsck::corrupt_files(&its_core, &below, after, CORRUPT_COUNT_MAX)).await?;
     let cookie = (after + found.len()).to_string();
     let mut files: Vec<String> = found.into_iter().map(|(_, path)| path).collect();
     files.dedup();

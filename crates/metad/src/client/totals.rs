@@ -17,7 +17,7 @@ pub(super) async fn totals(core: &Arc<Core>, session: &Session, path: &FsPath) -
     let mut summary = core.read(move |rows| Summary::start(rows, &caller, &path)).await?;
     loop {
         let (its_core, caller) = (Arc::clone(core), session.caller.clone());
-        let step = core.walk(session, move || {
+        let step = core.walk_patiently(session, move || {
             let done = its_core.read_here(|rows| summary.step(rows, &caller, SUMMARY_STEP_COUNT));
             (summary, done)
         });

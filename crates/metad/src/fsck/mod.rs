@@ -216,7 +216,7 @@ impl Check {
                 let (core, caller) = (Arc::clone(&self.core), session.caller.clone());
                 let (path, after) = (at.path.clone(), at.after.clone());
                 self.still_leads().await?;
-                let page = self.core.walk(session, move || {
+                let page = self.core.walk_patiently(session, move || {
                     core.read_here(|rows| read::list(rows, &caller, &path, &after, PageLimits::new(true)))
                 });
                 let page = page.await?.unwrap_or_default();
