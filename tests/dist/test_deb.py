@@ -37,6 +37,13 @@ def start(machine):
     assert machine.state("levada-meta") == machine.state("levada-data") == "active"
 
 
+def nice(machine, unit: str, thread: str) -> set[str]:
+    """Of the unit's threads of that name."""
+    tasks = machine.run("sh", "-c", f"cat /proc/{machine.show(unit, 'MainPID')}/task/*/stat").stdout.splitlines()
+    fields = [line.rpartition(")")[2].split() for line in tasks if f"({thread})" in line]
+    return {of_one[16] for of_one in fields}
+
+
 def mode(path: pathlib.Path) -> str:
     return oct(path.stat().st_mode & 0o7777)
 
@@ -75,6 +82,8 @@ def test_life_of_a_package(machine, made, tmp_path):
     assert "ready on 127.0.0.1:8020" in machine.show("levada-meta", "StatusText")
     stock_client(machine, "w = client.create('/stock'); w.write(b'of a stock client' * 100000); w.close()")
     levada(machine, "mkdir", URL + "/load")
+    levada(machine, "ls", URL + "/")
+    assert nice(machine, "levada-meta", "walk") == {"10"}, "listings let others go first"
 
     # As docs/install.md has it, for a user of that machine.
     machine.run("useradd", "ada")
