@@ -165,6 +165,30 @@ def test_it_remembers_how_many_datanodes_it_has(up, java):
         assert fs.read(f"/f{number}") == content.make(1000, number)
 
 
+def test_it_remembers_its_trash(up):
+    """Else a start without a word of it would have `rm` delete for good."""
+    store = up("--trash-interval", "1d", "--datanodes", "2", "--replication", "1")
+
+    def restarted(*options):
+        store.stop()
+        store.options = options
+        store.start()
+
+    def is_kept(name: str) -> bool:
+        levada(store.fs, "put", __file__, f"/{name}")
+        levada(store.fs, "rm", f"/{name}")
+        return f"/{name}\n" in levada(store.fs, "trash", "list").stdout
+
+    restarted()
+    assert is_kept("second")
+    restarted("--trash-interval", "0s")
+    assert not is_kept("third")
+    restarted()
+    assert not is_kept("fourth"), "what was said last counts"
+    levada(store.fs, "put", __file__, "/fifth")
+    assert json.loads(levada(store.fs, "stat", "--json", "/fifth").stdout)["replication"] == 1
+
+
 def test_a_port_that_is_taken_comes_with_advice(up, tmp_path):
     store = up()
     port = str(store.rpc[1])

@@ -42,7 +42,8 @@ pub(crate) struct Args {
     /// 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=DISKS_MAX as i64))]
     pub(super) disks: Option<u16>,
-    /// Copies of each block when the client does not say [default: 3, or the number of datanodes if that is less]
+    /// Copies of each block when the client does not say; kept for the next start [default: 3, or the number of datanodes
+    /// if that is less]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub(super) replication: Option<u16>,
     /// When a block is acknowledged: on disk on all replicas, or in the memory of all replicas (as HDFS does)
@@ -75,8 +76,8 @@ pub(crate) struct Args {
     #[arg(long, hide = true, requires = "block_tokens")]
     pub(super) encrypt_data_transfer: bool,
     /// How long what is removed stays in the trash of whoever removed it, as 12h or 7d, where `levada trash` and
-    /// `hdfs dfs` find it [default: it is deleted at once, as HDFS has it]
-    #[arg(long, value_name = "TIME", value_parser = span::parse)]
+    /// `hdfs dfs` find it; kept for the next start, 0s for none [default: it is deleted at once, as HDFS has it]
+    #[arg(long, value_name = "TIME", value_parser = span::parse_any)]
     pub(super) trash_interval: Option<u64>,
     /// Run each role as a process of its own
     #[arg(long)]

@@ -6,6 +6,7 @@ mod in_process;
 mod plan;
 mod processes;
 mod ready;
+mod said;
 
 pub(crate) use args::Args;
 

@@ -2,6 +2,7 @@
 
 use super::args::{Args, DATANODES_MAX, DISKS_MAX, Durability};
 use super::home;
+use super::said::Said;
 use crate::config::{self, DataFile, MetaFile};
 use crate::hadoop::Protected;
 use crate::log::Log;
@@ -32,9 +33,9 @@ pub(super) struct Plan {
     pub(super) datanodes: u16,
     pub(super) disks: u16,
     replication: u16,
+    said: Said,
     durability: Durability,
     memory: u64,
-    trash_interval_ms: u64,
     block_tokens: bool,
     block_key_ms: Option<u64>,
     pub(super) data_transfer_protection: Vec<String>,
@@ -52,7 +53,9 @@ impl Plan {
         if highest > u32::from(u16::MAX) {
             return Err(StartError(format!("--port-base is too high: {datanodes} datanodes need ports to {highest}")));
         }
-        let replication = args.replication.unwrap_or(datanodes.min(3));
+        let said = Said::of(args, &dir)?;
+        let before = said.replication.unwrap_or(3).min(datanodes);
+        let replication = args.replication.unwrap_or(before);
         if replication > datanodes {
             let asked = format!("--replication {replication} with {datanodes} datanodes");
             return Err(StartError(format!(
@@ -115,9 +118,9 @@ impl Plan {
             datanodes,
             disks,
             replication,
+            said,
             durability,
             memory,
-            trash_interval_ms: args.trash_interval.unwrap_or(0),
             block_tokens: block_tokens || certificates.is_some(),
             block_key_ms,
             data_transfer_protection,
@@ -142,7 +145,7 @@ impl Plan {
         meta.replication = self.replication;
         meta.memory = self.memory / 2 / self.metas.len() as u64;
         meta.id = number.into();
-        meta.trash_interval_ms = self.trash_interval_ms;
+        meta.trash_interval_ms = self.said.trash_interval_ms.unwrap_or(0);
         meta.lost_after_ms = LOST_AFTER_MS;
         meta.block_tokens = self.block_tokens;
         meta.security.data_transfer_protection = self.data_transfer_protection.clone();
@@ -242,6 +245,7 @@ impl Plan {
 
     /// All servers have started.
     pub(super) fn remember(&self) -> Result<(), StartError> {
+        self.said.keep(&self.dir)?;
         match (&self.certificates, &self.kerberos) {
             (Some(certificates), Some(kerberos)) => certificates.remember(kerberos),
             _ => Ok(()),
