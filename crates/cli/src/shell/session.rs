@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// The store of `levada up`, with the port that this has by itself.
 const URL_DEFAULT: &str = "hdfs://127.0.0.1:8020";
+/// [`Url::SCHEME`] without its slashes.
+const SCHEME_NAME: &str = "hdfs:";
 
 /// Says `--port-base` of `up` where a command line cannot, and to other commands beside the store where that is.
 pub(crate) const PORT_BASE_VARIABLE: &str = "LEVADA_UP_PORT_BASE";
@@ -253,8 +255,9 @@ impl Session {
         if typed.is_empty() {
             return Err(Failure::new("\"\"", "an empty path; the home directory is ."));
         }
-        let (url, full) = match typed.strip_prefix(Url::SCHEME) {
-            // HDFS's users are used to leave the host out.
+        // HDFS's users are used to leave the host out: hdfs:///x and hdfs:/x.
+        let behind = typed.strip_prefix(SCHEME_NAME).map(|rest| rest.strip_prefix("//").unwrap_or(rest));
+        let (url, full) = match behind {
             Some(path) if path.starts_with('/') => (self.base.with_path(path), true),
             _ if typed.contains("://") => (Url::parse(typed).map_err(|error| Failure::new(typed, error))?, true),
             _ => (self.base.with_path(typed), false),
@@ -337,6 +340,7 @@ mod tests {
         assert_eq!(shown(&plain, "hdfs://o").0, "hdfs://o:8020/");
         assert_eq!(shown(&session("hdfs://h:1/base"), "x/*").0, "/base/x/*");
         assert_eq!(shown(&plain, "hdfs:///x").0, "hdfs://h:1/x");
+        assert_eq!(shown(&plain, "hdfs:/x").0, "hdfs://h:1/x");
         assert_eq!(shown(&session("hdfs://h:1/base"), "hdfs:///x").0, "hdfs://h:1/x");
         assert!(plain.target("s3://bucket/x").is_err());
         assert!(plain.target("").is_err());

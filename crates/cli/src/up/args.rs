@@ -42,8 +42,8 @@ pub(crate) struct Args {
     /// 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=DISKS_MAX as i64))]
     pub(super) disks: Option<u16>,
-    /// Copies of each block when the client does not say; kept for the next start [default: 3, or the number of datanodes
-    /// if that is less]
+    /// Copies of each block when the client does not say; kept for the next start [default: 3, or the number of
+    /// datanodes if that is less]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub(super) replication: Option<u16>,
     /// When a block is acknowledged: on disk on all replicas, or in the memory of all replicas (as HDFS does)

@@ -1,5 +1,5 @@
-//! What was said of a store with `up` and counts until something else is said: a start without it would have `rm` delete
-//! what the trash kept before.
+//! What was said of a store with `up` and counts until something else is said: a start without it would have `rm`
+//! delete what the trash kept before.
 
 use super::args::Args;
 use crate::config;
