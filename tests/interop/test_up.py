@@ -123,6 +123,15 @@ def test_taken_port_is_told(up, tmp_path):
     assert str(port) in done.stderr
 
 
+def test_a_keytab_that_is_not_there_leaves_no_certificates(tmp_path):
+    """Else the next start would be secure, and open to everybody."""
+    command = [str(paths.LEVADA), "up", "--dir", str(tmp_path / "x"), "--port-base", "0", "--secure"]
+    command += ["--principal", "nn/localhost@EXAMPLE.COM", "--keytab", str(tmp_path / "none")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
+    assert done.returncode == 1 and str(tmp_path / "none") in done.stderr
+    assert not (tmp_path / "x/certificates").exists()
+
+
 def test_welcome_names_the_endpoints(tmp_path):
     """Without --json it prints where it is and three commands to try."""
     command = [str(paths.LEVADA), "up", "--dir", str(tmp_path / "levada"), "--port-base", "0"]

@@ -269,11 +269,15 @@ fn secured(
             None => Ok(None),
         };
     }
-    (1..=metas).try_for_each(|number| certificates.equip_meta(number))?;
-    (1..=datanodes).try_for_each(|number| certificates.equip_data(number, &config::disk_dirs(dir, number, disks)))?;
     let said = args.principal.clone().zip(args.keytab.clone());
     let said = said.map(|(principal, keytab)| Kerberos { principal, keytab });
     let kerberos = certificates.kerberos(said)?;
+    if let Some(Kerberos { keytab, .. }) = &kerberos {
+        // Before certificates are made: a store that has some is secure from then on, also without Kerberos.
+        std::fs::File::open(keytab).map_err(|error| StartError::new(&keytab.display().to_string(), &error))?;
+    }
+    (1..=metas).try_for_each(|number| certificates.equip_meta(number))?;
+    (1..=datanodes).try_for_each(|number| certificates.equip_data(number, &config::disk_dirs(dir, number, disks)))?;
     Ok(Some((certificates, kerberos)))
 }
 
