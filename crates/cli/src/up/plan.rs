@@ -54,8 +54,8 @@ impl Plan {
             return Err(StartError(format!("--port-base is too high: {datanodes} datanodes need ports to {highest}")));
         }
         let said = Said::of(args, &dir)?;
-        let before = said.replication.unwrap_or(3).min(datanodes);
-        let replication = args.replication.unwrap_or(before);
+        // What was said before may be more than there are datanodes now; what is said now may not.
+        let replication = args.replication.unwrap_or_else(|| said.replication.unwrap_or(3).min(datanodes));
         if replication > datanodes {
             let asked = format!("--replication {replication} with {datanodes} datanodes");
             return Err(StartError(format!(

@@ -7,7 +7,7 @@ use crate::roles::StartError;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub(super) struct Said {
     pub(super) replication: Option<u16>,
@@ -15,19 +15,26 @@ pub(super) struct Said {
 }
 
 impl Said {
+    fn before(dir: &Path) -> Result<Self, StartError> {
+        let path = file(dir);
+        if path.exists() { config::read(&path).map_err(StartError::from) } else { Ok(Self::default()) }
+    }
+
     /// Now, or before.
     pub(super) fn of(args: &Args, dir: &Path) -> Result<Self, StartError> {
-        let path = file(dir);
-        let before: Self = if path.exists() { config::read(&path)? } else { Self::default() };
+        let before = Self::before(dir)?;
         Ok(Self {
             replication: args.replication.or(before.replication),
             trash_interval_ms: args.trash_interval.or(before.trash_interval_ms),
         })
     }
 
-    /// For the next start. Called when the servers have started by it.
+    /// For the next start, where it is news. Called when the servers have started by it.
     pub(super) fn keep(&self, dir: &Path) -> Result<(), StartError> {
-        config::write(&file(dir), self).map_err(StartError::from)
+        match Self::before(dir)? == *self {
+            true => Ok(()),
+            false => config::write(&file(dir), self).map_err(StartError::from),
+        }
     }
 }
 
