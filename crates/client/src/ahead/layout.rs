@@ -167,12 +167,14 @@ pub(super) fn coming(inquiry: &Inquiry) -> Vec<Span> {
 async fn bytes_of<O: Origin>(shell: &Arc<Shell<O>>, span: Span, coming: &[Span], room: &LayoutRoom) -> Option<Vec<u8>> {
     // Not while it waits for a program that may never read it.
     let has_room = || Some(()).filter(|()| layout::Room::take(&mut room.clone(), span.len));
-    let missing_len = shell.missing_len(span);
-    if missing_len == 0 {
+    if shell.missing_len(span) == 0 {
         has_room()?;
         return shell.bring(span, &[]).await.ok();
     }
     shell.is_parsing.send_replace(false);
+    // It may be among what the store sends in a moment, as a reader's may.
+    shell.asked().await;
+    let missing_len = shell.missing_len(span);
     // The program may have asked for it before the parser came to want it.
     if missing_len > FETCHED_LEN_MAX {
         let (waiting, read) = oneshot::channel();
