@@ -105,6 +105,18 @@ def test_starts_again_on_the_same_directory(up, java):
         expected[f"/after{round}"] = b"one"
 
 
+@pytest.mark.parametrize("options", [(), ("--processes",)], ids=["one", "processes"])
+def test_other_ports_after_a_stop_are_no_second_process(up, options):
+    """Datanodes that said goodbye are waited for by nobody, wherever they are next."""
+    store = up(*options)
+    before = store.transfer
+    store.stop()
+    store.start()
+    assert set(store.transfer).isdisjoint(before)
+    log = (store.directory.parent / f"{store.directory.name}.log").read_text(errors="replace")
+    assert "registration refused" not in log, log[-4000:]
+
+
 def test_second_up_on_the_same_directory_is_refused(up):
     store = up()
     command = [str(paths.LEVADA), "up", "--dir", str(store.directory), "--port-base", "0", "--json"]

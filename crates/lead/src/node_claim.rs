@@ -3,7 +3,8 @@
 //! ```text
 //! registers ──▶ claim: unknown id ──▶ newcomer: remembered for a minute; its next message makes it a node
 //!                      known id ────▶ takes over, if the process there is gone or silent, or was on the same port
-//!                                     refused, if the process there still sends heartbeats
+//!                                     refused, if the process there still sends heartbeats, or may do so: a server
+//!                                     that leads anew knows after some seconds, or by its goodbye
 //! any other message ──▶ standing: of the process that registered last ──▶ counts
 //!                                 of another one ──▶ superseded, if that one still sends heartbeats: it ends
 //! ```
@@ -14,7 +15,7 @@
 
 use crate::cluster::Cluster;
 use crate::member::{Claimant, Member, SILENCE_MAX};
-use blocks::{Incarnation, Node};
+use blocks::{Incarnation, LeaveKind, Node};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::NodeId;
@@ -31,6 +32,8 @@ pub enum Claim {
     Takes,
     /// A process at this address has the id, and is taken to be alive.
     InUse { addr: String },
+    /// The same, but it was never heard here: this server receives heartbeats since a moment ago.
+    MayBeInUse { addr: String },
 }
 
 /// Whose a message is that carries a node's id.
@@ -49,6 +52,11 @@ impl Member {
     fn is_held(&self, now: Duration, receiving_since: Duration) -> bool {
         let is_live = |seen: Duration| now.saturating_sub(seen.max(receiving_since)) <= SILENCE_MAX;
         self.seen.is_some_and(is_live) && !self.disconnected
+    }
+
+    /// Its process has ended in order, and none has registered since.
+    fn has_said_goodbye(&self) -> bool {
+        self.leave.is_some_and(|leave| leave.kind == LeaveKind::Restart)
     }
 
     /// `node` is the process that has registered, and describes itself otherwise than before.
@@ -83,11 +91,12 @@ impl Cluster {
             if is_claimed { Claim::Takes } else { Claim::Known }
         } else {
             let is_unheard = member.seen.is_none() && now.saturating_sub(receiving_since) <= SILENCE_MAX;
-            let may_be_held = !is_same && is_unheard;
-            if !node.outlived(known) && (member.is_held(now, receiving_since) || may_be_held) {
-                return Claim::InUse { addr: known.xfer_addr() };
+            let may_be_held = !is_same && is_unheard && !member.has_said_goodbye();
+            match !node.outlived(known) {
+                true if member.is_held(now, receiving_since) => return Claim::InUse { addr: known.xfer_addr() },
+                true if may_be_held => return Claim::MayBeInUse { addr: known.xfer_addr() },
+                _ => Claim::Takes,
             }
-            Claim::Takes
         };
         member.claimant = Some(Claimant { node: node.clone(), at: now });
         claim
@@ -315,7 +324,8 @@ impl Newcomers {
 mod tests {
     use super::*;
     use crate::member::NodeUsage;
-    use blocks::{Command, apply};
+    use blocks::{Command, Leave, apply};
+    use types::Millis;
     use types::rows::MemoryRows;
 
     const ID: NodeId = NodeId([1; 16]);
@@ -339,6 +349,10 @@ mod tests {
 
     fn in_use() -> Claim {
         Claim::InUse { addr: "a:9866".into() }
+    }
+
+    fn may_be_in_use() -> Claim {
+        Claim::MayBeInUse { addr: "a:9866".into() }
     }
 
     /// While a node is heard nobody elsewhere takes its place; when it is not, anybody does, and the former one must
@@ -388,13 +402,29 @@ mod tests {
         let cluster = store(&process(10, "a"), None);
         let claim = |now, node: &Node| store(&process(10, "a"), None).claim(now, SECOND, node);
         assert_eq!(claim(SECOND, &process(20, "a")), Claim::Takes, "a restart");
-        assert_eq!(claim(SECOND, &process(20, "b")), in_use());
-        assert_eq!(claim(SECOND, &process(5, "b")), in_use());
+        assert_eq!(claim(SECOND, &process(20, "b")), may_be_in_use());
+        assert_eq!(claim(SECOND, &process(5, "b")), may_be_in_use());
         assert_eq!(claim(SECOND * 2 + SILENCE_MAX, &process(20, "b")), Claim::Takes);
         assert_eq!(claim(SECOND * 2 + SILENCE_MAX, &process(5, "b")), Claim::Takes);
         let moved = process(10, "b");
         assert_eq!(cluster.standing(SECOND, ID, moved.incarnation, &moved.xfer_addr()), Standing::Unknown);
         assert_eq!(claim(SECOND, &moved), Claim::Takes, "the same one, which this server reaches otherwise");
+    }
+
+    /// The whole store was stopped in order and is started on other ports.
+    #[test]
+    fn a_new_leader_waits_for_no_process_that_said_goodbye() {
+        let claim = |kind| {
+            let mut rows = MemoryRows::default();
+            let leave = Some(Leave { kind, until: Millis(1 << 40) });
+            for command in [Command::Register(process(10, "a")), Command::SetLeave { node: ID, leave }] {
+                apply(&mut rows, &command).unwrap().unwrap();
+            }
+            let mut cluster = Cluster::load(&rows, 1).unwrap();
+            cluster.claim(SECOND, SECOND, &process(20, "b"))
+        };
+        assert_eq!(claim(LeaveKind::Restart), Claim::Takes);
+        assert_eq!(claim(LeaveKind::Maintenance), may_be_in_use(), "an administrator's word, not the process's");
     }
 
     /// A leader that received nothing for a while, as it was cut off from its group, takes nobody for silent: those it
@@ -403,7 +433,8 @@ mod tests {
     fn a_gap_in_the_reception_is_not_the_silence_of_a_process() {
         for seen in [Some(SECOND), None] {
             let claim = |now, since| store(&process(10, "a"), seen).claim(now, since, &process(20, "b"));
-            assert_eq!(claim(SECOND * 30, SECOND * 20), in_use(), "{seen:?}");
+            let waits = if seen.is_some() { in_use() } else { may_be_in_use() };
+            assert_eq!(claim(SECOND * 30, SECOND * 20), waits, "{seen:?}");
             assert_eq!(claim(SECOND * 31, SECOND * 20), Claim::Takes, "{seen:?}");
         }
     }

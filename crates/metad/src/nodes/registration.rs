@@ -62,8 +62,8 @@ pub(super) async fn admit(
             // Another process may have become the node since this one registered.
             let since = core.claims_since();
             match core.with_cluster(|cluster, _| cluster.claim(now, since, &newcomer)) {
-                Claim::InUse { .. } => Ok(false),
-                _ => accept(core, leadership, call, newcomer, usage, version, true).await.map(|()| true),
+                Claim::InUse { .. } | Claim::MayBeInUse { .. } => Ok(false),
+                Claim::New | Claim::Known | Claim::Takes => accept(core, leadership, call, newcomer, usage, version, true).await.map(|()| true),
             }
         }
     }
@@ -120,7 +120,7 @@ pub(super) async fn register(
             bind(leadership, call, process);
             Ok(RegisterResponse { new: true, ..answer })
         }
-        Claim::InUse { .. } if mutation::is(Mutation::BelieveCopies) => {
+        Claim::InUse { .. } | Claim::MayBeInUse { .. } if mutation::is(Mutation::BelieveCopies) => {
             accept(core, leadership, call, node, usage, version, true).await?;
             bind(leadership, call, process);
             Ok(answer)
@@ -140,6 +140,21 @@ pub(super) async fn register(
                     "datanode {id} is at {addr} and sends heartbeats, so the process at {new} is refused. If it is to \
                      take the other's place, stop that one; if its disk or machine is a copy, give it other, empty \
                      directories, and it is a new datanode. Empty none that may be the other's, or alone have a block"
+                ),
+            ))
+        }
+        Claim::MayBeInUse { addr } => {
+            let (id, new) = (node.id, node.xfer_addr());
+            tracing::info!(
+                node = %id, addr, waiting = new,
+                "a datanode is asked to wait: this server has just begun to lead, and hears within seconds whether \
+                 another process has its id"
+            );
+            Err(Exception::new(
+                NODE_IN_USE,
+                format!(
+                    "datanode {id} was at {addr} when it was last heard. The server has just begun to lead, and takes \
+                     the process at {new} in its place if that one stays silent for some seconds"
                 ),
             ))
         }
