@@ -63,7 +63,9 @@ pub(super) async fn admit(
             let since = core.claims_since();
             match core.with_cluster(|cluster, _| cluster.claim(now, since, &newcomer)) {
                 Claim::InUse { .. } | Claim::MayBeInUse { .. } => Ok(false),
-                Claim::New | Claim::Known | Claim::Takes => accept(core, leadership, call, newcomer, usage, version, true).await.map(|()| true),
+                Claim::New | Claim::Known | Claim::Takes => {
+                    accept(core, leadership, call, newcomer, usage, version, true).await.map(|()| true)
+                }
             }
         }
     }
