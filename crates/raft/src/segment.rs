@@ -19,8 +19,8 @@ use std::path::Path;
 /// A new segment has this name until its head is on disk.
 const UNNAMED: &str = "new";
 
-/// Written ahead at once: a quarter of a millisecond, each thousand entries or so.
-static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
+/// Zeros written ahead at once: a quarter of a millisecond, each thousand entries or so.
+const ZEROED_LEN: u64 = 256 << 10;
 /// With less ahead, more is written.
 const PREPARED_LEN_MIN: u64 = 64 << 10;
 
@@ -94,9 +94,9 @@ impl Segment {
             return Ok(());
         }
         let from = self.zeroed.max(self.len);
-        let len = ZEROS.len().min(segment_len.saturating_sub(from) as usize);
-        self.file.write_at(&ZEROS[..len], from)?;
-        self.zeroed = from + len as u64;
+        let len = ZEROED_LEN.min(segment_len.saturating_sub(from));
+        self.file.write_at(&vec![0; len as usize], from)?;
+        self.zeroed = from + len;
         Ok(())
     }
 

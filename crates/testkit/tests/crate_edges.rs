@@ -141,7 +141,7 @@ const PURE: &[&str] = &[
 ];
 const PURE_EXTERNALS: &[&str] = &[
     "bytes",
-    "crc-fast",
+    "crc32c",
     "crc32fast",
     "prost",
     "serde",
@@ -251,6 +251,7 @@ fn unsafe_code_stays_where_it_is_kept() {
         "kv/src/disk.rs",
         "host/src/memory.rs",
         "security/src/sasl/digest/md5/eight.rs",
+        "types/src/folded.rs",
         "types/src/side_by_side.rs",
         "gss/src/c/",
         "py/src/buffer.rs",

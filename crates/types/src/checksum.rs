@@ -3,7 +3,7 @@
 //! Promise: the figures are those of zlib (CRC-32) and of iSCSI (CRC-32C), both reflected, with initial value and
 //! final xor of all ones; [`self_test`] holds the fast code to known answers before a node serves its first byte.
 
-use crate::side_by_side;
+use crate::{folded, side_by_side};
 use serde::{Deserialize, Serialize};
 
 /// What a chunk is covered by. The numbers are HDFS's, on the wire and on disk.
@@ -25,7 +25,7 @@ impl ChecksumKind {
         match self {
             Self::Null => 0,
             Self::Crc32 => crc32fast::hash(bytes),
-            Self::Crc32c => crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32,
+            Self::Crc32c => folded::crc32c(bytes).unwrap_or_else(|| crc32c::crc32c(bytes)),
         }
     }
 
@@ -36,7 +36,7 @@ impl ChecksumKind {
     }
 
     /// The reflected polynomial.
-    fn polynomial(self) -> u32 {
+    pub(crate) const fn polynomial(self) -> u32 {
         match self {
             Self::Null => 0,
             Self::Crc32 => 0xedb8_8320,
@@ -103,7 +103,7 @@ impl ChecksumSpec {
     fn visit_sums(self, data: &[u8], mut visit: impl FnMut(u32) -> bool) -> bool {
         let chunk_len = self.chunk_len as usize;
         let mut rest = data;
-        if self.kind == ChecksumKind::Crc32c {
+        if self.kind == ChecksumKind::Crc32c && !folded::takes(chunk_len) {
             while let Some((together, behind)) = rest.split_at_checked(side_by_side::COUNT * chunk_len) {
                 let Some(sums) = side_by_side::crc32c(together) else { break };
                 if !sums.into_iter().all(&mut visit) {
@@ -177,9 +177,10 @@ pub fn composite(spec: ChecksumSpec, data_len: u64, sums: &[u8]) -> u32 {
 }
 
 /// Product of two polynomials modulo the CRC's, all reflected (bit 31 is x⁰).
-fn multiply(polynomial: u32, a: u32, mut b: u32) -> u32 {
-    let mut product = 0;
-    for bit in (0..32).rev() {
+const fn multiply(polynomial: u32, a: u32, mut b: u32) -> u32 {
+    let (mut product, mut bit) = (0, 32);
+    while bit > 0 {
+        bit -= 1;
         if a >> bit & 1 == 1 {
             product ^= b;
         }
@@ -189,7 +190,7 @@ fn multiply(polynomial: u32, a: u32, mut b: u32) -> u32 {
 }
 
 /// x^(8·bytes) modulo the polynomial, by squaring.
-fn power_of_x(polynomial: u32, bytes: u64) -> u32 {
+pub(crate) const fn power_of_x(polynomial: u32, bytes: u64) -> u32 {
     let mut power = 1 << 31; // x⁰
     let mut square = 1 << 23; // x⁸
     let mut left = bytes;

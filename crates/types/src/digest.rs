@@ -4,8 +4,8 @@
 //! them changed in another way, skipped, or changed alone tells them apart from that entry on, but for one case in 2⁶⁴.
 //! This finds faults of programs and machines. It is no defence against somebody who chooses the rows.
 
+use crate::checksum::ChecksumKind;
 use crate::rows::Table;
-use crc_fast::CrcAlgorithm;
 
 /// Most entries change less.
 const WHOLE_LEN_USUAL: usize = 2 << 10;
@@ -19,8 +19,8 @@ impl RowsDigest {
     /// a value means that the row was deleted.
     ///
     /// ```text
-    /// CRC-64/NVME over   digest before u64 │ table u8 │ key │ 0, or 1 │ value, if 1 │ table u8 │ …
-    ///                    each but the first behind its length, u32; all numbers big-endian
+    /// CRC-32, CRC-32C over   digest before u64 │ table u8 │ key │ 0, or 1 │ value, if 1 │ table u8 │ …
+    ///                        each but the first behind its length, u32; all numbers big-endian
     /// ```
     #[must_use]
     pub fn after<'a>(self, changes: impl Iterator<Item = (Table, &'a [u8], Option<&'a [u8]>)>) -> Self {
@@ -43,7 +43,9 @@ impl RowsDigest {
                 }
             }
         }
-        Self(crc_fast::checksum(CrcAlgorithm::Crc64Nvme, &whole))
+        // Both polynomials together are one of degree 64.
+        let [high, low] = [ChecksumKind::Crc32, ChecksumKind::Crc32c].map(|kind| u64::from(kind.of(&whole)));
+        Self(high << 32 | low)
     }
 }
 

@@ -8,6 +8,7 @@ mod disk;
 pub mod encoding;
 pub mod endpoint;
 pub mod excerpt;
+mod folded;
 pub mod id;
 pub mod len;
 pub mod limits;

@@ -28,32 +28,39 @@ const WORD_LEN: usize = size_of::<u64>();
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instructions that not each processor has")]
 fn by_instruction(bytes: &[u8], chunk_len: usize) -> Option<[u32; COUNT]> {
-    if !std::arch::is_x86_feature_detected!("sse4.2") {
-        return None;
+    #[target_feature(enable = "sse4.2")]
+    fn all(bytes: &[u8], chunk_len: usize) -> [u32; COUNT] {
+        steps(bytes, chunk_len, |sum, word| std::arch::x86_64::_mm_crc32_u64(sum.into(), word) as u32)
     }
     // SAFETY: the processor has what the function is compiled for.
-    Some(unsafe { x86::crc32c(bytes, chunk_len) })
+    std::arch::is_x86_feature_detected!("sse4.2").then(|| unsafe { all(bytes, chunk_len) })
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+#[expect(unsafe_code, reason = "instructions that not each processor has")]
+fn by_instruction(bytes: &[u8], chunk_len: usize) -> Option<[u32; COUNT]> {
+    #[target_feature(enable = "crc")]
+    fn all(bytes: &[u8], chunk_len: usize) -> [u32; COUNT] {
+        steps(bytes, chunk_len, |sum, word| std::arch::aarch64::__crc32cd(sum, word))
+    }
+    // SAFETY: the processor has what the function is compiled for.
+    std::arch::is_aarch64_feature_detected!("crc").then(|| unsafe { all(bytes, chunk_len) })
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn by_instruction(_bytes: &[u8], _chunk_len: usize) -> Option<[u32; COUNT]> {
     None
 }
 
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use crate::side_by_side::{COUNT, WORD_LEN};
-    use std::arch::x86_64::_mm_crc32_u64;
-
-    #[target_feature(enable = "sse4.2")]
-    pub(super) fn crc32c(bytes: &[u8], chunk_len: usize) -> [u32; COUNT] {
-        let words = |chunk: usize| bytes[chunk * chunk_len..][..chunk_len].as_chunks::<WORD_LEN>().0.iter();
-        let mut sums = [u64::from(u32::MAX); COUNT];
-        for (((a, b), c), d) in words(0).zip(words(1)).zip(words(2)).zip(words(3)) {
-            for (sum, word) in sums.iter_mut().zip([a, b, c, d]) {
-                *sum = _mm_crc32_u64(*sum, u64::from_le_bytes(*word));
-            }
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(always)]
+fn steps(bytes: &[u8], chunk_len: usize, step: impl Fn(u32, u64) -> u32) -> [u32; COUNT] {
+    let words = |chunk: usize| bytes[chunk * chunk_len..][..chunk_len].as_chunks::<WORD_LEN>().0.iter();
+    let mut sums = [u32::MAX; COUNT];
+    for (((a, b), c), d) in words(0).zip(words(1)).zip(words(2)).zip(words(3)) {
+        for (sum, word) in sums.iter_mut().zip([a, b, c, d]) {
+            *sum = step(*sum, u64::from_le_bytes(*word));
         }
-        sums.map(|sum| !(sum as u32))
     }
+    sums.map(|sum| !sum)
 }
