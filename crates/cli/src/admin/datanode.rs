@@ -192,7 +192,7 @@ impl From<Datanode> for Line {
 impl Line {
     fn state_text(&self) -> String {
         let Some(left_ms) = self.leave_left_ms else { return self.state.to_owned() };
-        format!("{} ({} left)", self.state, table::span(left_ms))
+        format!("{} ({} left)", self.state, span::human(left_ms))
     }
 
     /// How many there are, and which of them are not as they should be.
@@ -239,7 +239,7 @@ async fn list(session: &Session) -> Result<(), Stop> {
     }
     let row = |line: &Line| {
         // The leader forgets that of a node that was revoked, and has not heard it if it leads since.
-        let heard = line.silent_ms.map_or("-".to_owned(), |ms| format!("{} ago", table::span(ms)));
+        let heard = line.silent_ms.map_or("-".to_owned(), |ms| format!("{} ago", span::human(ms)));
         let whole = line.used.saturating_add(line.free).max(1);
         [
             line.id.clone(),
@@ -308,8 +308,8 @@ async fn maintenance(args: MaintenanceArgs, session: &Session) -> Result<(), Sto
     }
     let text = match (span, args.wait) {
         (0, _) => format!("the maintenance of {id} is over"),
-        (_, true) => format!("{id} is in maintenance for {}, and may go", table::span(span)),
-        (_, false) => format!("{id} is in maintenance for {}", table::span(span)),
+        (_, true) => format!("{id} is in maintenance for {}, and may go", span::human(span)),
+        (_, false) => format!("{id} is in maintenance for {}", span::human(span)),
     };
     print_node(session, &id, 0, &text)
 }

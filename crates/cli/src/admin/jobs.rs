@@ -1,7 +1,7 @@
 //! `levada admin jobs`
 
-use super::table::{self, span};
-use crate::shell::{Common, Failure, Session, Stop, Target, size};
+use super::table;
+use crate::shell::{Common, Failure, Session, Stop, Target, size, span};
 use client::admin::datanodes::{Job, JobKind, JobState};
 use serde::Serialize;
 use std::time::Duration;
@@ -152,8 +152,8 @@ fn print(session: &Session, lines: &[Line]) -> Result<(), Stop> {
             format!("{} of {}", size::human(line.done_bytes), size::human(line.total_bytes)),
             format!("{} of {}", line.done_count, line.total_count),
             if line.bytes_per_s == 0 { "-".to_owned() } else { format!("{}/s", size::human(line.bytes_per_s)) },
-            line.left_ms.map_or("-".to_owned(), span),
-            span(line.ran_ms),
+            line.left_ms.map_or("-".to_owned(), span::human),
+            span::human(line.ran_ms),
             if line.kind == "scrub" { found } else { "-".to_owned() },
             line.note.clone(),
         ]

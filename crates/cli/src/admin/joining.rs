@@ -76,7 +76,7 @@ pub(super) async fn invite(args: InviteArgs, session: &Session) -> Result<(), St
     eprintln!("On the new machine: levada data --config FILE --join TOKEN");
     eprintln!(
         "It counts for one datanode, and for {}. Withdraw it: levada admin datanode uninvite {number}",
-        table::span(args.expires)
+        span::human(args.expires)
     );
     Ok(())
 }
@@ -102,7 +102,7 @@ pub(super) async fn list(session: &Session) -> Result<(), Stop> {
     let row = |line: &Line| {
         [
             line.number.clone(),
-            table::span(line.expires_ms.saturating_sub(now)),
+            span::human(line.expires_ms.saturating_sub(now)),
             line.made_by.clone(),
             or_dash(&line.datanode),
             or_dash(&line.taken_by),

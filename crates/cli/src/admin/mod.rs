@@ -12,7 +12,7 @@ mod placement;
 mod repair;
 mod safe_mode;
 mod scrub;
-pub(crate) mod table;
+mod table;
 
 use crate::fs;
 use crate::shell::{Common, Session, Stop};

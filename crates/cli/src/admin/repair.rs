@@ -1,6 +1,5 @@
 //! `levada admin repair`
 
-use super::table;
 use crate::shell::{Common, Session, Stop, size, span};
 
 #[derive(Debug, clap::Subcommand)]
@@ -54,7 +53,7 @@ pub(super) async fn run(command: Command, session: &Session) -> Result<(), Stop>
         }));
     }
     session.output.line(&match status.hold_left_ms {
-        Some(left_ms) => format!("repair waits for {}, or until levada admin repair resume", table::span(left_ms)),
+        Some(left_ms) => format!("repair waits for {}, or until levada admin repair resume", span::human(left_ms)),
         None => "repair goes on".to_owned(),
     })?;
     let client::admin::datanodes::RepairStatusResponse { under_replicated, missing, pending, copied_count, .. } =

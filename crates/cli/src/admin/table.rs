@@ -37,16 +37,6 @@ fn lay_out<const COLUMNS: usize>(head: [&str; COLUMNS], rows: &[[String; COLUMNS
     std::iter::once(&names).chain(rows).map(line).collect()
 }
 
-/// `3 s`, `4 min`, `2 h 5 min`: how long something takes.
-pub(crate) fn span(ms: u64) -> String {
-    let seconds = ms.div_ceil(1000);
-    match seconds {
-        0..=119 => format!("{seconds} s"),
-        120..=7199 => format!("{} min", seconds / 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +46,5 @@ mod tests {
         let row = |name: &str, count: &str| [name.to_owned(), count.to_owned()];
         let lines = lay_out(["NAME", ">COUNT"], &[row("a", "7"), row("longer ü", "1234567")]);
         assert_eq!(lines, ["NAME        COUNT", "a               7", "longer ü  1234567"]);
-        assert_eq!([1, 90_000, 3_600_000, 7_500_000].map(span), ["1 s", "90 s", "60 min", "2 h 5 min"]);
     }
 }

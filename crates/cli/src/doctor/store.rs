@@ -1,8 +1,7 @@
 //! A running store, as its metadata servers know it.
 
 use super::finding::Finding;
-use crate::admin::table::span;
-use crate::shell::{Session, Stop, Target, size};
+use crate::shell::{Session, Stop, Target, size, span};
 use client::admin::datanodes::{Datanode, LeaveKind};
 use client::admin::examine::ExamineResponse;
 use client::{Client, FsStats};
@@ -136,7 +135,7 @@ fn nodes(datanodes: &[Datanode], findings: &mut Vec<Finding>) {
 
 /// Of a datanode that is not up. Where somebody has it away, that is no fault: a script may ask each night.
 fn away(node: &Datanode) -> Finding {
-    let (addr, left) = (&node.addr, span(node.leave_left_ms));
+    let (addr, left) = (&node.addr, span::human(node.leave_left_ms));
     if node.drained {
         return Finding::well("datanodes", format!("{addr} is drained, and down: nothing that it has is needed"));
     }
@@ -151,7 +150,7 @@ fn away(node: &Datanode) -> Finding {
         }
         (LeaveKind::None, Some(silent_ms)) => {
             let advice = "start it; its log says why it ended. What it had is copied from others";
-            Finding::fault("datanodes", format!("{addr} is down for {}", span(silent_ms)), advice)
+            Finding::fault("datanodes", format!("{addr} is down for {}", span::human(silent_ms)), advice)
         }
         // The leader forgets when it heard one that was revoked.
         (LeaveKind::None, None) => {
