@@ -355,6 +355,10 @@ class TestExitCodes:
         assert done.returncode == 1 and "127.0.0.1:1" in done.stderr
         assert time.monotonic() - begun < 20
 
+    def test_who_waits_is_told_for_how_long(self):
+        done = levada("hdfs://127.0.0.1:1", "ls", "/", check=False, environment={"LEVADA_PATIENCE": "1s"})
+        assert "waiting for it for 1 s more" in done.stderr
+
     def test_what_can_only_be_a_directory(self, run, root, home, tmp_path):
         """No file is made in the place of a directory that is missing; a file in the place of one is told once."""
         (tmp_path / "d").mkdir()

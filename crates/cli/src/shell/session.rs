@@ -209,12 +209,9 @@ impl Session {
         }
         let pauses = wait.get_or_insert(0);
         if *pauses == TOLD_AFTER {
-            let seconds = left.as_secs();
+            let left = span::human(left.as_millis() as u64);
             self.progress.suspended(|| {
-                eprintln!(
-                    "levada: {}: {why}; waiting for its datanodes for {seconds} s more (--patience)",
-                    self.command
-                );
+                eprintln!("levada: {}: {why}; waiting for its datanodes for {left} more (--patience)", self.command);
             });
         }
         *pauses += 1;
@@ -285,8 +282,8 @@ impl Session {
 
 /// Says once in an outage why nothing happens.
 fn tell_waiting(addr: &str, error: &dyn fmt::Display, left: Duration) {
-    let seconds = left.as_secs();
-    eprintln!("levada: {addr} cannot be reached ({error}); waiting for it for {seconds} s more (--patience)");
+    let left = span::human(left.as_millis() as u64);
+    eprintln!("levada: {addr} cannot be reached ({error}); waiting for it for {left} more (--patience)");
 }
 
 /// Who acts, if nobody says so: the user of this machine at last.
