@@ -329,9 +329,16 @@ class TestExitCodes:
         assert root.read(f"{home}/f") == b"one"
 
     def test_usage_is_2(self, run):
-        for words in ((), ("nonsense",), ("ls", "--nonsense"), ("put",), ("test", "/")):
+        for words in ((), ("nonsense",), ("ls", "--nonsense"), ("put",), ("test", "/"), ("explain", "read"),
+                      ("explain", "/", "--columns", "x"), ("test", "-e", "htp://x/")):  # fmt: skip
             assert run(*words, check=False).returncode == 2, words
         assert levada("nonsense://x", "ls", check=False).returncode == 2
+
+    def test_an_address_that_is_none_does_not_stop_the_rest(self, run, root, home):
+        root.write(f"{home}/a", b"one")
+        done = run("cat", "htp://x/", f"{home}/missing", f"{home}/a", check=False)
+        assert (done.returncode, done.stdout) == (2, "one")
+        assert "htp://x/: " in done.stderr and "hdfs://" in done.stderr
 
     def test_one_bad_operand_does_not_stop_the_rest(self, run, root, home):
         root.write(f"{home}/a", b"one")
@@ -382,7 +389,7 @@ class TestExitCodes:
     def test_an_empty_path_is_not_the_home_directory(self, run, root, home):
         """What a script makes of a variable that is not set must not remove all that a user has."""
         root.write("/user/ann/f", b"x")
-        assert run("rm", "-r", "", user="ann", check=False).returncode == 1
+        assert run("rm", "-r", "", user="ann", check=False).returncode == 2
         assert root.exists("/user/ann/f")
         root.delete("/user/ann", True)
 

@@ -23,7 +23,9 @@ impl Url {
     /// is a `%`, as in HDFS's shell.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |why: &str| Error::Url { text: text.into(), why: why.into() };
-        let rest = text.strip_prefix(Self::SCHEME).ok_or_else(|| wrong("it must begin with hdfs://"))?;
+        let rest = text
+            .strip_prefix(Self::SCHEME)
+            .ok_or_else(|| wrong("it must begin with hdfs://, the only scheme that is known"))?;
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         if authority.is_empty() {
             return Err(wrong("it names no host; write hdfs://host:port/path"));

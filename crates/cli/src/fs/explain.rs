@@ -27,10 +27,14 @@ impl Args {
     /// Whether it is for those who read columns, and of what.
     fn asked(&self) -> Result<(bool, &[String]), Failure> {
         match self.paths.split_first() {
-            Some((first, rest)) if first == READ && !rest.is_empty() => Ok((true, rest)),
+            Some((first, [])) if first == READ => {
+                let failure = Failure::usage(READ, "no path is named behind it");
+                Err(failure.advise("`levada explain read PATH`; a file that is called so is written ./read"))
+            }
+            Some((first, rest)) if first == READ => Ok((true, rest)),
             _ if self.columns.is_empty() => Ok((false, &self.paths)),
             _ => {
-                let failure = Failure::new("--columns", "is for those who read columns");
+                let failure = Failure::usage("--columns", "is for those who read columns");
                 Err(failure.advise("`levada explain read PATH --columns …`"))
             }
         }
@@ -232,6 +236,7 @@ impl Explained {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shell::failure::USAGE;
     use client::layout::{Column, Piece};
 
     #[test]
@@ -244,8 +249,10 @@ mod tests {
         };
         assert!(args(&["read", "/f"], &["a"]).asked().is_ok_and(|(is_of_readers, _)| is_of_readers));
         assert!(args(&["/f"], &[]).asked().is_ok_and(|(is_of_readers, _)| !is_of_readers));
-        let refused = args(&["/f"], &["a"]).asked().unwrap_err().to_string();
-        assert!(refused.contains("levada explain read"), "{refused}");
+        for wrong in [args(&["/f"], &["a"]), args(&["read"], &[])] {
+            let refused = wrong.asked().unwrap_err();
+            assert!(refused.exit_code() == USAGE && refused.to_string().contains("levada explain read"), "{refused}");
+        }
     }
 
     #[test]

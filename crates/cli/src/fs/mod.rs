@@ -24,6 +24,7 @@ mod touch;
 pub(crate) mod trash;
 
 use crate::bench;
+use crate::shell::failure::USAGE;
 use crate::shell::{Common, Session, Stop};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -118,7 +119,7 @@ where
         Ok(session) => session,
         Err(failure) => {
             eprintln!("levada: {name}: {failure}");
-            return ExitCode::from(2);
+            return ExitCode::from(USAGE);
         }
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -155,7 +155,7 @@ fn show(session: &Session, place: &str, entry: &Status, trash: &Target, was: &Ta
 
 async fn restore(args: &RestoreArgs, session: &Session) -> Result<(), Stop> {
     if args.to.is_some() && args.paths.len() > 1 {
-        return Err(Failure::new("--to", "names one place; restore one path at a time").into());
+        return Err(Failure::usage("--to", "names one place; restore one path at a time").into());
     }
     let trash = Trash::of(&session.target("/")?);
     let mut places = places(&trash).await?;

@@ -7,6 +7,10 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+/// Exit codes. That of wrong usage is clap's, too.
+pub(crate) const FAILED: u8 = 1;
+pub(crate) const USAGE: u8 = 2;
+
 /// `SUBJECT: reason (advice)`; the subject is a path or what was typed.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -17,6 +21,8 @@ pub(crate) struct Failure {
     is_passing: bool,
     /// There was no connection to a server, or it broke.
     is_unreachable: bool,
+    /// The command line makes no sense, whatever the store is like.
+    is_usage: bool,
 }
 
 impl Failure {
@@ -27,7 +33,13 @@ impl Failure {
             advice: None,
             is_passing: false,
             is_unreachable: false,
+            is_usage: false,
         }
+    }
+
+    /// What nobody can mean.
+    pub(crate) fn usage(subject: impl fmt::Display, reason: impl fmt::Display) -> Self {
+        Self { is_usage: true, ..Self::new(subject, reason) }
     }
 
     pub(crate) fn advise(mut self, advice: impl Into<String>) -> Self {
@@ -39,7 +51,7 @@ impl Failure {
         let advice = advice::on(error).map(Into::into);
         let is_passing = matches!(error.kind(), ErrorKind::NoNodeLeft | ErrorKind::NotComplete);
         let is_unreachable = matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Broken);
-        Self { subject: subject.to_string(), reason: error.to_string(), advice, is_passing, is_unreachable }
+        Self { advice, is_passing, is_unreachable, ..Self::new(subject, error) }
     }
 
     /// As it is printed where all goes through a gateway. One closes the connection to a store that it does not serve.
@@ -54,6 +66,11 @@ impl Failure {
 
     pub(crate) fn is_passing(&self) -> bool {
         self.is_passing
+    }
+
+    /// Of a command that does all else.
+    pub(crate) fn exit_code(&self) -> u8 {
+        if self.is_usage { USAGE } else { FAILED }
     }
 
     pub(crate) fn local(path: &Path, error: &io::Error) -> Self {

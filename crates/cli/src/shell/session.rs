@@ -1,6 +1,6 @@
 //! One run of a file command: which store, as whom, and what came of it.
 
-use super::failure::{Failure, Stop};
+use super::failure::{FAILED, Failure, Stop};
 use super::output::{Output, harmless};
 use super::progress::Progress;
 use super::span;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -82,7 +82,8 @@ pub(crate) struct Session {
     pub(crate) output: Output,
     pub(crate) temps: Temps,
     pub(crate) progress: Progress,
-    failed: AtomicBool,
+    /// 0, or the gravest of what was reported.
+    exit_code: AtomicU8,
 }
 
 /// A path in a store.
@@ -173,13 +174,13 @@ impl Session {
             output: Output::new(common.json),
             temps: Temps::default(),
             progress: Progress::default(),
-            failed: AtomicBool::new(false),
+            exit_code: AtomicU8::new(0),
         }))
     }
 
     /// Says what went wrong; the command goes on with what is left.
     pub(crate) fn report(&self, failure: &Failure) {
-        self.failed.store(true, Ordering::Relaxed);
+        self.exit_code.fetch_max(failure.exit_code(), Ordering::Relaxed);
         let text = failure.through(self.gateway.as_deref());
         self.progress.suspended(|| {
             let shown = if std::io::stderr().is_terminal() { harmless(&text) } else { text.as_str().into() };
@@ -226,7 +227,7 @@ impl Session {
 
     /// The answer is no: nothing to say, but for the exit code.
     pub(crate) fn deny(&self) {
-        self.failed.store(true, Ordering::Relaxed);
+        self.exit_code.fetch_max(FAILED, Ordering::Relaxed);
     }
 
     /// `Stop::Failed` becomes a report, so that one bad operand does not end a command.
@@ -242,7 +243,7 @@ impl Session {
     }
 
     pub(crate) fn exit_code(&self) -> ExitCode {
-        if self.failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+        ExitCode::from(self.exit_code.load(Ordering::Relaxed))
     }
 
     /// Where an operand leads, patterns and backslashes left in the path.
@@ -250,13 +251,13 @@ impl Session {
         // What a shell makes of an unset variable must not stand for the home directory: `rm -r "$x"` would take all of
         // it.
         if typed.is_empty() {
-            return Err(Failure::new("\"\"", "an empty path; the home directory is ."));
+            return Err(Failure::usage("\"\"", "an empty path; the home directory is ."));
         }
         // HDFS's users are used to leave the host out: hdfs:///x and hdfs:/x.
         let behind = typed.strip_prefix(SCHEME_NAME).map(|rest| rest.strip_prefix("//").unwrap_or(rest));
         let (url, full) = match behind {
             Some(path) if path.starts_with('/') => (self.base.with_path(path), true),
-            _ if typed.contains("://") => (Url::parse(typed).map_err(|error| Failure::new(typed, error))?, true),
+            _ if typed.contains("://") => (Url::parse(typed).map_err(|error| Failure::usage(typed, error))?, true),
             _ => (self.base.with_path(typed), false),
         };
         let client = self.client(&url);

@@ -133,7 +133,7 @@ impl Plan {
 
     fn bytes(&self) -> Result<u64, Failure> {
         let bytes = self.files.checked_mul(self.len).filter(|bytes| *bytes <= u64::MAX / 4);
-        bytes.ok_or_else(|| Failure::new("--files and --size", "are more than any store holds"))
+        bytes.ok_or_else(|| Failure::usage("--files and --size", "are more than any store holds"))
     }
 
     fn options(&self) -> Options {
@@ -155,7 +155,7 @@ pub(super) async fn run(what: What, args: Args, session: &Arc<Session>) -> Resul
     let place = session.target(&args.dir)?;
     let plan = Plan::new(what, &args);
     if plan.leader.is_some() && plan.routing != Shape::Star {
-        return Err(Failure::new("--leader", "goes with --routing star alone").into());
+        return Err(Failure::usage("--leader", "goes with --routing star alone").into());
     }
     let bytes = plan.bytes()?;
     session.progress.start(args.quiet || session.output.is_json());
