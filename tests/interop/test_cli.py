@@ -340,6 +340,23 @@ class TestExitCodes:
         assert (done.returncode, done.stdout) == (2, "one")
         assert "htp://x/: " in done.stderr and "hdfs://" in done.stderr
 
+    def test_what_is_written_has_the_name_that_was_given(self, run, root, home, tmp_path):
+        """Not that of the temporary file."""
+        (tmp_path / "f").write_bytes(b"x")
+        root.write(f"{home}/f", b"one")
+        refused = [("put", "-f", tmp_path / "f", f"{home}/a:b"), ("cp", "-f", f"{home}/f", f"{home}/a:b")]
+        run("admin", "safemode", "enter")
+        try:
+            for words in (("put", tmp_path / "f", f"{home}/g"), ("put", "-", f"{home}/g")):
+                done = run(*words, check=False, stdin="x")
+                assert done.returncode == 1 and f"{home}/g. Name node is in safe mode" in done.stderr, done.stderr
+                assert "_COPYING_" not in done.stderr
+        finally:
+            run("admin", "safemode", "leave")
+        for words in refused:
+            done = run(*words, check=False)
+            assert done.returncode == 1 and "a:b" in done.stderr and "_COPYING_" not in done.stderr, done.stderr
+
     def test_one_bad_operand_does_not_stop_the_rest(self, run, root, home):
         root.write(f"{home}/a", b"one")
         root.write(f"{home}/b", b"two")

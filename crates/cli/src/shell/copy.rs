@@ -261,7 +261,7 @@ impl Session {
             Ok(writer) => Ok((writer, ticket, temp)),
             Err(failure) => {
                 self.temps.keep(ticket);
-                Err(failure)
+                Err(failure.naming(temp.name(), to.name()))
             }
         }
     }
@@ -289,7 +289,7 @@ impl Session {
             }
             Err(failure) => {
                 self.temps.discard(ticket).await;
-                Err(failure)
+                Err(failure.naming(temp.name(), to.name()))
             }
         }
     }

@@ -77,6 +77,12 @@ impl Failure {
         Self::new(shown(path), client::reason_of(error))
     }
 
+    /// The same of what the user named, where it is of the temporary file that is to become that.
+    pub(crate) fn naming(self, temp: &str, to: &str) -> Self {
+        let named = |text: String| text.replace(temp, to);
+        Self { subject: named(self.subject), reason: named(self.reason), ..self }
+    }
+
     /// A local name that the store cannot take.
     pub(crate) fn not_utf8(path: &Path) -> Self {
         Self::new(shown(path), "its name is not UTF-8, as names in the store are")
