@@ -357,6 +357,13 @@ class TestExitCodes:
             done = run(*words, check=False)
             assert done.returncode == 1 and "a:b" in done.stderr and "_COPYING_" not in done.stderr, done.stderr
 
+    def test_a_local_directory_that_is_missing_is_named(self, run, root, home, tmp_path):
+        root.write(f"{home}/d/f", b"one")
+        for source in (f"{home}/d/f", f"{home}/d"):
+            done = run("get", source, tmp_path / "missing/x", check=False)
+            assert done.returncode == 1 and f"{tmp_path}/missing: no such directory" in done.stderr, done.stderr
+        assert not list(tmp_path.iterdir())
+
     def test_one_bad_operand_does_not_stop_the_rest(self, run, root, home):
         root.write(f"{home}/a", b"one")
         root.write(f"{home}/b", b"two")

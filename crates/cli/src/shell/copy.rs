@@ -172,7 +172,7 @@ impl Session {
         let temp = beside_local(&name);
         let ticket = self.temps.open(Temp::Local(temp.clone()));
         let got = async {
-            let mut file = File::create_new(&temp).map_err(local)?;
+            let mut file = File::create_new(&temp).map_err(|error| Failure::not_made(to, &error))?;
             let len = self.fill(from, &mut file, to).await?;
             if how.preserve {
                 preserve_local(&file, to, &from.status)?;

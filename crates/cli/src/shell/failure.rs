@@ -77,6 +77,15 @@ impl Failure {
         Self::new(shown(path), client::reason_of(error))
     }
 
+    /// A local file or directory that was not made. Where the directory for it is missing, that is what is told.
+    pub(crate) fn not_made(path: &Path, error: &io::Error) -> Self {
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty() && !above.exists());
+        match above.filter(|_| error.kind() == io::ErrorKind::NotFound) {
+            Some(above) => Self::new(shown(above), "no such directory").advise("make it first, with mkdir -p"),
+            None => Self::local(path, error),
+        }
+    }
+
     /// The same of what the user named, where it is of the temporary file that is to become that.
     pub(crate) fn naming(self, temp: &str, to: &str) -> Self {
         let named = |text: String| text.replace(temp, to);

@@ -31,7 +31,7 @@ impl Place for PathBuf {
 
     async fn make(&self) -> Result<(), Failure> {
         match std::fs::create_dir(self) {
-            Err(error) if !self.is_dir() => Err(Failure::local(self, &error)),
+            Err(error) if !self.is_dir() => Err(Failure::not_made(self, &error)),
             _ => Ok(()),
         }
     }
