@@ -390,6 +390,16 @@ class TestExitCodes:
         done = levada("hdfs://127.0.0.1:1", "ls", "/", check=False, environment={"LEVADA_PATIENCE": "1s"})
         assert "waiting for it for 1 s more" in done.stderr
 
+    @pytest.mark.levada
+    def test_a_web_port_is_told_from_a_server_that_broke(self, store):
+        """One advice, and no second one that says otherwise."""
+        web = store.http.removeprefix("http://")
+        done = levada(f"hdfs://{web}", "ls", "/", check=False, environment={"LEVADA_PATIENCE": "30s"})
+        assert done.returncode == 1 and done.stderr.count("RPC port") == 1, done.stderr
+        assert "(" not in done.stderr, done.stderr
+        gateway = levada(store.fs, "ls", "/", "--gateway", web, check=False)
+        assert f"through the gateway {web}" in gateway.stderr, gateway.stderr
+
     def test_what_can_only_be_a_directory(self, run, root, home, tmp_path):
         """No file is made in the place of a directory that is missing; a file in the place of one is told once."""
         (tmp_path / "d").mkdir()

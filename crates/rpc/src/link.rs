@@ -14,7 +14,7 @@ use ::io::socket::SocketOptions;
 use ::io::task::Owned;
 use bytes::{Buf, Bytes, BytesMut};
 use hdfs::call_id;
-use hdfs::frame::{self, Answer};
+use hdfs::frame::{self, Answer, FrameError};
 use hdfs::opening::{Auth, Opening};
 use hdfs::proto::{IpcConnectionContextProto, RpcStatusProto, UserInformationProto};
 use std::collections::HashMap;
@@ -109,7 +109,7 @@ impl Link {
     }
 
     pub(crate) fn close(&self, reason: &str) {
-        self.waiting.close(reason.to_owned(), broken);
+        self.waiting.close(reason.to_owned(), broken, broken);
         self.task.abort();
     }
 
@@ -147,7 +147,8 @@ type Calls = HashMap<i32, oneshot::Sender<Outcome>>;
 enum State {
     Open(Calls),
     /// Why.
-    Closed(String),
+    /// Why, and what a call is told that comes now.
+    Closed(String, fn(&str) -> CallError),
 }
 
 impl Default for State {
@@ -172,25 +173,25 @@ impl Waiting {
                 calls.insert(call_id, sender);
                 Ok(())
             }
-            State::Closed(reason) => Err(CallError::Broken(reason.clone())),
+            State::Closed(reason, error) => Err(error(reason)),
         }
     }
 
     fn remove(&self, call_id: i32) -> Option<oneshot::Sender<Outcome>> {
         match &mut *self.state() {
             State::Open(calls) => calls.remove(&call_id),
-            State::Closed(_) => None,
+            State::Closed(..) => None,
         }
     }
 
-    /// Ends all calls with an error each, unless that was done before.
-    fn close(&self, reason: String, error: impl Fn(&str) -> CallError) {
+    /// Ends all calls with an error each, unless that was done before, and those that come with what `later` makes.
+    fn close(&self, reason: String, error: impl Fn(&str) -> CallError, later: fn(&str) -> CallError) {
         let mut state = self.state();
         if let State::Open(calls) = &mut *state {
             for (_, sender) in calls.drain() {
                 let _ = sender.send(Err(error(&reason)));
             }
-            *state = State::Closed(reason);
+            *state = State::Closed(reason, later);
         }
     }
 }
@@ -209,6 +210,16 @@ impl Drop for Forget<'_> {
 
 fn broken(reason: &str) -> CallError {
     CallError::Broken(reason.to_owned())
+}
+
+fn foreign(reason: &str) -> CallError {
+    CallError::Decode(reason.to_owned())
+}
+
+/// A web server answered: so will it the next time.
+fn is_web(ended: &io::Result<()>) -> bool {
+    let error = ended.as_ref().err().and_then(|error| error.get_ref()?.downcast_ref::<FrameError>());
+    error == Some(&FrameError::Http)
 }
 
 /// `user`: in whose name to call, if the server does not know that.
@@ -265,7 +276,8 @@ async fn run(
         written = write(&mut outward, &mut queue, seal.as_ref()) => written,
         () = outlived => Err(io::Error::other("the server's certificate does not count any more")),
     };
-    waiting.close(ended.map_or_else(|error| error.to_string(), |()| "the server closed it".to_owned()), broken);
+    let error = if is_web(&ended) { foreign } else { broken };
+    waiting.close(ended.map_or_else(|error| error.to_string(), |()| "the server closed it".to_owned()), error, error);
 }
 
 async fn write(
@@ -332,7 +344,7 @@ fn on_answer(answer: Answer, place: Option<Place>, waiting: &Waiting) -> io::Res
         RpcStatusProto::Error => Err(remote(message)),
         RpcStatusProto::Fatal => {
             // It ends the connection, and so all its calls, whichever it names.
-            waiting.close(message.to_owned(), remote);
+            waiting.close(message.to_owned(), remote, broken);
             return Err(io::Error::other(message.to_owned()));
         }
     };

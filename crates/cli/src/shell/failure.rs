@@ -19,7 +19,7 @@ pub(crate) struct Failure {
     advice: Option<String>,
     /// The datanodes that a file was written to have failed: the same may do well in a moment.
     is_passing: bool,
-    /// There was no connection to a server, or it broke.
+    /// There was no connection to a server, or it broke, or something else answered.
     is_unreachable: bool,
     /// The command line makes no sense, whatever the store is like.
     is_usage: bool,
@@ -50,7 +50,7 @@ impl Failure {
     pub(crate) fn of(subject: impl fmt::Display, error: &client::Error) -> Self {
         let advice = advice::on(error).map(Into::into);
         let is_passing = matches!(error.kind(), ErrorKind::NoNodeLeft | ErrorKind::NotComplete);
-        let is_unreachable = matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Broken);
+        let is_unreachable = matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Broken | ErrorKind::Protocol);
         Self { advice, is_passing, is_unreachable, ..Self::new(subject, error) }
     }
 
@@ -58,8 +58,8 @@ impl Failure {
     pub(crate) fn through(&self, gateway: Option<&str>) -> String {
         let Some(gateway) = gateway.filter(|_| self.is_unreachable) else { return self.to_string() };
         format!(
-            "{}: {} (through the gateway {gateway}: does it run, and does its --url name these servers as --url here \
-             does?)",
+            "{}: {} (through the gateway {gateway}: does it run, is that its port, 8030 if nobody chose another, and \
+             does its --url name these servers as --url here does?)",
             self.subject, self.reason
         )
     }

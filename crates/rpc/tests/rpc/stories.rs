@@ -4,6 +4,7 @@ use crate::support::{A_WHILE, PROTOCOL, SOON, URGENT, client, client_with, serve
 use rpc::{CallError, Client, ClientOptions, ServerOptions};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
@@ -224,6 +225,22 @@ async fn a_retry_keeps_its_name() {
         let seen: String = client.attempt(attempt, "attempt", &String::new()).await.unwrap();
         assert_eq!(seen, format!("1 {}", attempt.retry_count));
     }
+}
+
+/// A web server says nothing else the next time: the call fails at once, and is not made again.
+#[tokio::test]
+async fn a_web_port_is_told_from_one_that_broke() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap().to_string();
+    let web = ::io::task::spawn_owned("web", async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        }
+    });
+    let failed = ask(&Client::new(addr, "alice".to_owned(), PROTOCOL), "echo", "").await.unwrap_err();
+    assert!(matches!(&failed, CallError::Decode(reason) if reason.contains("RPC port")), "{failed:?}");
+    drop(web);
 }
 
 /// Calls under way are answered before the server goes; new ones find nobody.
