@@ -10,6 +10,8 @@ pub(crate) enum Level {
     Well,
     /// It works, and something is to be known or done in time.
     Advice,
+    /// It was not asked, as this user may not.
+    Unknown,
     /// It does not work, or data is in danger.
     Fault,
 }
@@ -22,7 +24,7 @@ pub(crate) struct Finding {
     pub(crate) about: &'static str,
     /// What is the case.
     pub(crate) found: String,
-    /// What to do about it; nothing where all is well.
+    /// What to do about it; nothing where all is well, or unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) advice: Option<String>,
 }
@@ -36,6 +38,10 @@ impl Finding {
         Self { level: Level::Advice, about, found: found.into(), advice: Some(advice.into()) }
     }
 
+    pub(crate) fn unknown(about: &'static str, found: impl Into<String>) -> Self {
+        Self { level: Level::Unknown, about, found: found.into(), advice: None }
+    }
+
     pub(crate) fn fault(about: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { level: Level::Fault, about, found: found.into(), advice: Some(advice.into()) }
     }
@@ -44,11 +50,12 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let level = match self.level {
-            Level::Well => "ok    ",
+            Level::Well => "ok",
             Level::Advice => "advice",
-            Level::Fault => "FAULT ",
+            Level::Unknown => "unknown",
+            Level::Fault => "FAULT",
         };
-        write!(f, "{level}  {}: {}", self.about, self.found)?;
-        self.advice.as_ref().map_or(Ok(()), |advice| write!(f, "\n          do: {advice}"))
+        write!(f, "{level:<7}  {}: {}", self.about, self.found)?;
+        self.advice.as_ref().map_or(Ok(()), |advice| write!(f, "\n           do: {advice}"))
     }
 }

@@ -1,7 +1,7 @@
 //! `levada doctor`: what is wrong, or will be, and what to do about it.
 //!
-//! Promise: it changes nothing. Each finding says what to do; the exit code is 1 where one is a fault. What cannot be
-//! looked at is a finding, too.
+//! Promise: it changes nothing. Each finding says what to do; the exit code is 1 where one is a fault, or unknown. What
+//! cannot be looked at is a finding, too.
 
 mod certificates;
 mod file;
@@ -14,6 +14,7 @@ use finding::Level;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -25,8 +26,11 @@ pub(crate) struct Args {
     common: Common,
 }
 
+/// Who asks what is wrong is told at once that a server is down: one that starts anew is back in less.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 pub(crate) fn run(args: Args) -> ExitCode {
-    let common = args.common.clone();
+    let common = args.common.clone().patient_for(PATIENCE);
     run_session("doctor", &common, |session| examine(args, session))
 }
 
@@ -35,7 +39,7 @@ async fn examine(args: Args, session: Arc<Session>) -> Result<(), Stop> {
         Some(path) => file::examine(path).await,
         None => store::examine(&session).await?,
     };
-    if findings.iter().any(|finding| finding.level == Level::Fault) {
+    if findings.iter().any(|finding| finding.level >= Level::Unknown) {
         session.deny();
     }
     if session.output.is_json() {

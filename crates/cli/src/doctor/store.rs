@@ -1,12 +1,15 @@
 //! A running store, as its metadata servers know it.
 
 use super::finding::Finding;
-use crate::shell::{Session, Stop, Target, size, span};
-use client::admin::datanodes::{Datanode, LeaveKind};
+use crate::shell::{Session, Stop, advice, size, span, time};
+use client::admin::datanodes::{Datanode, LeaveKind, RepairStatusResponse};
 use client::admin::examine::ExamineResponse;
-use client::{Client, FsStats};
+use client::{Client, Error, ErrorKind, FsStats};
 use io::{Clock, SystemClock};
 use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::timeout;
+use types::Millis;
 
 /// Kerberos refuses five minutes; certificates and leases are happier with less.
 const CLOCK_APART_MAX_MS: u64 = 60_000;
@@ -16,39 +19,92 @@ const FULL_PERCENT_MAX: u64 = 85;
 const FULL_SOON_DAYS: u64 = 30;
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
+/// Groups elect a leader in some two seconds: who has not answered then is not waited for.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
+
 pub(super) async fn examine(session: &Session) -> Result<Vec<Finding>, Stop> {
-    let target = session.target("/")?;
-    let client = &target.client;
+    let client = &session.target("/")?.client;
+    let admin = client.admin();
     let mut findings = Vec::new();
-    let before = SystemClock::new().now().0;
-    let examined = match client.admin().examine().await {
-        Ok(examined) => examined,
+    // Patience is for a store's only server.
+    let is_group = client.url().addrs().count() > 1;
+    let wait = if is_group { ANSWER_WAIT } else { session.patience() + ANSWER_WAIT };
+    let ask = Asking { client, wait };
+    // What everybody may ask says whether there is somebody to ask.
+    let stats = match ask.answer(client.stats()).await {
+        Ok(stats) => stats,
         Err(error) => {
-            let advice = "see that a metadata server runs and leads there, and that this user administers the store";
-            findings.push(Finding::fault("store", format!("{target}: {error}"), advice));
+            let advice = advice::on(&error).unwrap_or("see that a metadata server runs and leads there");
+            findings.push(Finding::fault("store", format!("{}: {error}", session.whereabouts()), advice));
+            if is_group {
+                group(&ask, &mut findings).await;
+            }
             return Ok(findings);
         }
     };
-    clocks(before, SystemClock::new().now().0, &examined, &mut findings);
-    group(client, &mut findings).await;
-    let failed = |error| Stop::from(Target::failure(&target, &error));
-    let datanodes = client.admin().datanodes().await.map_err(failed)?;
-    clocks_of(&datanodes, &mut findings);
-    nodes(&datanodes, &mut findings);
-    versions(&examined, &mut findings);
-    let stats = client.stats().await.map_err(failed)?;
-    space(&stats, &examined, &mut findings);
-    blocks(&stats, &examined, &mut findings);
-    if client.admin().safe_mode().await.map_err(failed)? {
+    let now = || SystemClock::new().now();
+    let before = now();
+    let examined = ask.known(&["clocks", "versions"], admin.examine(), &mut findings).await;
+    if let Some(examined) = &examined {
+        clocks(before, now(), examined, &mut findings);
+        versions(examined, &mut findings);
+    }
+    group(&ask, &mut findings).await;
+    if let Some(datanodes) = ask.known(&["datanodes", "disks"], admin.datanodes(), &mut findings).await {
+        clocks_of(&datanodes, &mut findings);
+        nodes(&datanodes, now(), &mut findings);
+    }
+    if let Some(status) = ask.known(&["repair"], admin.repair_status(), &mut findings).await {
+        findings.push(repair(&status, now()));
+    }
+    space(&stats, examined.as_ref(), &mut findings);
+    blocks(&stats, examined.as_ref(), &mut findings);
+    if ask.known(&["safe mode"], admin.safe_mode(), &mut findings).await == Some(true) {
         let advice = "`levada admin safemode leave`, when whoever entered it is done";
         findings.push(Finding::advice("safe mode", "it is on: nothing of the namespace changes", advice));
     }
     Ok(findings)
 }
 
+/// One user's questions.
+struct Asking<'a> {
+    client: &'a Client,
+    /// For each answer.
+    wait: Duration,
+}
+
+impl Asking<'_> {
+    async fn answer<T>(&self, question: impl Future<Output = client::Result<T>>) -> client::Result<T> {
+        let silent = || Error::TimedOut { addr: self.client.url().authority.clone() };
+        timeout(self.wait, question).await.unwrap_or_else(|_elapsed| Err(silent()))
+    }
+
+    /// The same; what is not answered is a finding about each of these.
+    async fn known<T>(
+        &self,
+        about: &[&'static str],
+        question: impl Future<Output = client::Result<T>>,
+        findings: &mut Vec<Finding>,
+    ) -> Option<T> {
+        let error = match self.answer(question).await {
+            Ok(answer) => return Some(answer),
+            Err(error) => error,
+        };
+        findings.extend(about.iter().map(|about| unanswered(about, &error)));
+        None
+    }
+}
+
+fn unanswered(about: &'static str, error: &Error) -> Finding {
+    match error.kind() {
+        ErrorKind::Denied => Finding::unknown(about, "not asked: that is for superusers, administrators and observers"),
+        _ => Finding::fault(about, error.to_string(), advice::on(error).unwrap_or("look at the server's log")),
+    }
+}
+
 /// The server's clock was read between two readings of ours.
-fn clocks(before: u64, after: u64, examined: &ExamineResponse, findings: &mut Vec<Finding>) {
-    let apart = before.saturating_sub(examined.now_ms).max(examined.now_ms.saturating_sub(after));
+fn clocks(before: Millis, after: Millis, examined: &ExamineResponse, findings: &mut Vec<Finding>) {
+    let apart = before.0.saturating_sub(examined.now_ms).max(examined.now_ms.saturating_sub(after.0));
     let found = format!("this machine's and that of the server that leads are {apart} ms apart");
     findings.push(match apart > CLOCK_APART_MAX_MS {
         true => Finding::fault("clocks", found, "set both by NTP: tokens, certificates and leases go by them"),
@@ -75,14 +131,8 @@ fn clocks_of(datanodes: &[Datanode], findings: &mut Vec<Finding>) {
     }
 }
 
-async fn group(client: &Client, findings: &mut Vec<Finding>) {
-    let group = match client.admin().members().await {
-        Ok(group) => group,
-        Err(error) => {
-            findings.push(Finding::fault("group", error.to_string(), "see `levada admin meta list`"));
-            return;
-        }
-    };
+async fn group(ask: &Asking<'_>, findings: &mut Vec<Finding>) {
+    let Some(group) = ask.known(&["group"], ask.client.admin().members(), findings).await else { return };
     for member in group.members.iter().filter(|member| !member.up) {
         let advice = "start it; if its disk is lost, `levada admin meta remove` it and add another one";
         findings.push(Finding::fault(
@@ -107,9 +157,9 @@ async fn group(client: &Client, findings: &mut Vec<Finding>) {
     }
 }
 
-fn nodes(datanodes: &[Datanode], findings: &mut Vec<Finding>) {
+fn nodes(datanodes: &[Datanode], now: Millis, findings: &mut Vec<Finding>) {
     for node in datanodes {
-        findings.extend((!node.live).then(|| away(node)));
+        findings.extend(if node.live { leaving(node, now) } else { Some(away(node, now)) });
         for disk in node.disks.iter().filter(|disk| !disk.failure.is_empty()) {
             let found = format!("{} of {} has failed: {}", disk.dir, node.addr, disk.failure);
             findings.push(Finding::fault(
@@ -133,20 +183,54 @@ fn nodes(datanodes: &[Datanode], findings: &mut Vec<Finding>) {
     }
 }
 
+/// `until 2026-11-21 08:30 UTC (for 59 min more)`.
+fn until(now: Millis, left_ms: u64) -> String {
+    let end = Millis(now.0.saturating_add(left_ms));
+    format!("until {} UTC (for {} more)", time::minute(end), span::human(left_ms))
+}
+
+/// Of a datanode that is up, and is to go, or may.
+fn leaving(node: &Datanode, now: Millis) -> Option<Finding> {
+    let addr = &node.addr;
+    let (found, advice) = match node.leave() {
+        _ if node.drained => (
+            format!("{addr} is drained: nothing that it has is needed"),
+            format!("take it away, or `levada admin datanode resume {addr}`"),
+        ),
+        LeaveKind::Maintenance => (
+            format!("{addr} is in maintenance {}", until(now, node.leave_left_ms)),
+            format!("`levada admin datanode maintenance {addr} --end`, when the work on it is done"),
+        ),
+        _ if node.draining => (
+            format!("{addr} is being drained"),
+            "`levada admin jobs` says how far that is, and what it waits for".to_owned(),
+        ),
+        LeaveKind::Restart | LeaveKind::None => return None,
+    };
+    Some(Finding::advice("datanodes", found, advice))
+}
+
+/// What repair waits for, which somebody may have forgotten.
+fn repair(status: &RepairStatusResponse, now: Millis) -> Finding {
+    let Some(left_ms) = status.hold_left_ms else { return Finding::well("repair", "nobody has it wait") };
+    let found = format!("it is held {}: no copy is begun", until(now, left_ms));
+    Finding::advice("repair", found, "`levada admin repair resume`, when the work is done that it waits for")
+}
+
 /// Of a datanode that is not up. Where somebody has it away, that is no fault: a script may ask each night.
-fn away(node: &Datanode) -> Finding {
-    let (addr, left) = (&node.addr, span::human(node.leave_left_ms));
+fn away(node: &Datanode, now: Millis) -> Finding {
+    let (addr, until) = (&node.addr, until(now, node.leave_left_ms));
     if node.drained {
         return Finding::well("datanodes", format!("{addr} is drained, and down: nothing that it has is needed"));
     }
     match (node.leave(), node.silent_ms) {
         (LeaveKind::Maintenance, _) => {
             let advice = "have it back by then; after that, others copy what it has";
-            Finding::advice("datanodes", format!("{addr} is down for its maintenance, which has {left} left"), advice)
+            Finding::advice("datanodes", format!("{addr} is down for its maintenance, {until}"), advice)
         }
         (LeaveKind::Restart, _) => {
             let advice = "see that it comes back; after that, others copy what it has";
-            Finding::advice("datanodes", format!("{addr} ended in order, and has {left} left to start anew"), advice)
+            Finding::advice("datanodes", format!("{addr} ended in order, and is waited for {until}"), advice)
         }
         (LeaveKind::None, Some(silent_ms)) => {
             let advice = "start it; its log says why it ended. What it had is copied from others";
@@ -180,15 +264,16 @@ fn versions(examined: &ExamineResponse, findings: &mut Vec<Finding>) {
 }
 
 /// When it will be full: by the mean of all time since it was founded, for want of a better one.
-fn space(stats: &FsStats, examined: &ExamineResponse, findings: &mut Vec<Finding>) {
+fn space(stats: &FsStats, examined: Option<&ExamineResponse>, findings: &mut Vec<Finding>) {
     let FsStats { capacity, used, remaining, .. } = *stats;
     if capacity == 0 {
         return;
     }
     let used_percent = 100 - (u128::from(remaining.min(capacity)) * 100 / u128::from(capacity)) as u64;
-    let age_days = examined.now_ms.saturating_sub(examined.founded_ms) / DAY_MS;
     // Younger than a day, or of unknown age: there is no mean yet.
-    let per_day = if examined.founded_ms == 0 { 0 } else { used.checked_div(age_days).unwrap_or(0) };
+    let founded = examined.filter(|examined| examined.founded_ms > 0);
+    let age_days = founded.map_or(0, |examined| examined.now_ms.saturating_sub(examined.founded_ms) / DAY_MS);
+    let per_day = used.checked_div(age_days).unwrap_or(0);
     let days_left = remaining.checked_div(per_day);
     let mut found = format!("{used_percent} % of the disks are taken, {} are free", size::human(remaining));
     if let Some(days) = days_left {
@@ -202,7 +287,7 @@ fn space(stats: &FsStats, examined: &ExamineResponse, findings: &mut Vec<Finding
     });
 }
 
-fn blocks(stats: &FsStats, examined: &ExamineResponse, findings: &mut Vec<Finding>) {
+fn blocks(stats: &FsStats, examined: Option<&ExamineResponse>, findings: &mut Vec<Finding>) {
     let FsStats { missing_count, corrupt_count, under_replicated_count, .. } = *stats;
     if missing_count > 0 {
         let advice = "start the datanodes that have them; `levada admin under-replicated` names the files";
@@ -216,8 +301,9 @@ fn blocks(stats: &FsStats, examined: &ExamineResponse, findings: &mut Vec<Findin
         let advice = "they are copied by themselves: `levada admin jobs` says how far that is, and what it waits for";
         findings.push(Finding::advice("blocks", format!("{under_replicated_count} have too few copies"), advice));
     }
-    if examined.found_count > 0 {
-        let found = format!("{} are unknown to the backup that was restored", examined.found_count);
+    let found_count = examined.map_or(0, |examined| examined.found_count);
+    if found_count > 0 {
+        let found = format!("{found_count} are unknown to the backup that was restored");
         findings.push(Finding::advice("blocks", found, "`levada admin meta found` lists them; they are kept"));
     }
     if missing_count + corrupt_count + under_replicated_count == 0 {
@@ -237,7 +323,7 @@ mod tests {
             let examined =
                 ExamineResponse { now_ms: (days + 1) * DAY_MS, founded_ms: DAY_MS, ..ExamineResponse::default() };
             let mut findings = Vec::new();
-            space(&stats, &examined, &mut findings);
+            space(&stats, Some(&examined), &mut findings);
             findings[0].level
         };
         assert_eq!(level(1000, 100, 100), Level::Well);
@@ -249,18 +335,18 @@ mod tests {
     #[test]
     fn who_is_away_on_purpose_is_no_fault() {
         let down = Datanode { addr: "h:1".into(), silent_ms: Some(20_000), ..Datanode::default() };
-        let leaving = |kind: LeaveKind| Datanode { leave: kind.into(), leave_left_ms: 600_000, ..down.clone() };
+        let leaves = |kind: LeaveKind| Datanode { leave: kind.into(), leave_left_ms: 600_000, ..down.clone() };
         let revoked = |covered| Datanode { silent_ms: None, covered, ..down.clone() };
         for (node, level, says) in [
-            (leaving(LeaveKind::Maintenance), Level::Advice, "10 min left"),
-            (leaving(LeaveKind::Restart), Level::Advice, "10 min left"),
+            (leaves(LeaveKind::Maintenance), Level::Advice, "until 1970-01-01 00:10 UTC (for 10 min more)"),
+            (leaves(LeaveKind::Restart), Level::Advice, "waited for until 1970-01-01 00:10 UTC"),
             (Datanode { draining: true, drained: true, ..down.clone() }, Level::Well, "drained"),
             (Datanode { draining: true, ..down.clone() }, Level::Fault, "down for 20 s"),
             (down.clone(), Level::Fault, "copied from others"),
             (revoked(true), Level::Advice, "revoked"),
             (revoked(false), Level::Fault, "revoked"),
         ] {
-            let finding = away(&node);
+            let finding = away(&node, Millis(0));
             assert_eq!(finding.level, level, "{finding}");
             assert!(finding.to_string().contains(says), "{finding}");
             assert!(
@@ -270,12 +356,31 @@ mod tests {
     }
 
     #[test]
+    fn what_somebody_has_wait_is_told_with_its_end() {
+        let up = Datanode { addr: "h:1".into(), live: true, ..Datanode::default() };
+        let maintained =
+            Datanode { leave: LeaveKind::Maintenance.into(), leave_left_ms: 3_600_000, covered: true, ..up.clone() };
+        let held = RepairStatusResponse { hold_left_ms: Some(3_600_000), ..RepairStatusResponse::default() };
+        for (finding, says) in [
+            (leaving(&maintained, Millis(0)), "h:1 is in maintenance until 1970-01-01 01:00 UTC (for 60 min more)"),
+            (leaving(&Datanode { draining: true, ..up.clone() }, Millis(0)), "h:1 is being drained"),
+            (leaving(&Datanode { draining: true, drained: true, ..up.clone() }, Millis(0)), "resume h:1"),
+            (Some(repair(&held, Millis(0))), "held until 1970-01-01 01:00 UTC"),
+        ] {
+            let finding = finding.unwrap();
+            assert!(finding.level == Level::Advice && finding.to_string().contains(says), "{finding}");
+        }
+        assert!(leaving(&up, Millis(0)).is_none());
+        assert_eq!(repair(&RepairStatusResponse::default(), Millis(0)).level, Level::Well);
+    }
+
+    #[test]
     fn clocks_are_compared_without_the_way_between() {
         let level = |server| {
             let mut findings = Vec::new();
             clocks(
-                1_000_000,
-                1_010_000,
+                Millis(1_000_000),
+                Millis(1_010_000),
                 &ExamineResponse { now_ms: server, ..ExamineResponse::default() },
                 &mut findings,
             );

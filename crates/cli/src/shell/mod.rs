@@ -1,6 +1,6 @@
 //! What the file commands share: where a path leads, what is printed, how many files move at a time, what is undone.
 
-mod advice;
+pub(crate) mod advice;
 pub(crate) mod browse;
 pub(crate) mod copy;
 pub(crate) mod failure;

@@ -23,6 +23,9 @@ const SCHEME_NAME: &str = "hdfs:";
 /// Says `--port-base` of `up` where a command line cannot, and to other commands beside the store where that is.
 pub(crate) const PORT_BASE_VARIABLE: &str = "LEVADA_UP_PORT_BASE";
 
+/// A server starts anew in less, and on a slow machine, too.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Times that a file is written anew, and the pause before each: a datanode starts anew in less than that takes.
 const PUT_AGAIN_MAX: u32 = 4;
 const PUT_PAUSE: Duration = Duration::from_secs(1);
@@ -44,19 +47,24 @@ pub(crate) struct Common {
     #[arg(long, global = true, env = "LEVADA_GATEWAY", value_name = "HOST:PORT", help_heading = "Common")]
     gateway: Option<String>,
     /// How long to wait for a metadata server that is the only one of its store and cannot be reached, as while it
-    /// starts anew; 0s: not at all
-    #[arg(long, global = true, env = "LEVADA_PATIENCE", value_name = "TIME", default_value = "30s",
-          value_parser = span::parse_any, help_heading = "Common")]
-    patience: u64,
+    /// starts anew; 0s: not at all [default: 30s; of doctor: 3s]
+    #[arg(long, global = true, env = "LEVADA_PATIENCE", value_name = "TIME", value_parser = span::parse_any,
+          help_heading = "Common")]
+    patience: Option<u64>,
     /// Print JSON, one object a line
     #[arg(long, global = true, help_heading = "Common")]
     json: bool,
 }
 
-#[cfg(test)]
 impl Common {
+    /// Waits for so long, unless somebody says otherwise.
+    pub(crate) fn patient_for(self, patience: Duration) -> Self {
+        Self { patience: self.patience.or(Some(patience.as_millis() as u64)), ..self }
+    }
+
+    #[cfg(test)]
     pub(crate) fn of(url: &str, user: &str) -> Self {
-        Self { url: Some(url.into()), user: Some(user.into()), gateway: None, patience: 0, json: false }
+        Self { url: Some(url.into()), user: Some(user.into()), gateway: None, patience: Some(0), json: false }
     }
 }
 
@@ -72,9 +80,11 @@ pub(crate) struct LongHelp {
 pub(crate) struct Session {
     command: &'static str,
     base: Url,
+    /// What names it.
+    base_from: &'static str,
     acting: Acting,
     gateway: Option<String>,
-    patience_ms: u64,
+    patience: Duration,
     /// When bytes were waited for first that no datanode gave, and that were not waited for in vain.
     waiting_since: Mutex<Option<Duration>>,
     clock: SystemClock,
@@ -158,16 +168,19 @@ impl Session {
     pub(crate) fn new(command: &'static str, common: &Common) -> Result<Arc<Self>, Failure> {
         // An empty variable is as good as none, as for the user.
         let given = common.url.clone().filter(|url| !url.is_empty());
-        let from =
-            if given.is_some() { "--url or $LEVADA_URL" } else { "fs.defaultFS of $HADOOP_CONF_DIR/core-site.xml" };
-        let url = given.or_else(client::default_fs).unwrap_or_else(|| beside(std::env::var(PORT_BASE_VARIABLE).ok()));
-        let base = Url::parse(&url).map_err(|error| Failure::of(format!("{url} (from {from})"), &error))?;
+        let given = given.map(|url| (url, "--url or $LEVADA_URL"));
+        let default_fs = || Some((client::default_fs()?, "fs.defaultFS of $HADOOP_CONF_DIR/core-site.xml"));
+        let (url, base_from) = given
+            .or_else(default_fs)
+            .unwrap_or_else(|| (beside(std::env::var(PORT_BASE_VARIABLE).ok()), "the default of this command"));
+        let base = Url::parse(&url).map_err(|error| Failure::of(format!("{url} (from {base_from})"), &error))?;
         Ok(Arc::new(Self {
             command,
             base,
+            base_from,
             acting: acting(common.user.clone()),
             gateway: common.gateway.clone().filter(|gateway| !gateway.is_empty()),
-            patience_ms: common.patience,
+            patience: common.patience.map_or(PATIENCE, Duration::from_millis),
             waiting_since: Mutex::default(),
             clock: SystemClock::new(),
             clients: Mutex::default(),
@@ -176,6 +189,17 @@ impl Session {
             progress: Progress::default(),
             exit_code: AtomicU8::new(0),
         }))
+    }
+
+    /// How long servers are waited for that cannot be reached.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Where the store is looked for, and who says so.
+    pub(crate) fn whereabouts(&self) -> String {
+        let through = self.gateway.as_ref().map(|gateway| format!(", through the gateway {gateway}"));
+        format!("{} (from {}){}", self.base.with_path(""), self.base_from, through.unwrap_or_default())
     }
 
     /// Says what went wrong; the command goes on with what is left.
@@ -191,7 +215,7 @@ impl Session {
     /// Waits before a file is written anew whose datanodes failed, as the only one of a store that restarts. False:
     /// that was tried often enough.
     pub(crate) async fn waits_for_datanodes(&self, attempt: u32) -> bool {
-        let is_patient = self.patience_ms > 0 && attempt < PUT_AGAIN_MAX;
+        let is_patient = !self.patience.is_zero() && attempt < PUT_AGAIN_MAX;
         if is_patient {
             tokio::time::sleep(PUT_PAUSE).await;
         }
@@ -204,7 +228,7 @@ impl Session {
     pub(crate) async fn waits_for_replica(&self, wait: &mut Option<u32>, why: &client::Error) -> bool {
         let now = self.clock.monotonic();
         let since = *self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now);
-        let left = Duration::from_millis(self.patience_ms).saturating_sub(now.saturating_sub(since));
+        let left = self.patience.saturating_sub(now.saturating_sub(since));
         if left.is_zero() {
             return false;
         }
@@ -273,7 +297,7 @@ impl Session {
     fn client(&self, url: &Url) -> Client {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let Acting { user, real_user } = &self.acting;
-        let patience = Patience { time_max: Duration::from_millis(self.patience_ms), notice: Some(tell_waiting) };
+        let patience = Patience { time_max: self.patience, notice: Some(tell_waiting) };
         let options =
             || Options { gateway: self.gateway.clone(), real_user: real_user.clone(), patience, ..Options::default() };
         let connect = || Client::with_options(url, user, options());
@@ -342,6 +366,15 @@ mod tests {
         assert_eq!(shown(&session("hdfs://h:1/base"), "hdfs:///x").0, "hdfs://h:1/x");
         assert!(plain.target("s3://bucket/x").is_err());
         assert!(plain.target("").is_err());
+    }
+
+    #[test]
+    fn a_command_is_as_patient_as_somebody_says_or_as_it_is_itself() {
+        let (said, short) = (Common::of("hdfs://h:1", "ann"), Duration::from_secs(3));
+        let unsaid = Common { patience: None, ..said.clone() };
+        let patience = |common: Common| Session::new("test", &common).unwrap().patience();
+        assert_eq!(patience(said.patient_for(short)), Duration::ZERO);
+        assert_eq!([patience(unsaid.clone().patient_for(short)), patience(unsaid)], [short, PATIENCE]);
     }
 
     #[test]
