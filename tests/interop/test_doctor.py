@@ -41,3 +41,10 @@ def test_a_store_that_is_down_is_told_with_where_it_was_looked_for(url):
     assert code == 1 and all(finding["level"] == "fault" for finding in findings)
     assert f"{url} (from --url or $LEVADA_URL)" in findings[0]["found"]
     assert "cannot reach" in findings[-1]["found"]
+
+
+def test_a_port_that_is_another_one_each_time_is_told(up):
+    store = up("--processes")
+    done = levada(store.fs, "doctor", "--config", store.directory / "conf/meta.toml", "--json", check=False)
+    ports = [finding for finding in map(json.loads, done.stdout.splitlines()) if finding["about"] == "ports"]
+    assert ports and all(finding["level"] == "advice" and "at each start" in finding["found"] for finding in ports)

@@ -118,6 +118,10 @@ fn ports(addrs: &[(&'static str, SocketAddr)], findings: &mut Vec<Finding>) {
     for (name, addr) in addrs {
         let found = |text: &str| format!("{name} {addr} {text}");
         findings.push(match TcpListener::bind(addr) {
+            Ok(_) if addr.port() == 0 => {
+                let advice = "write a number in place of the 0, unless this is a store to try";
+                Finding::advice("ports", found("has its port chosen at each start: clients cannot be told it"), advice)
+            }
             Ok(_) => Finding::well("ports", found("is free")),
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 let advice = "stop the program that listens there (`ss -ltnp` names it), or choose another port; if it \
@@ -253,7 +257,8 @@ mod tests {
     async fn a_file_is_looked_at_before_the_start() {
         let well = "http_addr = '127.0.0.1:0'\n[meta]\ndir = 'DIR/meta'\nrpc_addr = '127.0.0.1:0'";
         let found = levels(well).await;
-        assert!(found.iter().all(|(level, _)| *level < Level::Fault), "{found:?}");
+        assert!(found.iter().all(|(level, _)| *level < Level::Unknown), "{found:?}");
+        assert!(found.contains(&(Level::Advice, "ports")), "a port of 0 is another one each time: {found:?}");
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let faults = [
