@@ -227,6 +227,21 @@ def test_in_an_event_loop(levada_store, home):
     assert asyncio.run(work()) == [str(n).encode() for n in range(20)]
 
 
+def test_without_a_host_it_is_the_store_of_the_environment(levada_store, home, monkeypatch, tmp_path):
+    """As for the command: LEVADA_URL comes before Hadoop's configuration."""
+    core = "<configuration><property><name>fs.defaultFS</name><value>{}</value></property></configuration>"
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    (tmp_path / "core-site.xml").write_text(core.format("hdfs://127.0.0.1:1"))
+    monkeypatch.setenv("LEVADA_URL", f"{levada_store.url}/a/path/that/does/not/count")
+    fsspec.filesystem("levada", skip_instance_cache=True).pipe_file(f"{home}/x", b"hello")
+    monkeypatch.delenv("LEVADA_URL")
+    (tmp_path / "core-site.xml").write_text(core.format(levada_store.url))
+    assert fsspec.filesystem("levada", skip_instance_cache=True).cat_file(f"{home}/x") == b"hello"
+    (tmp_path / "core-site.xml").unlink()
+    with pytest.raises(ValueError, match="LEVADA_URL"):
+        levada.LevadaFileSystem(skip_instance_cache=True)
+
+
 def test_by_address(levada_store, home):
     address = f"levada://{levada_store.host}:{levada_store.port}{home}/x"
     with fsspec.open(address, "wb") as file:

@@ -52,7 +52,7 @@ _T = TypeVar("_T")
 class LevadaFileSystem(AsyncFileSystem):
     """A Levada store, or any HDFS, as one user sees it.
 
-    `host`: a host, `host:port`, or several of those with commas; else what Hadoop's configuration names.
+    `host`: a host, `host:port`, or several of those with commas; else what LEVADA_URL says, or Hadoop's configuration.
     `port`: of `host`, 8020 if nothing says another.
     `user`: who acts; else HADOOP_PROXY_USER, HADOOP_USER_NAME where nobody proves who he is, the holder of the Kerberos
     ticket, or the user of this process.
@@ -424,9 +424,12 @@ class LevadaFileSystem(AsyncFileSystem):
 
 def _url(host: str | None, port: int | None) -> str:
     if not host:
-        found = _levada.default_url()
+        found = os.environ.get("LEVADA_URL") or _levada.default_url()
         if not found:
-            raise ValueError("no host is given, and Hadoop's configuration names no store: levada://host:8020/path")
+            raise ValueError(
+                "no host is given, and neither LEVADA_URL nor Hadoop's configuration names a store: "
+                "levada://host:8020/path"
+            )
         return found
     return f"hdfs://{host}:{port}" if port and ":" not in host else f"hdfs://{host}"
 
