@@ -48,6 +48,22 @@ def test_a_group_of_servers_with_certificates_goes_on_without_one(up, tmp_path):
         assert levada(store.fs, "cat", path, text=False).stdout == data
 
 
+def test_a_keytab_of_another_name_leaves_nothing(tmp_path):
+    """Else the next start would be secure, and open to everybody."""
+    keytab = tmp_path / "other.keytab"
+    # As MIT's tools write it: version 2 of the file; realm and names, kind of name, time, number of the key, its cipher
+    # (aes256-cts-hmac-sha1-96) and bytes.
+    text = lambda word: struct.pack(">H", len(word)) + word
+    name = struct.pack(">H", 2) + text(b"EXAMPLE.COM") + text(b"nn") + text(b"elsewhere") + struct.pack(">I", 1)
+    entry = name + struct.pack(">IBH", 0, 1, 18) + text(bytes(32))
+    keytab.write_bytes(b"\x05\x02" + struct.pack(">i", len(entry)) + entry)
+    command = [paths.LEVADA, "up", "--dir", tmp_path / "x", "--port-base", "0", "--secure"]
+    command += ["--principal", "nn/localhost@EXAMPLE.COM", "--keytab", keytab]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 1 and str(keytab) in done.stderr and "nn/localhost@EXAMPLE.COM" in done.stderr
+    assert not (tmp_path / "x").exists()
+
+
 def test_a_store_that_was_secure_stays_so(up, tmp_path):
     """And one that was open becomes secure, with the files that it has."""
     store = up()

@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::refusal;
+use crate::security_config::SecurityConfig;
 use crate::start_error::StartError;
 use gss::{AcceptorSettings, Initiator, Negotiator, Tickets};
 use rpc::{Kerberos, Login};
@@ -24,19 +25,17 @@ pub(crate) struct Ends {
 
 /// None where the settings ask for none.
 pub(crate) fn of(config: &Config) -> Result<Ends, StartError> {
-    let wrong = |error: &dyn fmt::Display| StartError::Config(format!("security: {error}"));
     let security = &config.security;
-    let own = security.own_name(refusal::host()).map_err(StartError::Config)?.filter(|_| security.is_kerberos());
-    let (Some(principal), Some(keytab)) = (own, security.keytab.clone()) else { return Ok(Ends::default()) };
-    warn_of_others(&keytab);
+    let Some(key) = key_of(security)? else { return Ok(Ends::default()) };
+    warn_of_others(&key.keytab);
     if security.node_certificates.is_none() {
         tracing::warn!(
             "no datanode can join: datanodes have no tickets, and security.node_certificates is missing. Give all \
              servers certificates, as docs/security.md says"
         );
     }
-    let settings = AcceptorSettings { principal: principal.clone(), keytab: keytab.clone(), replay_cache: None };
-    let acceptor = gss::Acceptor::open(&settings).map_err(|error| wrong(&error))?;
+    let acceptor = opened(&key)?;
+    let AcceptorSettings { principal, keytab, .. } = key;
     let negotiator = negotiator(config, &principal, &keytab)?;
     let (realm, service) = (principal.realm.clone(), principal.service.clone());
     let initiator = Initiator::new(Tickets::Keytab { principal, keytab }, realm).map_err(|error| wrong(&error))?;
@@ -46,6 +45,26 @@ pub(crate) fn of(config: &Config) -> Result<Ends, StartError> {
     let login =
         Login { tokens: Vec::new(), kerberos: Some(kerberos), qops, simple: false, acting_as: None, lacking: None };
     Ok(Ends { acceptor: Some(Arc::new(acceptor)), login: Some(Arc::new(login)), negotiator })
+}
+
+/// Refused if the keytab has no key of this server now, as its start would be. Reads the keytab.
+pub fn check_keytab(security: &SecurityConfig) -> Result<(), StartError> {
+    key_of(security)?.map_or(Ok(()), |key| opened(&key).map(drop))
+}
+
+/// Which key this server has, if the settings ask for Kerberos.
+fn key_of(security: &SecurityConfig) -> Result<Option<AcceptorSettings>, StartError> {
+    let own = security.own_name(refusal::host()).map_err(StartError::Config)?.filter(|_| security.is_kerberos());
+    let key = own.zip(security.keytab.clone());
+    Ok(key.map(|(principal, keytab)| AcceptorSettings { principal, keytab, replay_cache: None }))
+}
+
+fn opened(key: &AcceptorSettings) -> Result<gss::Acceptor, StartError> {
+    gss::Acceptor::open(key).map_err(|error| wrong(&error))
+}
+
+fn wrong(error: &dyn fmt::Display) -> StartError {
+    StartError::Config(format!("security: {error}"))
 }
 
 /// Everybody's, in a file's mode.

@@ -129,6 +129,7 @@ pub use environment::{Environment, GroupLookUp};
 pub use filling::{FillError, fill, path as filled_path};
 pub use gss::Negotiated;
 pub use inspect::{Inspection, RowsNow};
+pub use kerberos::check_keytab;
 pub use raft::Fault;
 pub use route::{Route, RouteAnswer, RouteCall};
 pub use security_config::{AuthenticationSetting, MechanismSetting, ProxyUser, SecurityConfig};

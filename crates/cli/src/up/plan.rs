@@ -102,10 +102,11 @@ impl Plan {
             // A start that fails later leaves directories, and these say how many servers the store has.
             addrs.iter().try_for_each(|addr| must_be_free(*addr))?;
         }
+        // Before anything is made: a store that has certificates is secure from then on, also without Kerberos.
+        let kerberos = kerberos(args, &Certificates::of(&dir, reach.clone()))?;
         let made = std::fs::create_dir_all(dir.join("conf")).and_then(|()| dir.canonicalize());
         let dir = made.map_err(|error| StartError::new(&dir.display().to_string(), &error))?;
-        let (certificates, kerberos) = secured(args, &dir, &reach, metas.len() as u16, datanodes, disks)?.unzip();
-        let kerberos = kerberos.flatten();
+        let certificates = certificates(args, &dir, &reach, metas.len() as u16, datanodes, disks)?;
         let block_key_ms = args.block_key_interval.map(|seconds| u64::from(seconds) * 1000);
         let Args { durability, memory, block_tokens, encrypt_data_transfer, .. } = *args;
         let is_unsaid = args.data_transfer_protection.is_none();
@@ -253,16 +254,8 @@ impl Plan {
     }
 }
 
-/// The certificates of all servers, if the store is secure, and its name in Kerberos.
-fn secured(
-    args: &Args,
-    dir: &Path,
-    reach: &Reach,
-    metas: u16,
-    datanodes: u16,
-    disks: u16,
-) -> Result<Option<(Certificates, Option<Kerberos>)>, StartError> {
-    let mut certificates = Certificates::of(dir, reach.clone());
+/// The store's name in Kerberos, if it has one; its keytab has the key.
+fn kerberos(args: &Args, certificates: &Certificates) -> Result<Option<Kerberos>, StartError> {
     if !args.secure && !certificates.are_there() {
         return match &args.principal {
             Some(_) => Err(StartError("--principal is for a secure store: give --secure as well".into())),
@@ -272,13 +265,34 @@ fn secured(
     let said = args.principal.clone().zip(args.keytab.clone());
     let said = said.map(|(principal, keytab)| Kerberos { principal, keytab });
     let kerberos = certificates.kerberos(said)?;
-    if let Some(Kerberos { keytab, .. }) = &kerberos {
-        // Before certificates are made: a store that has some is secure from then on, also without Kerberos.
-        std::fs::File::open(keytab).map_err(|error| StartError::new(&keytab.display().to_string(), &error))?;
+    if let Some(Kerberos { principal, keytab }) = kerberos.clone() {
+        let security = metad::SecurityConfig {
+            authentication: metad::AuthenticationSetting::Kerberos,
+            principal: Some(principal),
+            keytab: Some(keytab),
+            ..metad::SecurityConfig::default()
+        };
+        metad::check_keytab(&security).map_err(|error| StartError(error.to_string()))?;
+    }
+    Ok(kerberos)
+}
+
+/// Those of all servers, if the store is secure.
+fn certificates(
+    args: &Args,
+    dir: &Path,
+    reach: &Reach,
+    metas: u16,
+    datanodes: u16,
+    disks: u16,
+) -> Result<Option<Certificates>, StartError> {
+    let mut certificates = Certificates::of(dir, reach.clone());
+    if !args.secure && !certificates.are_there() {
+        return Ok(None);
     }
     (1..=metas).try_for_each(|number| certificates.equip_meta(number))?;
     (1..=datanodes).try_for_each(|number| certificates.equip_data(number, &config::disk_dirs(dir, number, disks)))?;
-    Ok(Some((certificates, kerberos)))
+    Ok(Some(certificates))
 }
 
 /// Where a store lies if nobody says. That it is in a place which passes is told at once: files are put into it next.
