@@ -18,7 +18,7 @@ use ::types::encoding::{self, DecodeError, Encoded, Input};
 use std::fmt;
 use std::sync::Arc;
 
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 pub(crate) type PlainId = (u64, u64);
 pub(crate) type PlainVote = (u64, u64, bool);

@@ -3,7 +3,8 @@
 //! Promise: the figures are those of zlib (CRC-32) and of iSCSI (CRC-32C), both reflected, with initial value and
 //! final xor of all ones; [`self_test`] holds the fast code to known answers before a node serves its first byte.
 
-use crate::{folded, side_by_side};
+use crate::polynomial::{multiply, power_of_x};
+use crate::{folded, polynomial, side_by_side};
 use serde::{Deserialize, Serialize};
 
 /// What a chunk is covered by. The numbers are HDFS's, on the wire and on disk.
@@ -36,11 +37,11 @@ impl ChecksumKind {
     }
 
     /// The reflected polynomial.
-    pub(crate) const fn polynomial(self) -> u32 {
+    fn polynomial(self) -> u32 {
         match self {
             Self::Null => 0,
-            Self::Crc32 => 0xedb8_8320,
-            Self::Crc32c => 0x82f6_3b78,
+            Self::Crc32 => polynomial::CRC32,
+            Self::Crc32c => polynomial::CRC32C,
         }
     }
 }
@@ -176,34 +177,6 @@ pub fn composite(spec: ChecksumSpec, data_len: u64, sums: &[u8]) -> u32 {
     }
 }
 
-/// Product of two polynomials modulo the CRC's, all reflected (bit 31 is x⁰).
-const fn multiply(polynomial: u32, a: u32, mut b: u32) -> u32 {
-    let (mut product, mut bit) = (0, 32);
-    while bit > 0 {
-        bit -= 1;
-        if a >> bit & 1 == 1 {
-            product ^= b;
-        }
-        b = if b & 1 == 1 { b >> 1 ^ polynomial } else { b >> 1 };
-    }
-    product
-}
-
-/// x^(8·bytes) modulo the polynomial, by squaring.
-pub(crate) const fn power_of_x(polynomial: u32, bytes: u64) -> u32 {
-    let mut power = 1 << 31; // x⁰
-    let mut square = 1 << 23; // x⁸
-    let mut left = bytes;
-    while left > 0 {
-        if left & 1 == 1 {
-            power = multiply(polynomial, power, square);
-        }
-        square = multiply(polynomial, square, square);
-        left >>= 1;
-    }
-    power
-}
-
 /// Holds the accelerated code of this machine against known answers and against a bit-by-bit one.
 /// A node runs this before it serves: a wrong checksum unit must not be believed.
 pub fn self_test() -> Result<(), String> {
@@ -215,7 +188,7 @@ pub fn self_test() -> Result<(), String> {
         }
         let bytes: Vec<u8> = (0..4096u32).map(|at| ((at * 31) >> 3) as u8).collect();
         // Lengths around each step of the vector code, at unaligned starts.
-        for len in [0, 1, 15, 16, 63, 64, 127, 255, 256, 511, 512, 513, 1024, 4093] {
+        for len in [0, 1, 15, 16, 63, 64, 127, 255, 256, 511, 512, 513, 575, 576, 577, 767, 768, 769, 1024, 4093] {
             for start in [0, 1, 3] {
                 let piece = &bytes[start..start + len];
                 let wrong = || Err(format!("{kind:?} of {len} bytes at offset {start} is wrong on this processor"));

@@ -22,6 +22,8 @@ impl RowsDigest {
     /// CRC-32, CRC-32C over   digest before u64 │ table u8 │ key │ 0, or 1 │ value, if 1 │ table u8 │ …
     ///                        each but the first behind its length, u32; all numbers big-endian
     /// ```
+    ///
+    /// Members that compute it otherwise cast each other out: whoever changes it raises the versions of `raft`.
     #[must_use]
     pub fn after<'a>(self, changes: impl Iterator<Item = (Table, &'a [u8], Option<&'a [u8]>)>) -> Self {
         // Put together first: a checksum of many short pieces costs several times that of one long one.

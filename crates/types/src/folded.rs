@@ -5,9 +5,9 @@
 //!                  next 256 bytes ┘     next 256 bytes ┘       whose sum is that of all before
 //! ```
 //!
-//! After Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009). What
-//! is left after folding is as long as a register, and has the sum of all that was folded: no reduction is needed where
-//! the processor makes that sum itself.
+//! After Gopal and others, "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction" (Intel, 2009).
+//! What is left after folding is as long as a register, and has the sum of all that was folded: no reduction is needed
+//! where the processor makes that sum itself.
 
 /// With less, others are as fast.
 const LEN_MIN: usize = 512;
@@ -47,7 +47,7 @@ fn by_products(_bytes: &[u8]) -> Option<u32> {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use crate::checksum::{ChecksumKind, power_of_x};
+    use crate::polynomial::{CRC32C, power_of_x};
     use std::arch::x86_64::{
         __m512i, _mm_crc32_u8, _mm_crc32_u64, _mm512_clmulepi64_epi128, _mm512_set_epi64, _mm512_ternarylogic_epi64,
         _mm512_xor_si512,
@@ -62,11 +62,13 @@ mod x86 {
     const BY_ONE: [i64; 2] = factors(LEN as u64);
     const BY_ALL: [i64; 2] = factors((LEN * COUNT) as u64);
 
-    /// What the first and the second eight bytes of sixteen are multiplied by, to stand `len` bytes further on. A product
-    /// of reflected numbers is one place short.
+    // Each register is loaded before it is folded.
+    const _: () = assert!(super::LEN_MIN >= LEN * COUNT);
+
+    /// What the first and the second eight bytes of sixteen are multiplied by, to stand `len` bytes further on. A
+    /// product of reflected numbers is one place short.
     const fn factors(len: u64) -> [i64; 2] {
-        let polynomial = ChecksumKind::Crc32c.polynomial();
-        [(power_of_x(polynomial, len + 4) as i64) << 1, (power_of_x(polynomial, len - 4) as i64) << 1]
+        [(power_of_x(CRC32C, len + 4) as i64) << 1, (power_of_x(CRC32C, len - 4) as i64) << 1]
     }
 
     #[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]

@@ -15,6 +15,7 @@ pub mod limits;
 pub mod mutation;
 mod network;
 pub mod path;
+mod polynomial;
 pub mod random;
 pub mod replica;
 pub mod rows;
