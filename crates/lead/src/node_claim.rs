@@ -4,7 +4,8 @@
 //! registers ──▶ claim: unknown id ──▶ newcomer: remembered for a minute; its next message makes it a node
 //!                      known id ────▶ takes over, if the process there is gone or silent, or was on the same port
 //!                                     refused, if the process there still sends heartbeats, or may do so: a server
-//!                                     that leads anew knows after some seconds, or by its goodbye
+//!                                     that hears nodes since a moment ago cannot know. After a goodbye its machine
+//!                                     need not wait
 //! any other message ──▶ standing: of the process that registered last ──▶ counts
 //!                                 of another one ──▶ superseded, if that one still sends heartbeats: it ends
 //! ```
@@ -54,7 +55,8 @@ impl Member {
         self.seen.is_some_and(is_live) && !self.disconnected
     }
 
-    /// Its process has ended in order, and none has registered since.
+    /// Its process has ended in order, and none has registered since. Known until it should have been back: after that a
+    /// new leader waits as for any other.
     fn has_said_goodbye(&self) -> bool {
         self.leave.is_some_and(|leave| leave.kind == LeaveKind::Restart)
     }
@@ -87,11 +89,14 @@ impl Cluster {
         let known = &member.node;
         let is_same = known.incarnation == node.incarnation;
         let claim = if is_same && known.is_at(node) {
-            // After a claimant whose row may come yet: this one's must come behind it.
-            if is_claimed { Claim::Takes } else { Claim::Known }
+            // After a claimant whose row may come yet: this one's must come behind it. After a goodbye, as of a machine
+            // that was put back to an earlier state: its row says that it is here again.
+            if is_claimed || member.has_said_goodbye() { Claim::Takes } else { Claim::Known }
         } else {
             let is_unheard = member.seen.is_none() && now.saturating_sub(receiving_since) <= SILENCE_MAX;
-            let may_be_held = !is_same && is_unheard && !member.has_said_goodbye();
+            // A copy on another machine is not what said goodbye.
+            let is_back = member.has_said_goodbye() && node.from == known.from;
+            let may_be_held = !is_same && is_unheard && !is_back;
             match !node.outlived(known) {
                 true if member.is_held(now, receiving_since) => return Claim::InUse { addr: known.xfer_addr() },
                 true if may_be_held => return Claim::MayBeInUse { addr: known.xfer_addr() },
@@ -414,17 +419,21 @@ mod tests {
     /// The whole store was stopped in order and is started on other ports.
     #[test]
     fn a_new_leader_waits_for_no_process_that_said_goodbye() {
-        let claim = |kind| {
+        let claim = |kind, node: &Node| {
             let mut rows = MemoryRows::default();
             let leave = Some(Leave { kind, until: Millis(1 << 40) });
             for command in [Command::Register(process(10, "a")), Command::SetLeave { node: ID, leave }] {
                 apply(&mut rows, &command).unwrap().unwrap();
             }
             let mut cluster = Cluster::load(&rows, 1).unwrap();
-            cluster.claim(SECOND, SECOND, &process(20, "b"))
+            cluster.claim(SECOND, SECOND, node)
         };
-        assert_eq!(claim(LeaveKind::Restart), Claim::Takes);
-        assert_eq!(claim(LeaveKind::Maintenance), may_be_in_use(), "an administrator's word, not the process's");
+        let elsewhere = process(20, "b");
+        let moved = Node { from: "a".into(), ..elsewhere.clone() };
+        assert_eq!(claim(LeaveKind::Restart, &moved), Claim::Takes);
+        assert_eq!(claim(LeaveKind::Maintenance, &moved), may_be_in_use(), "an administrator's word");
+        assert_eq!(claim(LeaveKind::Restart, &elsewhere), may_be_in_use(), "a copy of its disk, on another machine");
+        assert_eq!(claim(LeaveKind::Restart, &process(10, "a")), Claim::Takes, "it goes on after all, and says so");
     }
 
     /// A leader that received nothing for a while, as it was cut off from its group, takes nobody for silent: those it

@@ -147,16 +147,18 @@ pub(super) async fn register(
         }
         Claim::MayBeInUse { addr } => {
             let (id, new) = (node.id, node.xfer_addr());
-            tracing::info!(
-                node = %id, addr, waiting = new,
-                "a datanode is asked to wait: this server has just begun to lead, and hears within seconds whether \
-                 another process has its id"
-            );
+            if let Some(passed_over) = leadership.refusals.in_use.due() {
+                tracing::info!(
+                    node = %id, addr, waiting = new, passed_over,
+                    "a datanode is asked to wait: this server will hear within seconds whether another process has its \
+                     id"
+                );
+            }
             Err(Exception::new(
                 NODE_IN_USE,
                 format!(
-                    "datanode {id} was at {addr} when it was last heard. The server has just begun to lead, and takes \
-                     the process at {new} in its place if that one stays silent for some seconds"
+                    "datanode {id} was last registered at {addr}. This server hears datanodes since a moment ago: it \
+                     lets the process at {new} in if the other one stays silent for ten seconds. Wait, or stop the other"
                 ),
             ))
         }
