@@ -135,6 +135,7 @@ impl Servers {
         request: Request<'_>,
         last: &mut CallError,
     ) -> Result<Answer, CallError> {
+        let mut foreign_count = 0;
         loop {
             let number = self.current.load(Ordering::Relaxed);
             let asked = tokio::select! {
@@ -146,8 +147,17 @@ impl Servers {
                     *last = error;
                     sleep(ROUND_PAUSE).await;
                 }
+                // One of the addresses is wrong: a web port's, say. All of them are not waited for.
+                Err(error @ CallError::Decode(_)) => {
+                    foreign_count += 1;
+                    if foreign_count >= self.clients.len() {
+                        return Err(error);
+                    }
+                    *last = error;
+                }
                 // That one is up and does not lead tells more than that another one is down.
                 Err(error) if is_elsewhere(&error) => {
+                    foreign_count = 0;
                     if !matches!(last, CallError::Remote { .. }) {
                         *last = error;
                     }

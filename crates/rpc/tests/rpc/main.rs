@@ -2,6 +2,7 @@
 
 mod authentication;
 mod golden;
+mod groups;
 mod hostile;
 mod nodes;
 #[path = "../../../security/tests/support/played_kerberos.rs"]
