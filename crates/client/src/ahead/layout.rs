@@ -174,11 +174,16 @@ async fn bytes_of<O: Origin>(shell: &Arc<Shell<O>>, span: Span, coming: &[Span],
     shell.is_parsing.send_replace(false);
     // It may be among what the store sends in a moment, as a reader's may.
     shell.asked().await;
-    let missing_len = shell.missing_len(span);
-    // The program may have asked for it before the parser came to want it.
-    if missing_len > FETCHED_LEN_MAX {
-        let (waiting, read) = oneshot::channel();
-        shell.lock().search.awaited = Some((span, waiting));
+    // The program may have asked for it before the parser came to want it. If it has not, it wakes the parser.
+    let reading = {
+        let mut state = shell.lock();
+        (state.machine.missing_len(span) > FETCHED_LEN_MAX).then(|| {
+            let (waiting, read) = oneshot::channel();
+            state.search.awaited = Some((span, waiting));
+            read
+        })
+    };
+    if let Some(read) = reading {
         read.await.ok()?;
     }
     let bytes = match has_room() {
