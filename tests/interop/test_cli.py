@@ -395,10 +395,11 @@ class TestExitCodes:
         """One advice, and no second one that says otherwise."""
         web = store.http.removeprefix("http://")
         done = levada(f"hdfs://{web}", "ls", "/", check=False, environment={"LEVADA_PATIENCE": "30s"})
-        assert done.returncode == 1 and done.stderr.count("RPC port") == 1, done.stderr
-        assert "(" not in done.stderr, done.stderr
+        assert done.returncode == 1 and "it is HTTP" in done.stderr, done.stderr
+        assert done.stderr.count("(") == 1 and "the metadata server's RPC port, 8020" in done.stderr, done.stderr
         gateway = levada(store.fs, "ls", "/", "--gateway", web, check=False)
-        assert f"through the gateway {web}" in gateway.stderr, gateway.stderr
+        assert f"through the gateway {web}" in gateway.stderr and "8030" in gateway.stderr, gateway.stderr
+        assert "8020 if" not in gateway.stderr, gateway.stderr
 
     def test_what_can_only_be_a_directory(self, run, root, home, tmp_path):
         """No file is made in the place of a directory that is missing; a file in the place of one is told once."""

@@ -34,7 +34,7 @@ const VARINT_LEN_MAX: usize = 5;
 pub enum FrameError {
     #[error("a frame of {len} bytes, from 1 to {max} are allowed")]
     Length { len: i32, max: u32 },
-    #[error("it is HTTP, as of a web port; give the RPC port instead, 8020 if nobody chose another")]
+    #[error("it is HTTP, as of a web port, and not of an RPC port")]
     Http,
     #[error("the frame ends before its {what}")]
     Short { what: &'static str },

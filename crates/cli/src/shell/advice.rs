@@ -69,6 +69,9 @@ fn on_kind(kind: ErrorKind) -> Option<&'static str> {
             "look at the server's log, and try again; if the port is a datanode's, give the metadata server's, 8020 if \
              nobody chose another"
         }
+        ErrorKind::Protocol => {
+            "if the port is a web server's, give the metadata server's RPC port, 8020 if nobody chose another"
+        }
         ErrorKind::NotAMetadataServer => {
             "that is no metadata server; if the port is a datanode's, give the metadata server's, 8020 if nobody chose \
              another"
