@@ -146,7 +146,6 @@ type Calls = HashMap<i32, oneshot::Sender<Outcome>>;
 #[derive(Debug)]
 enum State {
     Open(Calls),
-    /// Why.
     /// Why, and what a call is told that comes now.
     Closed(String, fn(&str) -> CallError),
 }
