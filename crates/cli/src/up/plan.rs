@@ -103,10 +103,13 @@ impl Plan {
             addrs.iter().try_for_each(|addr| must_be_free(*addr))?;
         }
         // Before anything is made: a store that has certificates is secure from then on, also without Kerberos.
-        let kerberos = kerberos(args, &Certificates::of(&dir, reach.clone()))?;
+        let former = Certificates::of(&dir, reach.clone());
+        let is_secure = args.secure || former.are_there();
+        let kerberos = kerberos(args, &former, is_secure)?;
         let made = std::fs::create_dir_all(dir.join("conf")).and_then(|()| dir.canonicalize());
         let dir = made.map_err(|error| StartError::new(&dir.display().to_string(), &error))?;
-        let certificates = certificates(args, &dir, &reach, metas.len() as u16, datanodes, disks)?;
+        let certificates = || certificates(&dir, &reach, metas.len() as u16, datanodes, disks);
+        let certificates = is_secure.then(certificates).transpose()?;
         let block_key_ms = args.block_key_interval.map(|seconds| u64::from(seconds) * 1000);
         let Args { durability, memory, block_tokens, encrypt_data_transfer, .. } = *args;
         let is_unsaid = args.data_transfer_protection.is_none();
@@ -153,12 +156,8 @@ impl Plan {
         meta.security.encrypt_data_transfer = self.encrypt_data_transfer;
         meta.security.node_certificates = self.certificates.as_ref().map(|certificates| certificates.of_meta(number));
         meta.security.authority = self.certificates.as_ref().map(Certificates::authority);
-        if let Some(Kerberos { principal, keytab }) = self.kerberos.clone() {
-            meta.security.authentication = metad::AuthenticationSetting::Kerberos;
-            (meta.security.principal, meta.security.keytab) = (Some(principal), Some(keytab));
-            // The client chooses: ours takes the first, and Hadoop's, which has to name what it takes, the last, unless
-            // its configuration says more.
-            meta.security.rpc_protection = RPC_PROTECTIONS.map(str::to_owned).to_vec();
+        if let Some(kerberos) = &self.kerberos {
+            set_kerberos(&mut meta.security, kerberos);
         }
         if let Some(interval) = self.block_key_ms {
             (meta.block_key_update_ms, meta.block_token_lifetime_ms) = (interval, interval);
@@ -255,8 +254,8 @@ impl Plan {
 }
 
 /// The store's name in Kerberos, if it has one; its keytab has the key.
-fn kerberos(args: &Args, certificates: &Certificates) -> Result<Option<Kerberos>, StartError> {
-    if !args.secure && !certificates.are_there() {
+fn kerberos(args: &Args, certificates: &Certificates, is_secure: bool) -> Result<Option<Kerberos>, StartError> {
+    if !is_secure {
         return match &args.principal {
             Some(_) => Err(StartError("--principal is for a secure store: give --secure as well".into())),
             None => Ok(None),
@@ -265,34 +264,29 @@ fn kerberos(args: &Args, certificates: &Certificates) -> Result<Option<Kerberos>
     let said = args.principal.clone().zip(args.keytab.clone());
     let said = said.map(|(principal, keytab)| Kerberos { principal, keytab });
     let kerberos = certificates.kerberos(said)?;
-    if let Some(Kerberos { principal, keytab }) = kerberos.clone() {
-        let security = metad::SecurityConfig {
-            authentication: metad::AuthenticationSetting::Kerberos,
-            principal: Some(principal),
-            keytab: Some(keytab),
-            ..metad::SecurityConfig::default()
-        };
+    if let Some(kerberos) = &kerberos {
+        let mut security = metad::SecurityConfig::default();
+        set_kerberos(&mut security, kerberos);
         metad::check_keytab(&security).map_err(|error| StartError(error.to_string()))?;
     }
     Ok(kerberos)
 }
 
-/// Those of all servers, if the store is secure.
-fn certificates(
-    args: &Args,
-    dir: &Path,
-    reach: &Reach,
-    metas: u16,
-    datanodes: u16,
-    disks: u16,
-) -> Result<Option<Certificates>, StartError> {
+/// Has a metadata server ask its users for Kerberos.
+fn set_kerberos(security: &mut metad::SecurityConfig, Kerberos { principal, keytab }: &Kerberos) {
+    security.authentication = metad::AuthenticationSetting::Kerberos;
+    (security.principal, security.keytab) = (Some(principal.clone()), Some(keytab.clone()));
+    // The client chooses: ours takes the first, and Hadoop's, which has to name what it takes, the last, unless its
+    // configuration says more.
+    security.rpc_protection = RPC_PROTECTIONS.map(str::to_owned).to_vec();
+}
+
+/// Those of all servers of a secure store.
+fn certificates(dir: &Path, reach: &Reach, metas: u16, datanodes: u16, disks: u16) -> Result<Certificates, StartError> {
     let mut certificates = Certificates::of(dir, reach.clone());
-    if !args.secure && !certificates.are_there() {
-        return Ok(None);
-    }
     (1..=metas).try_for_each(|number| certificates.equip_meta(number))?;
     (1..=datanodes).try_for_each(|number| certificates.equip_data(number, &config::disk_dirs(dir, number, disks)))?;
-    Ok(Some(certificates))
+    Ok(certificates)
 }
 
 /// Where a store lies if nobody says. That it is in a place which passes is told at once: files are put into it next.
