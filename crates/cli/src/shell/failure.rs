@@ -1,6 +1,7 @@
 //! Why a command did not do all it was asked, as it is printed.
 
 use super::advice;
+use super::transfer::no_directory;
 use client::ErrorKind;
 use std::fmt::{self, Write};
 use std::io;
@@ -81,7 +82,7 @@ impl Failure {
     pub(crate) fn not_made(path: &Path, error: &io::Error) -> Self {
         let above = path.parent().filter(|above| !above.as_os_str().is_empty() && !above.exists());
         match above.filter(|_| error.kind() == io::ErrorKind::NotFound) {
-            Some(above) => Self::new(shown(above), "no such directory").advise("make it first, with mkdir -p"),
+            Some(above) => no_directory(shown(above), false, false),
             None => Self::local(path, error),
         }
     }
