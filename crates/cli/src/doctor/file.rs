@@ -203,9 +203,18 @@ async fn reachable(about: &'static str, addr: &str) -> Finding {
 fn readable(about: &'static str, path: &Path) -> Finding {
     match std::fs::File::open(path) {
         Ok(_) => Finding::well(about, format!("{} may be read", path.display())),
-        Err(error) => {
-            let advice = "run this as the user of the server; let it read that file, and nobody else";
-            Finding::fault(about, format!("{}: {error}", path.display()), advice)
+        Err(error) => unreadable(about, path, &error),
+    }
+}
+
+/// That this user may not read it says nothing of the server's.
+fn unreadable(about: &'static str, path: &Path, error: &std::io::Error) -> Finding {
+    let found = format!("{}: {error}", path.display());
+    match error.kind() {
+        ErrorKind::PermissionDenied => Finding::unknown(about, format!("{found}; run this as the user of the server")),
+        _ => {
+            let advice = "put it there, or correct the setting; let the server's user read it, and nobody else";
+            Finding::fault(about, found, advice)
         }
     }
 }
@@ -251,6 +260,12 @@ mod tests {
         for wrong in ["", "dirs = []", "dir = 'DIR/d'\ndirs = ['DIR/e']", "dirs = ['DIR/d', 'DIR/d']"] {
             assert!(is_fault(wrong).await, "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_another_user_may_not_read_is_no_fault() {
+        let level = |kind: ErrorKind| unreadable("rights", Path::new("nn.keytab"), &kind.into()).level;
+        assert_eq!([level(ErrorKind::PermissionDenied), level(ErrorKind::NotFound)], [Level::Unknown, Level::Fault]);
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ pub(crate) enum Level {
     Well,
     /// It works, and something is to be known or done in time.
     Advice,
-    /// It was not asked, as this user may not.
+    /// This user may not ask for it, or read it.
     Unknown,
     /// It does not work, or data is in danger.
     Fault,

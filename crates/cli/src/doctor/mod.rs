@@ -1,7 +1,7 @@
 //! `levada doctor`: what is wrong, or will be, and what to do about it.
 //!
-//! Promise: it changes nothing. Each finding says what to do; the exit code is 1 where one is a fault, or unknown. What
-//! cannot be looked at is a finding, too.
+//! Promise: it changes nothing. Each piece of advice and each fault says what to do; the exit code is 1 where one is a
+//! fault, or unknown. What cannot be looked at is a finding, too.
 
 mod certificates;
 mod file;

@@ -97,7 +97,7 @@ impl Asking<'_> {
 
 fn unanswered(about: &'static str, error: &Error) -> Finding {
     match error.kind() {
-        ErrorKind::Denied => Finding::unknown(about, "not asked: that is for superusers, administrators and observers"),
+        ErrorKind::Denied => Finding::unknown(about, "only superusers, administrators and observers may ask"),
         _ => Finding::fault(about, error.to_string(), advice::on(error).unwrap_or("look at the server's log")),
     }
 }
