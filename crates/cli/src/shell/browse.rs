@@ -24,7 +24,7 @@ impl Session {
             return Ok(vec![look(target.with_path(glob::unescape(&target.path))).await?]);
         }
         let mut found = Vec::new();
-        for parts in glob::parse(&target.path).map_err(|reason| Failure::new(&target, reason))? {
+        for parts in glob::parse(&target.path).map_err(|reason| Failure::usage(&target, reason))? {
             found.extend(expand(&target, &parts).await?);
         }
         if found.is_empty() {

@@ -38,7 +38,7 @@ impl Failure {
         }
     }
 
-    /// What nobody can mean.
+    /// Wrong usage, whatever is in the store: exit code 2.
     pub(crate) fn usage(subject: impl fmt::Display, reason: impl fmt::Display) -> Self {
         Self { is_usage: true, ..Self::new(subject, reason) }
     }
@@ -69,7 +69,7 @@ impl Failure {
         self.is_passing
     }
 
-    /// Of a command that does all else.
+    /// The exit code of a command that reports this and goes on.
     pub(crate) fn exit_code(&self) -> u8 {
         if self.is_usage { USAGE } else { FAILED }
     }
@@ -87,7 +87,7 @@ impl Failure {
         }
     }
 
-    /// The same of what the user named, where it is of the temporary file that is to become that.
+    /// Puts the name that the user gave (`to`) in place of the temporary file's (`temp`).
     pub(crate) fn naming(self, temp: &str, to: &str) -> Self {
         let named = |text: String| text.replace(temp, to);
         Self { subject: named(self.subject), reason: named(self.reason), ..self }
