@@ -427,8 +427,7 @@ def _url(host: str | None, port: int | None) -> str:
         found = os.environ.get("LEVADA_URL") or _levada.default_url()
         if not found:
             raise ValueError(
-                "no host is given, and neither LEVADA_URL nor Hadoop's configuration names a store: "
-                "levada://host:8020/path"
+                "no store is named: give host=, open levada://host:8020/path, or set LEVADA_URL=hdfs://host:8020"
             )
         return found
     return f"hdfs://{host}:{port}" if port and ":" not in host else f"hdfs://{host}"
