@@ -122,8 +122,11 @@ pub(super) fn build(root: &Path, target: Option<&str>) -> Result<PathBuf> {
         prefixes.push((registry?.path(), "crates".to_owned()));
     }
     // rustc takes flags apart at this byte, as paths may have spaces; C compilers get theirs by spaces.
-    let rust: Vec<String> =
+    let mut rust: Vec<String> =
         prefixes.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect();
+    // With all of what the linker makes read-only, rustc has each call between crates go through a table of addresses,
+    // which the loader fills in: 25,000 of them. Told of a part only, it calls directly; the linker is told of all.
+    rust.extend(["-Crelro-level=partial", "-Clink-arg=-Wl,-z,now"].map(str::to_owned));
     let c: Vec<String> =
         prefixes.iter().map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display())).collect();
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
