@@ -330,7 +330,8 @@ class TestExitCodes:
 
     def test_usage_is_2(self, run):
         for words in ((), ("nonsense",), ("ls", "--nonsense"), ("put",), ("test", "/"), ("explain", "read"),
-                      ("explain", "/", "--columns", "x"), ("test", "-e", "htp://x/"), ("ls", "/{a"), ("rm", "-r", "/{a")):  # fmt: skip
+                      ("explain", "/", "--columns", "x"), ("test", "-e", "htp://x/"), ("ls", "/{a"),
+                      ("rm", "-r", "/{a")):  # fmt: skip
             assert run(*words, check=False).returncode == 2, words
         assert levada("nonsense://x", "ls", check=False).returncode == 2
 

@@ -55,8 +55,8 @@ impl Member {
         self.seen.is_some_and(is_live) && !self.disconnected
     }
 
-    /// Its process has ended in order, and none has registered since. Known until it should have been back: after that a
-    /// new leader waits as for any other.
+    /// Its process has ended in order, and none has registered since. Known until it should have been back: after that
+    /// a new leader waits as for any other.
     fn has_said_goodbye(&self) -> bool {
         self.leave.is_some_and(|leave| leave.kind == LeaveKind::Restart)
     }

@@ -45,6 +45,10 @@ fn by_products(_bytes: &[u8]) -> Option<u32> {
     None
 }
 
+// Each register is loaded before it is folded.
+#[cfg(target_arch = "x86_64")]
+const _: () = assert!(LEN_MIN >= x86::LEN * x86::COUNT);
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use crate::polynomial::{CRC32C, power_of_x};
@@ -54,16 +58,13 @@ mod x86 {
     };
 
     /// Bytes of a register.
-    const LEN: usize = 64;
+    pub(super) const LEN: usize = 64;
     /// Registers at a time: a product takes some cycles, and one begins each cycle.
-    const COUNT: usize = 4;
+    pub(super) const COUNT: usize = 4;
     const WORD_LEN: usize = size_of::<u64>();
 
     const BY_ONE: [i64; 2] = factors(LEN as u64);
     const BY_ALL: [i64; 2] = factors((LEN * COUNT) as u64);
-
-    // Each register is loaded before it is folded.
-    const _: () = assert!(super::LEN_MIN >= LEN * COUNT);
 
     /// What the first and the second eight bytes of sixteen are multiplied by, to stand `len` bytes further on. A
     /// product of reflected numbers is one place short.

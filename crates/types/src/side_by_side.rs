@@ -7,9 +7,9 @@
 //! chunk 3  ██████░░░░
 //! ```
 //!
-//! For processors without products of 512 bits (`folded`), and for chunks that are shorter than it takes. Libraries' code
-//! for one long piece cuts it into such parts, too, and has to put their sums together at its end: of 512 bytes that
-//! takes as long as all the rest.
+//! For processors without products of 512 bits (`folded`), and for chunks that are shorter than it takes. Libraries'
+//! code for one long piece cuts it into such parts, too, and has to put their sums together at its end: of 512 bytes
+//! that takes as long as all the rest.
 
 /// Chunks at a time: one more than a step takes cycles.
 pub(crate) const COUNT: usize = 4;

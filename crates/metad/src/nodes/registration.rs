@@ -158,7 +158,8 @@ pub(super) async fn register(
                 NODE_IN_USE,
                 format!(
                     "datanode {id} was last registered at {addr}. This server hears datanodes since a moment ago: it \
-                     lets the process at {new} in if the other one stays silent for ten seconds. Wait, or stop the other"
+                     lets the process at {new} in if the other one stays silent for ten seconds. Wait, or stop the \
+                     other"
                 ),
             ))
         }

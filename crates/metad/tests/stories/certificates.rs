@@ -30,8 +30,10 @@ const OWN: NodeName = NodeName::Member(1);
 const OTHER: NodeName = NodeName::Member(2);
 const FIRST: NodeId = NodeId([1; 16]);
 const SECOND: NodeId = NodeId([2; 16]);
-/// How a member's answer begins that refuses; see raft's `message.rs`.
-const REFUSED: [u8; 2] = [4, 9];
+/// Of messages between members; see raft's `message.rs`.
+const MESSAGE_VERSION: u8 = 5;
+/// How a member's answer begins that refuses.
+const REFUSED: [u8; 2] = [MESSAGE_VERSION, 9];
 const HOUR_MS: u64 = 3_600_000;
 
 /// Makes a certificate, of an authority in `ca`.
@@ -509,7 +511,7 @@ fn message_of(sender: u64) -> Bytes {
     let (member, incarnation, term) = (1_u64, 77_u64, 3_u64);
     let (none, entry_count) = (None::<(u64, u64)>, 0_u32);
     let fields = encode(&((term, sender, true), none, (none, entry_count)), Vec::new());
-    encode(&encode(&((member, incarnation, sender), (0_u32, fields)), Vec::new()), vec![4]).into()
+    encode(&encode(&((member, incarnation, sender), (0_u32, fields)), Vec::new()), vec![MESSAGE_VERSION]).into()
 }
 
 /// From anywhere, in its own name; an address proves nothing.

@@ -330,7 +330,7 @@ async fn nobodys_data_waits_for_a_member_that_is_down() {
 
 /// What another group would send to a member that has lost its data, as that group knows it: a heartbeat.
 fn message_for_another_incarnation() -> Bytes {
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
     const APPEND: u32 = 0;
     let (member, incarnation, sender, term) = (1_u64, 77_u64, 9_u64, 3_u64);
     let (none, entry_count) = (None::<(u64, u64)>, 0_u32);

@@ -6,7 +6,7 @@ use types::encoding::{Encoded, decode, encode};
 
 const STRANGER: u64 = 9;
 /// Of messages, and their numbers and those of answers; see `message.rs`.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 const APPEND: u32 = 0;
 const ARE_YOU_NEW: u32 = 5;
 const REFUSED: u8 = 9;
