@@ -131,12 +131,17 @@ where
         .iter()
         .map(|(id, addr)| {
             let (id, addr, calls, request) = (*id, addr.clone(), Arc::clone(&core.calls), request.clone());
+            // It said goodbye, or an administrator works on it: that it cannot be reached is no news.
+            let is_away = core.with_cluster(|cluster, _| cluster.node(id).is_some_and(|member| member.leave.is_some()));
             let call = async move {
                 match io::time::timeout(limit, calls.call::<Q, A>((id, &addr), method, &request)).await {
                     Ok(Ok(answer)) => Answer::Said(answer),
                     Ok(Err(error)) => {
                         let reason = rpc::log_text(&error);
-                        tracing::warn!(node = %id, method, reason, "call to datanode failed");
+                        match is_away {
+                            true => tracing::debug!(node = %id, method, reason, "no call to a datanode that is away"),
+                            false => tracing::warn!(node = %id, method, reason, "call to datanode failed"),
+                        }
                         match error {
                             rpc::CallError::Remote { class, .. } => Answer::Refused { class },
                             _ => Answer::Unreached,
