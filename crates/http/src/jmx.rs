@@ -42,7 +42,7 @@ fn of_namenode(status: &Value) -> Vec<Value> {
             "CapacityTotal": space["capacity_len"], "CapacityUsed": space["used_len"],
             "CapacityRemaining": space["free_len"], "UnderReplicatedBlocks": blocks["under_replicated"],
             "PendingReplicationBlocks": blocks["pending"], "PendingDeletionBlocks": status["doomed_blocks"],
-            "NumLiveDataNodes": nodes["live"], "NumDeadDataNodes": nodes["dead"],
+            "NumLiveDataNodes": nodes["live"], "NumDeadDataNodes": dead_count(nodes),
             "VolumeFailuresTotal": status["disks"]["failed"],
         }));
         beans.push(json!({
@@ -56,6 +56,12 @@ fn of_namenode(status: &Value) -> Vec<Value> {
         }));
     }
     beans
+}
+
+/// Silent nodes without those on leave, whose restart or maintenance HDFS waits for as well. None: not known.
+fn dead_count(nodes: &Value) -> Option<usize> {
+    let is_dead = |node: &&Value| node["live"] == false && node["leave"].is_null();
+    nodes["list"].as_array().map(|list| list.iter().filter(is_dead).count())
 }
 
 fn of_datanode(status: &Value) -> Vec<Value> {
@@ -92,16 +98,20 @@ mod tests {
 
     #[test]
     fn a_leader_a_standby_and_a_datanode_have_hadoops_beans() {
+        let node = |live: bool, leave: Option<&str>| json!({ "live": live, "leave": leave });
+        let silent = [node(false, None), node(false, Some("restart")), node(false, Some("maintenance"))];
+        let nodes = [&silent[..], &[node(true, None), node(true, Some("maintenance"))]].concat();
         let leader = json!({
             "group": {}, "leader": true, "safe_mode": false, "version": "1", "pool": "p", "writers": 3,
-            "doomed_blocks": 2, "nodes": { "live": 5, "dead": 1 }, "disks": { "failed": 4 },
+            "doomed_blocks": 2, "nodes": { "live": 2, "dead": 3, "list": nodes }, "disks": { "failed": 4 },
             "space": { "capacity_len": 200, "used_len": 50, "free_len": 100 },
             "blocks": { "missing": 7, "corrupt": 8, "under_replicated": 9, "pending": 10 },
         });
         let state = page(&leader, Some("Hadoop:service=NameNode,name=FSNamesystemState"));
         assert_eq!(names(&state), ["Hadoop:service=NameNode,name=FSNamesystemState"]);
         let state = &state["beans"][0];
-        assert_eq!((&state["FSState"], &state["NumLiveDataNodes"]), (&json!("Operational"), &json!(5)));
+        assert_eq!((&state["FSState"], &state["NumLiveDataNodes"]), (&json!("Operational"), &json!(2)));
+        assert_eq!(state["NumDeadDataNodes"], 1, "two are on leave, and so is one that is up");
         assert_eq!((&state["CapacityRemaining"], &state["VolumeFailuresTotal"]), (&json!(100), &json!(4)));
         assert_eq!(names(&page(&leader, Some("Hadoop:service=NameNode,name=FSNamesystem*"))).len(), 2);
         assert_eq!(names(&page(&leader, None)).len(), 4);
