@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+import re
 import shutil
 
-from conftest import NEW, make
+from conftest import NEW, ROOT, make
 from machine import run
 
 
@@ -22,6 +23,12 @@ def test_the_archive_runs_anywhere(made, tmp_path):
     assert run(top / "bin/levada", "--version").stdout.startswith("levada ")
     assert (top / "etc/levada/meta.toml").exists() and (top / "systemd/levada-data.service").exists()
     assert (top / "share/man/man1/levada-put.1").exists()
+    # Links between the pages lead somewhere; decisions and recipes are with the source.
+    pages = [top / "INSTALL.md", top / "CHANGELOG.md", *(top / "docs").iterdir()]
+    assert {page.name for page in pages[2:]} == {page.name for page in (ROOT / "docs").glob("*.md")}
+    for page in pages:
+        for link in re.findall(r"\]\(((?:docs/)?[a-z-]+\.md)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
 def test_the_image_is_whole_and_runs(made, tmp_path):

@@ -205,6 +205,15 @@ def test_completions_and_man_pages_are_there(made, tmp_path):
     assert (share / "man/man1/levada-admin-datanode.1.gz").exists()
 
 
+def test_the_pages_are_where_installing_says(made, tmp_path):
+    run("dpkg-deb", "--extract", deb(made[NEW]), tmp_path)
+    root = pathlib.Path(__file__).parents[2]
+    place = pathlib.PurePath("/usr/share/doc/levada/docs")
+    assert f"`{place}`" in (root / "docs/install.md").read_text()
+    for source in (root / "docs").glob("*.md"):
+        assert (tmp_path / place.relative_to("/") / source.name).read_bytes() == source.read_bytes()
+
+
 def test_the_board_and_the_alerts_are_where_the_page_says(made, tmp_path):
     run("dpkg-deb", "--extract", deb(made[NEW]), tmp_path)
     root = pathlib.Path(__file__).parents[2]

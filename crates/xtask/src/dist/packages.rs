@@ -27,7 +27,9 @@ pub(super) struct Parts {
     overrides: Vec<u8>,
     changelog: Vec<u8>,
     license: Vec<u8>,
-    install: Vec<u8>,
+    /// The pages of docs/, which settings, alerts and commands name as `docs/PAGE`.
+    pages: Vec<(String, Vec<u8>)>,
+    install: String,
 }
 
 impl Parts {
@@ -53,7 +55,8 @@ impl Parts {
             overrides: fs::read(root.join("packaging/debian/lintian-overrides"))?,
             changelog: fs::read(root.join("CHANGELOG.md"))?,
             license: fs::read(root.join("LICENSE"))?,
-            install: fs::read(root.join("docs/install.md"))?,
+            pages: files_in(&root.join("docs"))?,
+            install: above_docs(&fs::read_to_string(root.join("docs/install.md"))?),
         })
     }
 
@@ -64,7 +67,10 @@ impl Parts {
         put("bin/levada", 0o755, &self.binary);
         put("LICENSE", 0o644, &self.license);
         put("CHANGELOG.md", 0o644, &self.changelog);
-        put("INSTALL.md", 0o644, &self.install);
+        put("INSTALL.md", 0o644, self.install.as_bytes());
+        for (page, text) in &self.pages {
+            put(&format!("docs/{page}"), 0o644, text);
+        }
         for (page, text) in &self.manual {
             put(&format!("share/man/man1/{page}"), 0o644, text);
         }
@@ -91,6 +97,9 @@ impl Parts {
         tree.file("usr/share/doc/levada/copyright", 0o644, self.copyright.clone());
         tree.file("usr/share/doc/levada/changelog.gz", 0o644, gzip::smallest(changelog.as_bytes()));
         tree.file("usr/share/doc/levada/NEWS.md.gz", 0o644, gzip::smallest(&self.changelog));
+        for (page, text) in &self.pages {
+            tree.file(&format!("usr/share/doc/levada/docs/{page}"), 0o644, text.clone());
+        }
         tree.file("usr/share/lintian/overrides/levada", 0o644, self.overrides.clone());
         for (page, text) in &self.manual {
             tree.file(&format!("usr/share/man/man1/{page}.gz"), 0o644, gzip::smallest(text));
@@ -123,14 +132,37 @@ fn debian_changelog(version: &str, seconds: u64) -> Result<String> {
     ))
 }
 
-/// Sorted by name.
+/// A page of docs/ as it is to be read from one directory higher: its links lead to the same places.
+fn above_docs(page: &str) -> String {
+    let below = page.replace("](", "](docs/").replace("](docs/../", "](");
+    let kept = ["#", "http://", "https://"];
+    kept.iter().fold(below, |page, kept| page.replace(&format!("](docs/{kept}"), &format!("]({kept}")))
+}
+
+/// Without directories, sorted by name.
 fn files_in(dir: &Path) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
+        if !entry.file_type()?.is_file() {
+            continue;
+        }
         let name = entry.file_name().into_string().map_err(|name| format!("{name:?} is no text"))?;
         files.push((name, fs::read(entry.path())?));
     }
     files.sort();
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_a_page_lead_to_the_same_places_from_above() {
+        let page = "[a](cli.md#up), [b](#below), [c](../deploy/README.md), [d](https://e.org), [f](http-files.md)";
+        let above =
+            "[a](docs/cli.md#up), [b](#below), [c](deploy/README.md), [d](https://e.org), [f](docs/http-files.md)";
+        assert_eq!(above_docs(page), above);
+    }
 }
