@@ -24,10 +24,10 @@ const CLOCK_MIN_MS: u64 = 1_780_000_000_000;
 
 pub(super) async fn examine(path: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let is_data = std::fs::read_to_string(path)
-        .ok()
-        .and_then(|text| text.parse::<toml::Table>().ok())
-        .is_some_and(|table| table.contains_key("data"));
+    let text = std::fs::read_to_string(path).ok();
+    let is_read = text.is_some();
+    let is_data =
+        text.and_then(|text| text.parse::<toml::Table>().ok()).is_some_and(|table| table.contains_key("data"));
     let advice = "docs/configuration.md explains each key";
     if is_data {
         match config::read::<DataFile>(path) {
@@ -40,7 +40,10 @@ pub(super) async fn examine(path: &Path) -> Vec<Finding> {
             Err(error) => findings.push(Finding::fault("file", error.to_string(), advice)),
         }
     }
-    machine(&mut findings);
+    if is_read {
+        limits(&mut findings);
+    }
+    clock(&mut findings);
     findings
 }
 
@@ -149,9 +152,7 @@ fn directory(dir: &Path, findings: &mut Vec<Finding>) {
         return;
     };
     if rustix::fs::access(existing, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_err() {
-        let (user, existing) = (host::user::current(), existing.display());
-        let advice = format!("run this as the user of the server, or `chown {user} {existing}`");
-        findings.push(Finding::fault("rights", format!("{user} may not write in {existing}, for {shown}"), advice));
+        findings.push(not_writable(&host::user::current(), dir, existing));
         return;
     }
     let space = match io::file::space_of(existing) {
@@ -167,6 +168,35 @@ fn directory(dir: &Path, findings: &mut Vec<Finding>) {
         true => Finding::advice("disks", found, "make room, or name a larger disk"),
         false => Finding::well("disks", found),
     });
+}
+
+/// What the units of the packages have systemd make, by `StateDirectory=levada`.
+const STATE_DIR: &str = "/var/lib/levada";
+
+/// `existing` is `dir`, or the first directory above it that this user sees. One above it may be of the whole machine:
+/// its owner stays.
+fn not_writable(user: &str, dir: &Path, existing: &Path) -> Finding {
+    let shown = dir.display();
+    let found = format!("{user} may not write in {}, for {shown}", existing.display());
+    if dir == existing {
+        return Finding::fault(
+            "rights",
+            found,
+            format!("run this as the user of the server, or `chown {user} {shown}`"),
+        );
+    }
+    // It may be there all the same.
+    if dir.try_exists().is_err() {
+        return Finding::unknown("rights", format!("{found}; run this as the user of the server"));
+    }
+    let (found, make) = (format!("{found}, which is missing"), format!("`install -d -o {user} -m 750 {shown}`"));
+    match dir.starts_with(STATE_DIR) {
+        true => {
+            let advice = format!("nothing under systemd: the unit makes it (StateDirectory); else, as root, {make}");
+            Finding::advice("rights", found, advice)
+        }
+        false => Finding::fault("rights", found, format!("run this as the user of the server, or, as root, {make}")),
+    }
 }
 
 /// Two directories on one disk fail together, and are counted twice.
@@ -219,16 +249,20 @@ fn unreadable(about: &'static str, path: &Path, error: &std::io::Error) -> Findi
     }
 }
 
-/// What does not depend on the file.
-fn machine(findings: &mut Vec<Finding>) {
+/// Those of this process, which a unit of systemd does not share.
+fn limits(findings: &mut Vec<Finding>) {
     match host::limit::raise_open_files() {
         Ok(Some(count)) if count < OPEN_FILES_MIN => {
-            let advice = "raise it: LimitNOFILE in the unit, or `ulimit -Hn`";
-            findings.push(Finding::advice("limits", format!("{count} open files are allowed"), advice));
+            let advice = "raise it by `ulimit -Hn`, if the server starts from this shell; under systemd LimitNOFILE of \
+                          its unit counts";
+            findings.push(Finding::advice("limits", format!("this shell allows {count} open files"), advice));
         }
-        Ok(_) => findings.push(Finding::well("limits", "enough open files are allowed")),
+        Ok(_) => findings.push(Finding::well("limits", "this shell allows enough open files")),
         Err(error) => findings.push(Finding::advice("limits", error.to_string(), "see `ulimit -n`")),
     }
+}
+
+fn clock(findings: &mut Vec<Finding>) {
     if SystemClock::new().now().0 < CLOCK_MIN_MS {
         findings.push(Finding::fault("clocks", "the clock of this machine is not set", "set it by NTP"));
     }
@@ -266,6 +300,29 @@ mod tests {
     fn what_another_user_may_not_read_is_no_fault() {
         let level = |kind: ErrorKind| unreadable("rights", Path::new("nn.keytab"), &kind.into()).level;
         assert_eq!([level(ErrorKind::PermissionDenied), level(ErrorKind::NotFound)], [Level::Unknown, Level::Fault]);
+    }
+
+    /// `/` and `/var/lib` are not the store's, whatever is missing below.
+    #[test]
+    fn no_directory_above_the_stores_gets_another_owner() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (there, missing) = (temporary.path(), temporary.path().join("disk1/data"));
+        let finding = not_writable("ada", &missing, there);
+        let make = format!("`install -d -o ada -m 750 {}`", missing.display());
+        assert!(finding.level == Level::Fault && finding.to_string().contains(&make), "{finding}");
+        assert!(!finding.to_string().contains("chown"), "{finding}");
+        let finding = not_writable("ada", there, there);
+        assert!(finding.level == Level::Fault, "{finding}");
+        assert!(finding.to_string().contains(&format!("`chown ada {}`", there.display())), "{finding}");
+        let finding = not_writable("ada", Path::new("/var/lib/levada/none-of-a-test"), Path::new("/var/lib"));
+        assert!(finding.level == Level::Advice && finding.to_string().contains("StateDirectory"), "{finding}");
+    }
+
+    #[tokio::test]
+    async fn limits_are_of_no_file_that_cannot_be_read() {
+        let about: Vec<_> = examine(Path::new("/none/meta.toml")).await.iter().map(|finding| finding.about).collect();
+        assert_eq!(about, ["file"]);
+        assert!(levels("").await.iter().any(|(_, about)| *about == "limits"));
     }
 
     #[tokio::test]
