@@ -157,9 +157,14 @@ async fn group(ask: &Asking<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
+/// One that said goodbye was heard a moment ago, and is away all the same.
+fn is_up(node: &Datanode) -> bool {
+    node.live && node.leave() != LeaveKind::Restart
+}
+
 fn nodes(datanodes: &[Datanode], now: Millis, findings: &mut Vec<Finding>) {
     for node in datanodes {
-        findings.extend(if node.live { leaving(node, now) } else { Some(away(node, now)) });
+        findings.extend(if is_up(node) { leaving(node, now) } else { Some(away(node, now)) });
         for disk in node.disks.iter().filter(|disk| !disk.failure.is_empty()) {
             let found = format!("{} of {} has failed: {}", disk.dir, node.addr, disk.failure);
             findings.push(Finding::fault(
@@ -169,11 +174,11 @@ fn nodes(datanodes: &[Datanode], now: Millis, findings: &mut Vec<Finding>) {
             ));
         }
     }
-    let live = datanodes.iter().filter(|node| node.live).count();
-    if live == 0 {
+    let is_in_service = |node: &Datanode| is_up(node) && node.leave() == LeaveKind::None;
+    if !datanodes.iter().any(is_up) {
         findings.push(Finding::fault("datanodes", "none is up", "start datanodes: without them there are no bytes"));
-    } else if live == datanodes.len() {
-        findings.push(Finding::well("datanodes", format!("all {live} are up")));
+    } else if datanodes.iter().all(is_in_service) {
+        findings.push(Finding::well("datanodes", format!("all {} are up", datanodes.len())));
     }
     let mut by_rack: BTreeMap<&str, usize> = BTreeMap::new();
     datanodes.iter().for_each(|node| *by_rack.entry(&node.rack).or_default() += 1);
@@ -230,7 +235,7 @@ fn away(node: &Datanode, now: Millis) -> Finding {
         }
         (LeaveKind::Restart, _) => {
             let advice = "see that it comes back; after that, others copy what it has";
-            Finding::advice("datanodes", format!("{addr} ended in order, and is waited for {until}"), advice)
+            Finding::advice("datanodes", format!("{addr} is restarting, and is waited for {until}"), advice)
         }
         (LeaveKind::None, Some(silent_ms)) => {
             let advice = "start it; its log says why it ended. What it had is copied from others";
@@ -353,6 +358,26 @@ mod tests {
                 says == "copied from others" || level == Level::Fault || !finding.to_string().contains("is copied")
             );
         }
+    }
+
+    /// Its last heartbeat came a moment before.
+    #[test]
+    fn who_said_goodbye_is_away_at_once() {
+        let up = Datanode { addr: "h:1".into(), live: true, silent_ms: Some(2000), ..Datanode::default() };
+        let leaves = |kind: LeaveKind| Datanode { leave: kind.into(), leave_left_ms: 600_000, ..up.clone() };
+        let told = |datanodes: &[Datanode]| {
+            let mut findings = Vec::new();
+            nodes(datanodes, Millis(0), &mut findings);
+            findings.into_iter().map(|finding| (finding.level, finding.found)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&[up.clone(), up.clone()]), [(Level::Well, "all 2 are up".to_owned())]);
+        let found = told(&[up.clone(), leaves(LeaveKind::Restart)]);
+        assert!(matches!(&found[..], [(Level::Advice, text)] if text.contains("restarting")), "{found:?}");
+        assert!(found[0].1.contains("for 10 min more"), "{found:?}");
+        let found = told(&[up.clone(), leaves(LeaveKind::Maintenance)]);
+        assert!(matches!(&found[..], [(Level::Advice, text)] if text.contains("in maintenance")), "{found:?}");
+        let found = told(&[leaves(LeaveKind::Restart)]);
+        assert_eq!(found.last(), Some(&(Level::Fault, "none is up".to_owned())));
     }
 
     #[test]
