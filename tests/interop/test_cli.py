@@ -49,6 +49,7 @@ class TestStories:
         run("mv", f"{home}/a/b/f", f"{home}/a/g")
         run("cp", f"{home}/a/g", f"{home}/a/h")
         assert lines(run("ls", "-C", f"{home}/a")) == [f"{home}/a/b", f"{home}/a/g", f"{home}/a/h"]
+        assert lines(run("ls", "-C", "-r", f"{home}/a")) == [f"{home}/a/h", f"{home}/a/g", f"{home}/a/b"]
         assert lines(run("du", "-s", f"{home}/a"))[0].split() == ["6000", "18000", f"{home}/a"]
         assert lines(run("count", f"{home}/a"))[0].split() == ["2", "2", "6000", f"{home}/a"]
         run("get", f"{home}/a/h", tmp_path / "back")

@@ -11,7 +11,7 @@ pub(crate) struct Args {
     /// What to list; patterns in quotes [default: your home directory]
     paths: Vec<String>,
     /// Directories below, too
-    #[arg(short = 'R', short_alias = 'r', long)]
+    #[arg(short = 'R', long)]
     recursive: bool,
     /// A directory itself, not what it holds
     #[arg(short, long)]
@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// Largest first
     #[arg(short = 'S', long)]
     size: bool,
+    /// The other way round: last, oldest or smallest first
+    #[arg(short = 'r', long)]
+    reverse: bool,
     /// Paths alone
     #[arg(short = 'C', long)]
     names: bool,
@@ -35,6 +38,13 @@ pub(crate) struct Args {
     _help: LongHelp,
     #[command(flatten)]
     pub(super) common: Common,
+}
+
+impl Args {
+    /// A directory is listed in another order than that of its names: it is read whole before.
+    fn is_sorted(&self) -> bool {
+        self.time || self.size || self.reverse
+    }
 }
 
 /// A line of `--json`, and of `stat --json`.
@@ -90,7 +100,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
     }
     print(&args, session, files)?;
     for directory in directories {
-        if args.recursive && !(args.time || args.size) {
+        if args.recursive && !args.is_sorted() {
             walk(&args, session, directory).await?;
         } else {
             tree(&args, session, directory).await?;
@@ -120,7 +130,6 @@ const PAGE_COUNT: usize = 1000;
 
 /// A directory, sorted if that was asked; then those below it.
 async fn tree(args: &Args, session: &Session, start: Found) -> Result<(), Stop> {
-    let sorted = args.time || args.size;
     let mut waiting = vec![start];
     while let Some(Found { target, .. }) = waiting.pop() {
         let failure = |error| Stop::Failed(target.failure(&error));
@@ -131,7 +140,7 @@ async fn tree(args: &Args, session: &Session, start: Found) -> Result<(), Stop> 
         while let Some(next) = session.settle(listing.next().await.map_err(failure))? {
             let Some(status) = next else { break };
             entries.push(Found { target: target.child(&status.name), status });
-            if !sorted && !args.recursive && entries.len() >= PAGE_COUNT {
+            if !args.is_sorted() && !args.recursive && entries.len() >= PAGE_COUNT {
                 print(args, session, std::mem::take(&mut entries))?;
             }
         }
@@ -139,6 +148,9 @@ async fn tree(args: &Args, session: &Session, start: Found) -> Result<(), Stop> 
             () if args.time => entries.sort_by_key(|found| std::cmp::Reverse(found.status.modified)),
             () if args.size => entries.sort_by_key(|found| std::cmp::Reverse(found.status.len)),
             () => {}
+        }
+        if args.reverse {
+            entries.reverse();
         }
         if args.recursive {
             waiting.extend(entries.iter().rev().filter(|found| found.status.is_dir()).cloned());
