@@ -28,7 +28,7 @@ pub(crate) struct MetaFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub https: Option<Https>,
     /// Where the log goes, and what is in it.
-    #[serde(default, skip_serializing_if = "Log::is_default")]
+    #[serde(default)]
     pub log: Log,
     pub meta: metad::Config,
 }
@@ -44,7 +44,7 @@ pub(crate) struct DataFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub https: Option<Https>,
     /// Where the log goes, and what is in it.
-    #[serde(default, skip_serializing_if = "Log::is_default")]
+    #[serde(default)]
     pub log: Log,
     pub data: datad::Config,
 }

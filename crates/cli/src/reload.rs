@@ -136,6 +136,18 @@ fn copy(to: &mut toml::Table, from: &toml::Table, key: &str) {
 mod tests {
     use super::*;
 
+    /// Also where the file had no table `[log]`, or has none any more.
+    #[test]
+    fn a_setting_that_was_its_default_changes_alone() {
+        let table = |log: &str| {
+            let text = format!("{log}\n[data]\ndir = '/d'\nxfer_addr = '127.0.0.1:1'\nipc_addr = '127.0.0.1:2'");
+            table(&toml::from_str::<config::DataFile>(&format!("{text}\nmetad = 'h:1'")).unwrap()).unwrap()
+        };
+        let (without, with) = (table(""), table("[log]\nlevel = 'warn'"));
+        assert_eq!(differences(&without, &with), ["log.level"]);
+        assert_eq!(differences(&with, &without), ["log.level"]);
+    }
+
     #[test]
     fn what_was_taken_over_differs_no_more() {
         let table = |text: &str| text.parse::<toml::Table>().unwrap();

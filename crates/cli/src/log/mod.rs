@@ -148,10 +148,6 @@ impl Log {
         Self { level: "warn".into(), ..Self::default() }
     }
 
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// What is wrong with it, for whoever wrote it.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.filter()?;
