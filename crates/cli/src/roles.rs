@@ -92,6 +92,9 @@ impl StartError {
 /// How long a datanode looks for its metadata server before it says so. A guess: longer than any start that goes well.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
+/// The log is not filled with it: one warning a minute.
+const TELLS_A_WARNING: u32 = 12;
+
 /// A server is up long before, unless it has much to recover; and then it does not matter when exactly this ends.
 const START_MAX: Duration = Duration::from_secs(3);
 /// At the end of the process, for threads that have nothing to lose: all roles were stopped before.
@@ -190,7 +193,7 @@ pub(crate) struct DataRole {
 impl DataRole {
     /// Returns when the metadata server knows the datanode.
     pub(crate) async fn start(file: DataFile) -> Result<Self, StartError> {
-        Self::start_telling(file, |_| ()).await
+        Self::start_telling(file, |waits| eprintln!("levada: {waits}")).await
     }
 
     /// The same; while nothing is left to do but to wait for the metadata server, it tells so again and again.
@@ -214,7 +217,6 @@ impl DataRole {
                 () = tokio::time::sleep(SILENCE_MAX) => {}
             }
             let waits = format!("the datanode on {} waits for the metadata server at {metad}", data.xfer_addr());
-            eprintln!("levada: {waits}");
             tell(&waits);
         }
     }
@@ -309,7 +311,12 @@ pub(crate) fn run_data(args: DataArgs) -> ExitCode {
             }
             // While it waits only the runtime could hang.
             let mut watch = None;
+            let mut tells = 0_u32;
             let tell = |waits: &str| {
+                if tells.is_multiple_of(TELLS_A_WARNING) {
+                    tracing::warn!("{waits}");
+                }
+                tells = tells.wrapping_add(1);
                 service.ready(waits);
                 watch.get_or_insert_with(|| service.watch(|| ()));
             };
