@@ -12,6 +12,8 @@ use std::time::Duration;
 const LOOK_EACH: Duration = Duration::from_secs(1);
 /// Looks in a row that show found blocks on a datanode alone, until that is believed.
 const ALONE_LOOKS: u32 = 5;
+/// Looks before who waits is told what for.
+const SILENT_LOOKS: u32 = 5;
 /// Transfers are waited for no longer: readers go on elsewhere, and so do writers of files that stay open for hours.
 const TRANSFERS_WAIT: Duration = Duration::from_secs(30);
 
@@ -289,13 +291,19 @@ async fn maintenance(args: MaintenanceArgs, session: &Session) -> Result<(), Sto
     let id = admin.maintenance(&args.datanode, span).await.map_err(|error| target.failure(&error))?;
     if args.wait {
         let mut patience = Patience::new();
+        let mut waits = 0;
         loop {
             // Its last heartbeat may have come before the last block was placed there.
             tokio::time::sleep(LOOK_EACH).await;
             let nodes = admin.datanodes().await.map_err(|error| target.failure(&error))?;
             let Some(node) = nodes.into_iter().find(|node| node.id == id).filter(|node| node.live) else { break };
             match patience.on_look(&node) {
-                Step::Wait => {}
+                Step::Wait => {
+                    waits += 1;
+                    if waits == SILENT_LOOKS && !session.output.is_json() {
+                        eprintln!("levada: waiting: {}; Ctrl-C ends only the waiting", waits_for(&node));
+                    }
+                }
                 Step::Go => break,
                 Step::Alone(count) => {
                     let text = format!("{count} blocks that the restored backup did not know are on {id} alone");
@@ -321,6 +329,16 @@ enum Step {
     Go,
     /// It alone has so many found blocks. Nobody copies these: the wait would not end.
     Alone(u64),
+}
+
+/// What keeps a datanode from its maintenance, for whoever waits.
+fn waits_for(node: &Datanode) -> String {
+    let addr = &node.addr;
+    match (node.covered, node.leased) {
+        (false, _) => format!("others have not yet all that {addr} has, or what is being written there"),
+        (true, true) => format!("clients may still begin blocks on {addr}, for a minute at most"),
+        (true, false) => format!("{} transfers of {addr} go on, for half a minute at most", node.transfer_count),
+    }
 }
 
 /// How long who waits for a datanode goes on.
@@ -376,6 +394,18 @@ mod tests {
         assert!(is_waiting(looks(&at(false, 0), 99)), "others copy what they lack");
         assert_eq!(looks(&at(false, 2), ALONE_LOOKS).pop(), Some(Step::Alone(2)));
         assert_eq!(looks(&at(true, 0), 1), [Step::Go]);
+    }
+
+    #[test]
+    fn who_waits_is_told_what_for() {
+        let at = |covered, leased| Datanode { covered, leased, transfer_count: 3, ..Datanode::default() };
+        for (node, says) in [
+            (at(false, true), "others have not yet"),
+            (at(true, true), "may still begin blocks"),
+            (at(true, false), "3 transfers"),
+        ] {
+            assert!(waits_for(&node).contains(says), "{}", waits_for(&node));
+        }
     }
 
     #[test]
