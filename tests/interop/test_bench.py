@@ -164,7 +164,7 @@ def test_refusals(store, root):
     for words in (("small", "--clients", 0), ("small", "--files", 0), ("nothing",), ("small", "--size", "x"), ()):
         assert run(*words).returncode == 2, words
     huge = run("write", "--files", 10_000_000, "--size", "9000000T")
-    assert huge.returncode == 1 and "--files and --size" in huge.stderr
+    assert huge.returncode == 2 and "--files and --size" in huge.stderr
     gone = levada("hdfs://127.0.0.1:1", "bench", "small", check=False)
     assert gone.returncode == 1 and "is the store running" in gone.stderr
     root.mkdirs("/for-bench")

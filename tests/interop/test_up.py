@@ -111,6 +111,7 @@ def test_other_ports_after_a_stop_are_no_second_process(up, options):
     store = up(*options)
     before = store.transfer
     store.stop()
+    (store.directory / "conf/ports.json").unlink()  # those that it would take again
     store.start()
     assert set(store.transfer).isdisjoint(before)
     log = (store.directory.parent / f"{store.directory.name}.log").read_text(errors="replace")

@@ -1,8 +1,8 @@
 //! Which ports a store on one machine takes.
 //!
-//! Free ports are taken again at the next start. A client's address stays true that way, and a datanode is known at
-//! once: at another address it would have to wait until the metadata server has missed the heartbeats of the process
-//! that it replaces.
+//! Free ports are taken again at the next start. A client's address stays true that way, and a datanode that ended
+//! without a goodbye is known at once: at another address it would have to wait until the metadata server has missed
+//! the heartbeats of the process that it replaces.
 
 use crate::roles::{DataReady, MetaReady};
 use serde::{Deserialize, Serialize};
