@@ -97,10 +97,11 @@ impl Cluster {
             // A copy on another machine is not what said goodbye.
             let is_back = member.has_said_goodbye() && node.from == known.from;
             let may_be_held = !is_same && is_unheard && !is_back;
-            match !node.outlived(known) {
-                true if member.is_held(now, receiving_since) => return Claim::InUse { addr: known.xfer_addr() },
-                true if may_be_held => return Claim::MayBeInUse { addr: known.xfer_addr() },
-                _ => Claim::Takes,
+            match () {
+                () if node.outlived(known) => Claim::Takes,
+                () if member.is_held(now, receiving_since) => return Claim::InUse { addr: known.xfer_addr() },
+                () if may_be_held => return Claim::MayBeInUse { addr: known.xfer_addr() },
+                () => Claim::Takes,
             }
         };
         member.claimant = Some(Claimant { node: node.clone(), at: now });
