@@ -80,6 +80,7 @@ mod stock;
 mod store;
 mod ticket;
 mod url;
+mod verified_chunks;
 mod warm;
 mod write;
 

@@ -104,7 +104,10 @@ impl ChecksumSpec {
     fn visit_sums(self, data: &[u8], mut visit: impl FnMut(u32) -> bool) -> bool {
         let chunk_len = self.chunk_len as usize;
         let mut rest = data;
-        if self.kind == ChecksumKind::Crc32c && !folded::takes(chunk_len) {
+        if self.kind == ChecksumKind::Crc32c {
+            if let Some(went_on) = folded::visit_chunks(data, chunk_len, &mut visit) {
+                return went_on;
+            }
             while let Some((together, behind)) = rest.split_at_checked(side_by_side::COUNT * chunk_len) {
                 let Some(sums) = side_by_side::crc32c(together) else { break };
                 if !sums.into_iter().all(&mut visit) {

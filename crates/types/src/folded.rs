@@ -12,9 +12,10 @@
 /// With less, others are as fast.
 const LEN_MIN: usize = 512;
 
-/// Whether this processor sums a piece of this length so.
-pub(crate) fn takes(len: usize) -> bool {
-    len >= LEN_MIN && is_here()
+/// Shows the sum of each chunk of `bytes`, of which the last may be shorter, as long as `visit` says that it goes on.
+/// Whether it said so of all; `None`: this processor, or short chunks, need another way.
+pub(crate) fn visit_chunks(bytes: &[u8], chunk_len: usize, visit: impl FnMut(u32) -> bool) -> Option<bool> {
+    if chunk_len < LEN_MIN { None } else { chunks_by_products(bytes, chunk_len, visit) }
 }
 
 /// The sum of all of `bytes`. `None`: this processor, or a short piece, needs another way.
@@ -35,13 +36,20 @@ fn by_products(bytes: &[u8]) -> Option<u32> {
     is_here().then(|| unsafe { x86::crc32c(bytes) })
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-fn is_here() -> bool {
-    false
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "instructions that not each processor has")]
+fn chunks_by_products(bytes: &[u8], chunk_len: usize, visit: impl FnMut(u32) -> bool) -> Option<bool> {
+    // SAFETY: the processor has what the function is compiled for.
+    is_here().then(|| unsafe { x86::visit_chunks(bytes, chunk_len, visit) })
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 fn by_products(_bytes: &[u8]) -> Option<u32> {
+    None
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn chunks_by_products(_bytes: &[u8], _chunk_len: usize, _visit: impl FnMut(u32) -> bool) -> Option<bool> {
     None
 }
 
@@ -51,6 +59,7 @@ const _: () = assert!(LEN_MIN >= x86::LEN * x86::COUNT);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use crate::checksum::ChecksumKind;
     use crate::polynomial::{CRC32C, power_of_x};
     use std::arch::x86_64::{
         __m512i, _mm_crc32_u8, _mm_crc32_u64, _mm512_clmulepi64_epi128, _mm512_set_epi64, _mm512_ternarylogic_epi64,
@@ -70,6 +79,14 @@ mod x86 {
     /// product of reflected numbers is one place short.
     const fn factors(len: u64) -> [i64; 2] {
         [(power_of_x(CRC32C, len + 4) as i64) << 1, (power_of_x(CRC32C, len - 4) as i64) << 1]
+    }
+
+    /// Compiled with the instructions as a whole: a chunk costs no call.
+    #[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]
+    pub(super) fn visit_chunks(bytes: &[u8], chunk_len: usize, mut visit: impl FnMut(u32) -> bool) -> bool {
+        let (whole, rest) = bytes.split_at(bytes.len() - bytes.len() % chunk_len);
+        whole.chunks_exact(chunk_len).all(|chunk| visit(crc32c(chunk)))
+            && (rest.is_empty() || visit(ChecksumKind::Crc32c.of(rest)))
     }
 
     #[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]
