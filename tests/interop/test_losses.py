@@ -260,7 +260,6 @@ class Losses:
     def healed(self, streams, victim, moment) -> dict[str, float]:
         """Reads every replica of every file until there are three right ones without the victim; gives when that
         was."""
-        self.why = {}
         left = {stream.path: stream.data for stream in streams if stream.done is not None and stream.error is None}
         found, seen = {}, set()
 
@@ -270,13 +269,16 @@ class Losses:
                     found[path] = round(time.monotonic() - moment, 3)
             return len(found) == len(left)
 
-        try:
-            eventually(look, LOST_AFTER_S + HEALED_S)
-        except AssertionError:
-            raise AssertionError(
-                f"{self.fault} of {victim}: not healed {[self.why[path] for path in left if path not in found]}"
-            ) from None
+        self.whole(look, LOST_AFTER_S + HEALED_S, f"not healed after {self.fault} of {victim}")
         return found
+
+    def whole(self, look, seconds, says):
+        """Waits until `look()` finds all of it; says of each file that is not whole what it lacks."""
+        self.why = {}
+        try:
+            eventually(look, seconds)
+        except AssertionError:
+            raise AssertionError(f"{says}: {list(self.why.values())}") from None
 
     def is_whole(self, path, data, victim, seen) -> bool:
         """`seen`: replicas that were read already."""
@@ -297,6 +299,9 @@ class Losses:
                 assert got == data[at : at + located.length], f"{path} at {at} on {name}"
                 seen.add((located.block_id, name))
             at += located.length
+        self.why[path] = f"{path} has {at} of {len(data)} bytes"
+        if at == len(data):
+            del self.why[path]
         return at == len(data)
 
     def give_back(self, victim):
@@ -313,7 +318,7 @@ class Losses:
         eventually(heard, 30, f"{victim} is back")
         # The next loss is one loss, not two.
         settled = lambda: all(self.is_whole(path, data, None, set()) for path, data in self.to_read.values())
-        eventually(settled, HEALED_S, f"all is whole with {victim}")
+        self.whole(settled, HEALED_S, f"not all is whole with {victim} again")
 
     def judge(self, stream):
         """Bytes are as another client reads them."""
