@@ -2,6 +2,8 @@
 
 mod store;
 
+use client::admin::datanodes::LeaveKind;
+use client::explain::PlaceState;
 use client::{Client, Create, ErrorKind, Options, Patience};
 use std::pin::pin;
 use std::sync::Arc;
@@ -228,6 +230,19 @@ async fn a_restart_is_told_from_a_loss() {
     client.admin().hold_repair(0).await.unwrap();
     while copied(&client).await == 0 {
         sleep(LOOK_EACH).await;
+    }
+}
+
+/// Its last heartbeat came a moment before: from its goodbye on it is away, as it announced.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_said_goodbye_is_explained_as_away_at_once() {
+    let mut store = of(3).await;
+    let client = client(&store);
+    put(&client, "/f", &bytes(1, FILE_LEN)).await.unwrap();
+    store.stop(0).await;
+    for block in client.explain("/f", 0).await.unwrap().blocks {
+        let away: Vec<_> = block.replicas.iter().filter(|replica| replica.state() == PlaceState::Down).collect();
+        assert!(matches!(&away[..], [one] if one.leave() == LeaveKind::Restart && one.leave_left_ms > 0), "{block:?}");
     }
 }
 

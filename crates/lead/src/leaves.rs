@@ -1,7 +1,7 @@
 //! Times that were given with an end: a datanode's leave, and a hold on repair. The leader ends what is overdue.
 
 use crate::leader::Leader;
-use blocks::{Command, LeaveKind};
+use blocks::Command;
 use types::Millis;
 
 impl Leader {
@@ -23,8 +23,7 @@ impl Leader {
 
     /// Nodes that ended in order, and are to be back soon.
     pub fn restarting_count(&self) -> usize {
-        let restarts = |leave: blocks::Leave| leave.kind == LeaveKind::Restart;
-        self.cluster.nodes().filter(|member| member.leave.is_some_and(restarts)).count()
+        self.cluster.nodes().filter(|member| member.has_said_goodbye()).count()
     }
 }
 
@@ -36,7 +35,7 @@ mod tests {
     use crate::liveness::{LivenessRules, Turn};
     use crate::membership::next_change;
     use crate::{Leader, NodeUsage};
-    use blocks::{Leave, Node, RepairHold};
+    use blocks::{Leave, LeaveKind, Node, RepairHold};
     use std::time::Duration;
     use types::rows::MemoryRows;
     use types::{Epoch, PipelineId, StorageUsage};

@@ -118,6 +118,11 @@ impl Member {
         self.seen.is_some_and(|seen| now.saturating_sub(seen) <= SILENCE_MAX)
     }
 
+    /// It is live, and has not said goodbye since: its last heartbeat may have come a moment before.
+    pub fn is_up(&self, now: Duration) -> bool {
+        self.is_live(now) && !self.has_said_goodbye()
+    }
+
     /// It has missed heartbeats, or its process seems to have ended: others are better, if there are any.
     pub fn is_quiet(&self, now: Duration) -> bool {
         self.hung_up || self.seen.is_none_or(|seen| now.saturating_sub(seen) > QUIET_MAX)
@@ -137,6 +142,12 @@ impl Member {
     /// An administrator works on it: it may go at any moment, and comes back.
     pub fn is_in_maintenance(&self) -> bool {
         self.leave.is_some_and(|leave| leave.kind == LeaveKind::Maintenance)
+    }
+
+    /// Its process has ended in order, and none has registered since. Known until it should have been back: after that
+    /// a new leader waits as for any other.
+    pub fn has_said_goodbye(&self) -> bool {
+        self.leave.is_some_and(|leave| leave.kind == LeaveKind::Restart)
     }
 
     /// What it has to do at the moment.

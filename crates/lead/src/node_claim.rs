@@ -16,7 +16,7 @@
 
 use crate::cluster::Cluster;
 use crate::member::{Claimant, Member, SILENCE_MAX};
-use blocks::{Incarnation, LeaveKind, Node};
+use blocks::{Incarnation, Node};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use types::NodeId;
@@ -53,12 +53,6 @@ impl Member {
     fn is_held(&self, now: Duration, receiving_since: Duration) -> bool {
         let is_live = |seen: Duration| now.saturating_sub(seen.max(receiving_since)) <= SILENCE_MAX;
         self.seen.is_some_and(is_live) && !self.disconnected
-    }
-
-    /// Its process has ended in order, and none has registered since. Known until it should have been back: after that
-    /// a new leader waits as for any other.
-    fn has_said_goodbye(&self) -> bool {
-        self.leave.is_some_and(|leave| leave.kind == LeaveKind::Restart)
     }
 
     /// `node` is the process that has registered, and describes itself otherwise than before.
@@ -330,7 +324,7 @@ impl Newcomers {
 mod tests {
     use super::*;
     use crate::member::NodeUsage;
-    use blocks::{Command, Leave, apply};
+    use blocks::{Command, Leave, LeaveKind, apply};
     use types::Millis;
     use types::rows::MemoryRows;
 

@@ -9,7 +9,7 @@
 use crate::cluster::Cluster;
 use crate::member::Member;
 use crate::preallocate::lease_count;
-use blocks::{Command, LeaveKind};
+use blocks::Command;
 use std::borrow::Cow;
 use std::time::Duration;
 use types::{BlockId, ContainerId, NodeId, PipelineId, Random};
@@ -149,8 +149,7 @@ impl Cluster {
     /// No node can take a block, and some are to be back soon.
     pub fn is_back_soon(&self, now: Duration) -> bool {
         let mut members = self.nodes.values();
-        let restarts = |member: &Member| member.leave.is_some_and(|leave| leave.kind == LeaveKind::Restart);
-        !members.clone().any(|member| member.is_taken(now)) && members.any(restarts)
+        !members.clone().any(|member| member.is_taken(now)) && members.any(Member::has_said_goodbye)
     }
 
     /// The same, with those excluded nodes that have come back since they may have failed: better than none.

@@ -1107,6 +1107,12 @@ pub struct ExplainedReplica {
     /// Of one that is to be copied: from whom.
     #[prost(string, repeated, tag = "6")]
     pub sources: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Why the datanode's silence does not count.
+    #[prost(enumeration = "LeaveKind", tag = "7")]
+    pub leave: i32,
+    /// Until that ends by itself.
+    #[prost(uint64, tag = "8")]
+    pub leave_left_ms: u64,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExplainedBlock {
@@ -1415,7 +1421,7 @@ impl Trouble {
 pub enum PlaceState {
     /// The datanode is up, and has it as far as is known.
     Here = 0,
-    /// The datanode is not up.
+    /// The datanode is not up; it is so from its goodbye on.
     Down = 1,
     /// The datanode came to the pipeline later, or lacks the block: it is to copy it.
     Copying = 2,

@@ -1,10 +1,14 @@
 //! `levada explain PATH`: where the blocks of a file are, why there, and what is being done about them.
 
 use crate::shell::browse::{Found, Walk};
-use crate::shell::{Session, Stop, size};
+use crate::shell::{Session, Stop, size, span};
+use client::admin::datanodes::LeaveKind;
 use client::explain::{ContainerState, ExplainFileResponse, ExplainedBlock, ExplainedReplica, PlaceState};
 use serde::Serialize;
 use std::collections::BTreeSet;
+
+const MAINTENANCE: &str = "maintenance";
+const RESTART: &str = "restart";
 
 /// A line of `--json`: one block.
 #[derive(Debug, Serialize)]
@@ -35,7 +39,19 @@ struct Replica {
     state: &'static str,
     silent_ms: Option<u64>,
     draining: bool,
+    /// Why its silence does not count: `maintenance` or `restart`; `null` if it does.
+    leave: Option<&'static str>,
+    /// Until that is over.
+    leave_left_ms: Option<u64>,
     sources: Vec<String>,
+}
+
+impl Replica {
+    /// As `levada admin datanode list` says of a datanode that may be away, and for how long that is still so.
+    fn away(&self) -> Option<(&'static str, u64)> {
+        let word = if self.leave? == RESTART { "restarting" } else { "in maintenance" };
+        Some((word, self.leave_left_ms?))
+    }
 }
 
 /// Files below a directory, too: one that is explained whole is a mistake seldom enough.
@@ -114,6 +130,11 @@ fn line(path: String, page: &ExplainFileResponse, block: &ExplainedBlock) -> Lin
 }
 
 fn replica(replica: &ExplainedReplica) -> Replica {
+    let leave = match replica.leave() {
+        LeaveKind::None => None,
+        LeaveKind::Maintenance => Some(MAINTENANCE),
+        LeaveKind::Restart => Some(RESTART),
+    };
     Replica {
         datanode: replica.datanode.clone(),
         rack: replica.rack.clone(),
@@ -125,6 +146,8 @@ fn replica(replica: &ExplainedReplica) -> Replica {
         },
         silent_ms: replica.silent_ms,
         draining: replica.draining,
+        leave,
+        leave_left_ms: leave.map(|_| replica.leave_left_ms),
         sources: replica.sources.clone(),
     }
 }
@@ -153,8 +176,8 @@ fn doing(page: &ExplainFileResponse, block: &ExplainedBlock, replicas: &[Replica
     }
     if count("down") > 0 && here > 0 {
         doing.push(
-            "a datanode that does not return in time is replaced by another one: in lost_after_ms, or, if it said \
-             goodbye, in its away_ms"
+            "a datanode that does not return in time is replaced by another one: in lost_after_ms, or, if it restarts \
+             or is in maintenance, when the time is over for which it may be away"
                 .to_owned(),
         );
     }
@@ -188,6 +211,9 @@ impl Line {
             if let ("down", Some(silent_ms)) = (replica.state, replica.silent_ms) {
                 line += &format!(" for {} s", silent_ms / 1000);
             }
+            if let Some((word, left_ms)) = replica.away() {
+                line += &format!(", {word} ({} left)", span::human(left_ms));
+            }
             if !replica.sources.is_empty() {
                 line += &format!(" from {}", replica.sources.join(" or "));
             }
@@ -209,6 +235,32 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One restarts: it is not there, and nobody has to ask since when its silence counts.
+    #[test]
+    fn who_is_away_is_told_with_the_time_that_is_left() {
+        let told = |state: PlaceState, leave: LeaveKind| {
+            let at = ExplainedReplica {
+                datanode: "h:1".into(),
+                rack: "/r".into(),
+                state: state.into(),
+                silent_ms: Some(3000),
+                leave: leave.into(),
+                leave_left_ms: 600_000,
+                ..ExplainedReplica::default()
+            };
+            let (page, block) = (
+                ExplainFileResponse { replication: 1, ..ExplainFileResponse::default() },
+                ExplainedBlock { complete: true, replicas: vec![at], ..ExplainedBlock::default() },
+            );
+            line("/f".into(), &page, &block).told()[2].clone()
+        };
+        assert_eq!(told(PlaceState::Here, LeaveKind::None), "  h:1  /r  here");
+        assert_eq!(told(PlaceState::Down, LeaveKind::None), "  h:1  /r  down for 3 s");
+        assert_eq!(told(PlaceState::Down, LeaveKind::Restart), "  h:1  /r  down for 3 s, restarting (10 min left)");
+        let maintained = told(PlaceState::Here, LeaveKind::Maintenance);
+        assert_eq!(maintained, "  h:1  /r  here, in maintenance (10 min left)");
+    }
 
     #[test]
     fn lengths_have_units() {

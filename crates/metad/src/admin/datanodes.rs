@@ -8,13 +8,13 @@ use crate::refusal;
 use crate::repair;
 use crate::repair::jobs::begin_drain;
 use crate::to_hdfs;
-use blocks::{Command, LeaveKind, Service};
+use blocks::{Command, Service};
 use hdfs::Exception;
 use std::sync::Arc;
 use types::Millis;
 use wire::admin::datanodes::{
-    Datanode, DrainRequest, DrainResponse, LEAVE_MS_MAX, LeaveKind as LeaveMessage, ListDatanodesRequest,
-    ListDatanodesResponse, MaintenanceRequest, MaintenanceResponse,
+    Datanode, DrainRequest, DrainResponse, LEAVE_MS_MAX, ListDatanodesRequest, ListDatanodesResponse,
+    MaintenanceRequest, MaintenanceResponse,
 };
 
 pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodesResponse {
@@ -25,6 +25,7 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
         let (cluster, leased) = (&leader.cluster, leader.block_leases.homes(now));
         let datanodes = cluster.nodes().map(|member| {
             let pipelines = cluster.pipelines_of(member.node.id);
+            let (leave, leave_left_ms) = leaves::told(member.leave, wall);
             let containers = pipelines.iter().map(|id| cluster.containers_of(*id).count() as u64).sum();
             Datanode {
                 id: member.node.id.to_string(),
@@ -42,13 +43,8 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
                 container_count: containers,
                 drained: leader.has_drained(member, &rules),
                 disks: leader.disks().get(&member.node.id).into_iter().flatten().map(to_hdfs::disk).collect(),
-                leave: match member.leave.map(|leave| leave.kind) {
-                    None => LeaveMessage::None,
-                    Some(LeaveKind::Maintenance) => LeaveMessage::Maintenance,
-                    Some(LeaveKind::Restart) => LeaveMessage::Restart,
-                }
-                .into(),
-                leave_left_ms: member.leave.map_or(0, |leave| leave.until.0.saturating_sub(wall.0)),
+                leave: leave.into(),
+                leave_left_ms,
                 leased: leased
                     .as_ref()
                     .is_none_or(|homes| homes.iter().any(|home| cluster.is_member(*home, member.node.id))),

@@ -1,6 +1,7 @@
 //! Where the blocks of a file are, why there, and what is being done about them: `levada explain`.
 
 use crate::core::{Core, must_find};
+use crate::leaves;
 use crate::refusal;
 use crate::repair::{self, census};
 use crate::session::Session;
@@ -10,7 +11,7 @@ use lead::{Lack, Leader, LivenessRules, UnsoundReplicas};
 use namespace::{BlockView, read};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use types::{BlockId, NodeId};
+use types::{BlockId, Millis, NodeId};
 use wire::client::{
     ContainerState as StateSent, EXPLAINED_COUNT_MAX, ExplainFileRequest, ExplainFileResponse, ExplainedBlock,
     ExplainedReplica, PlaceState,
@@ -32,7 +33,7 @@ pub(crate) async fn explain_file(
     let file = core.read(move |rows| read::located(rows, &caller, &path, request.offset, LOOK_LEN)).await?;
     let its_core = Arc::clone(core);
     core.walk(session, move || {
-        let (known, rules) = (census::unsound(&its_core), repair::rules(&its_core));
+        let (known, rules, wall) = (census::unsound(&its_core), repair::rules(&its_core), its_core.now());
         let (more, leader) = (file.blocks.len() > EXPLAINED_COUNT_MAX, its_core.leader());
         let shown = || file.blocks.iter().take(EXPLAINED_COUNT_MAX);
         let mut lacks: BTreeMap<(BlockId, NodeId), &Lack> = BTreeMap::new();
@@ -41,7 +42,7 @@ pub(crate) async fn explain_file(
             let of_file = leader.repair.lacks().filter(|lack| (first..=last).contains(&lack.block));
             lacks.extend(of_file.map(|lack| ((lack.block, lack.node), lack)));
         }
-        let blocks = shown().map(|view| explained(&leader, &known, &lacks, &rules, view)).collect();
+        let blocks = shown().map(|view| explained(&leader, &known, &lacks, (&rules, wall), view)).collect();
         Ok(ExplainFileResponse {
             len: file.status.len,
             replication: file.status.replication.into(),
@@ -57,7 +58,7 @@ fn explained(
     leader: &Leader,
     known: &UnsoundReplicas,
     lacks: &BTreeMap<(BlockId, NodeId), &Lack>,
-    rules: &LivenessRules,
+    (rules, wall): (&LivenessRules, Millis),
     view: &BlockView,
 ) -> ExplainedBlock {
     let (cluster, now) = (&leader.cluster, rules.now);
@@ -69,7 +70,7 @@ fn explained(
         if known.is_bad(view.block, node) {
             return PlaceState::Damaged;
         }
-        if cluster.node(node).is_none_or(|member| !member.is_live(now)) {
+        if cluster.node(node).is_none_or(|member| !member.is_up(now)) {
             return PlaceState::Down;
         }
         if holders.contains(&node) { PlaceState::Here } else { PlaceState::Copying }
@@ -77,6 +78,7 @@ fn explained(
     let replicas = members.map(|node| {
         let member = cluster.node(*node);
         let sources = lacks.get(&(view.block, *node)).map_or(&[][..], |lack| &lack.sources);
+        let (leave, leave_left_ms) = leaves::told(member.and_then(|member| member.leave), wall);
         ExplainedReplica {
             datanode: name(leader, *node),
             rack: member.map_or_else(String::new, |member| member.node.rack.clone()),
@@ -84,6 +86,8 @@ fn explained(
             silent_ms: member.and_then(|member| member.seen()).map(|seen| now.saturating_sub(seen).as_millis() as u64),
             draining: member.is_some_and(|member| member.service == Service::Draining),
             sources: sources.iter().map(|node| name(leader, *node)).collect(),
+            leave: leave.into(),
+            leave_left_ms,
         }
     });
     assert!(holders.iter().all(|node| cluster.node(*node).is_some()), "who holds a block is a datanode");
