@@ -256,7 +256,7 @@ def test_a_store_whose_only_disk_is_full_says_so(disks, tmp_path):
             ):
                 # What is full, in the words of a datanode or of the metadata server; and not only that something may
                 # be.
-                assert done.returncode == 1 and re.search("is full, but|are full, with", done.stderr), done.stderr
+                assert done.returncode == 1 and re.search("is full, but|have no room for", done.stderr), done.stderr
                 assert "delete files" in done.stderr, done.stderr
         assert levada(store.fs, "cat", "/kept").stdout == pathlib.Path(__file__).read_text()
         assert levada(store.fs, "ls", "-C", "/").stdout.split() == ["/kept", "/user"]

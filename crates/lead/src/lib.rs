@@ -119,7 +119,7 @@ pub use member::{Member, NodeUsage, QUIET_MAX, SILENCE_MAX};
 pub use membership::{MembershipRound, Step as MembershipStep};
 pub use node_claim::{Claim, Crowded, Newcomers, Standing};
 pub use node_job::{NodeJob, NodeOrder, NodeReport};
-pub use placement::{Allocation, Ask, Batch, PlaceError, Plan};
+pub use placement::{Allocation, Ask, Batch, NoRoom, PlaceError, Plan};
 pub use profile_pace::ProfilePace;
 pub use proximity::Distance;
 pub use reception::Reception;

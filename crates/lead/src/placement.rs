@@ -11,6 +11,7 @@ use crate::member::Member;
 use crate::preallocate::lease_count;
 use blocks::Command;
 use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
 use types::{BlockId, ContainerId, NodeId, PipelineId, Random};
 
@@ -62,31 +63,40 @@ pub enum PlaceError {
     /// The text is HDFS's, after the name of the file: people and tools know it.
     #[error(
         "could only be written to 0 of the 1 minReplication nodes. There are {running} datanode(s) running and {} \
-         node(s) are excluded in this operation.{}", count(*.excluded), advice(*.full)
+         node(s) are excluded in this operation.{}", count(*.excluded), no_room
     )]
-    NoNodes {
-        running: usize,
-        excluded: usize,
-        /// Running nodes without room for one more block. Clients exclude those that have just become full as well.
-        full: usize,
-    },
+    NoNodes { running: usize, excluded: usize, no_room: NoRoom },
     #[error("datanode {0} is not known here")]
     UnknownNode(NodeId),
 }
 
-fn count(number: usize) -> String {
-    if number == 0 { "no".into() } else { number.to_string() }
+/// Nodes that would take a block if they had room for it. Clients exclude those that have just become full as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoRoom {
+    pub node_count: usize,
+    /// Of the block.
+    pub len: u64,
+    /// The most that one of them has room for.
+    pub free_len: u64,
 }
 
-fn advice(full: usize) -> String {
-    if full == 0 {
-        String::new()
-    } else {
-        format!(
-            " The disks of {full} of them are full, with no room for another block: delete files, or add disks or \
-             datanodes."
+/// Nothing where no node lacks room.
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node_count, len, free_len } = self;
+        if *node_count == 0 {
+            return Ok(());
+        }
+        write!(
+            f,
+            " {node_count} of them have no room for a block of {len} bytes; the most that one has is {free_len}: \
+             delete files, or add disks or datanodes."
         )
     }
+}
+
+fn count(number: usize) -> String {
+    if number == 0 { "no".into() } else { number.to_string() }
 }
 
 impl Cluster {
@@ -117,9 +127,7 @@ impl Cluster {
         }
         let ask = &*ask;
         if able_count == 0 || ask.replication == 0 {
-            let is_full = |member: &&Member| member.is_taken(now) && member.usage.free_len < ask.block_len;
-            let full = self.nodes.values().filter(is_full).count();
-            return Err(PlaceError::NoNodes { running: self.live_count(now), excluded: excluded_count, full });
+            return Err(self.no_nodes(excluded_count, ask.block_len, now));
         }
         let size = able_count.min(usize::from(ask.replication));
         let ask = &self.without_quiet(ask, now);
@@ -144,6 +152,14 @@ impl Cluster {
             }
         }
         Ok(Plan::Use(Batch { blocks, home, nodes }))
+    }
+
+    /// Why no node takes a block of `len` bytes.
+    fn no_nodes(&self, excluded: usize, len: u64, now: Duration) -> PlaceError {
+        let lacks_room = |member: &&Member| member.is_taken(now) && member.usage.free_len < len;
+        let free = self.nodes.values().filter(lacks_room).map(|member| member.usage.free_len);
+        let no_room = NoRoom { node_count: free.clone().count(), len, free_len: free.max().unwrap_or(0) };
+        PlaceError::NoNodes { running: self.live_count(now), excluded, no_room }
     }
 
     /// No node can take a block, and some are to be back soon.
@@ -180,7 +196,7 @@ impl Cluster {
             return Err(PlaceError::UnknownNode(*unknown));
         }
         if members.is_empty() {
-            return Err(PlaceError::NoNodes { running: 0, excluded: 0, full: 0 });
+            return Err(PlaceError::NoNodes { running: 0, excluded: 0, no_room: NoRoom::default() });
         }
         if self.member_ids(current) == members {
             return Ok(Plan::Use(current));
@@ -213,7 +229,7 @@ impl Cluster {
         let able: Vec<NodeId> = self.nodes.values().filter(is_able).map(|member| member.node.id).collect();
         let size = able.len().min(usize::from(replication));
         if size == 0 {
-            return Err(PlaceError::NoNodes { running: self.live_count(now), excluded: 0, full: self.live_count(now) });
+            return Err(self.no_nodes(0, block_len, now));
         }
         let holders: Vec<NodeId> = able.iter().copied().filter(has).collect();
         let sets = self.by_wanted.get(&replication).map_or(&[][..], Vec::as_slice);

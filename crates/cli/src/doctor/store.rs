@@ -53,6 +53,9 @@ pub(super) async fn examine(session: &Session) -> Result<Vec<Finding>, Stop> {
     if let Some(datanodes) = ask.known(&["datanodes", "disks"], admin.datanodes(), &mut findings).await {
         clocks_of(&datanodes, &mut findings);
         nodes(&datanodes, now(), &mut findings);
+        if let Some(defaults) = ask.known(&["space"], client.defaults(), &mut findings).await {
+            findings.extend(room(&datanodes, defaults.block_len, defaults.replication.into()));
+        }
     }
     if let Some(status) = ask.known(&["repair"], admin.repair_status(), &mut findings).await {
         findings.push(repair(&status, now()));
@@ -162,6 +165,11 @@ fn is_up(node: &Datanode) -> bool {
     node.live && node.leave() != LeaveKind::Restart
 }
 
+/// It takes new blocks.
+fn is_in_service(node: &Datanode) -> bool {
+    is_up(node) && !node.draining && node.leave() == LeaveKind::None
+}
+
 fn nodes(datanodes: &[Datanode], now: Millis, findings: &mut Vec<Finding>) {
     for node in datanodes {
         findings.extend(if is_up(node) { leaving(node, now) } else { Some(away(node, now)) });
@@ -174,10 +182,10 @@ fn nodes(datanodes: &[Datanode], now: Millis, findings: &mut Vec<Finding>) {
             ));
         }
     }
-    let is_in_service = |node: &Datanode| is_up(node) && node.leave() == LeaveKind::None;
+    let is_to_stay = |node: &Datanode| is_up(node) && node.leave() == LeaveKind::None;
     if !datanodes.iter().any(is_up) {
         findings.push(Finding::fault("datanodes", "none is up", "start datanodes: without them there are no bytes"));
-    } else if datanodes.iter().all(is_in_service) {
+    } else if datanodes.iter().all(is_to_stay) {
         findings.push(Finding::well("datanodes", format!("all {} are up", datanodes.len())));
     }
     let mut by_rack: BTreeMap<&str, usize> = BTreeMap::new();
@@ -292,6 +300,29 @@ fn space(stats: &FsStats, examined: Option<&ExamineResponse>, findings: &mut Vec
     });
 }
 
+/// A block is placed only where all of it would fit, however little of the disks is taken. Which datanodes take none
+/// for another reason is told with each of them.
+fn room(datanodes: &[Datanode], block_len: u64, replication: usize) -> Option<Finding> {
+    let free: Vec<u64> = datanodes.iter().filter(|node| is_in_service(node)).map(|node| node.free_len).collect();
+    let fitting = free.iter().filter(|free_len| **free_len >= block_len).count();
+    let (len, most) = (size::human(block_len), size::human(free.iter().copied().max()?));
+    match fitting {
+        0 => {
+            let found = format!("no datanode has room for a block of {len}, as files have them: {most} is the most");
+            let advice =
+                "writes are refused: delete what nobody needs, add datanodes or disks, or set a smaller block_len";
+            Some(Finding::fault("space", found, advice))
+        }
+        _ if fitting < replication.min(free.len()) => {
+            let found = format!("{fitting} of {} datanodes have room for a block of {len}", free.len());
+            let advice = "add datanodes or disks, or delete what nobody needs: new blocks get fewer copies than are \
+                          wanted";
+            Some(Finding::advice("space", found, advice))
+        }
+        _ => None,
+    }
+}
+
 fn blocks(stats: &FsStats, examined: Option<&ExamineResponse>, findings: &mut Vec<Finding>) {
     let FsStats { missing_count, corrupt_count, under_replicated_count, .. } = *stats;
     if missing_count > 0 {
@@ -335,6 +366,18 @@ mod tests {
         assert_eq!(level(1000, 800, 100), Level::Advice, "another 25 days");
         assert_eq!(level(1000, 900, 1000), Level::Fault);
         assert_eq!(level(1000, 0, 1), Level::Well);
+    }
+
+    /// Little of the disks is taken, as they are small.
+    #[test]
+    fn a_store_without_room_for_a_block_is_not_well() {
+        let node = |free_len| Datanode { live: true, free_len, ..Datanode::default() };
+        let level = |nodes: &[Datanode]| room(nodes, 100, 3).map(|finding| finding.level);
+        assert_eq!(level(&[node(99), node(50), node(0)]), Some(Level::Fault));
+        assert_eq!(level(&[node(99), Datanode { draining: true, ..node(1000) }]), Some(Level::Fault));
+        assert_eq!(level(&[node(100), node(99), node(100)]), Some(Level::Advice));
+        assert_eq!(level(&[node(100), node(100)]), None, "as many copies as there are datanodes");
+        assert_eq!(level(&[]), None, "that none is up is told");
     }
 
     #[test]

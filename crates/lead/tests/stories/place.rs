@@ -31,14 +31,15 @@ fn full(free_len: u64) -> (MemoryRows, Cluster) {
 }
 
 /// A writer that was turned away by disks that have just become full excludes their nodes, and is told all the same
-/// what there is to do.
+/// what they lack, and what there is to do.
 #[test]
-fn who_excludes_full_nodes_hears_that_they_are_full() {
+fn who_excludes_full_nodes_hears_what_room_they_lack() {
     let (_, mut cluster) = full(1 << 20);
     let excluded = (1..=3).map(|number| NodeId([number; 16])).collect();
     let ask = Ask { replication: 3, block_len: 128 << 20, excluded, ..Ask::default() };
     let refusal = cluster.place(&ask, NOW, &mut Seeded(1)).unwrap_err().to_string();
-    assert!(refusal.contains("3 node(s) are excluded") && refusal.contains("disks of 3 of them are full"), "{refusal}");
+    let lack = "3 of them have no room for a block of 134217728 bytes; the most that one has is 1048576: delete files";
+    assert!(refusal.contains("3 node(s) are excluded") && refusal.contains(lack), "{refusal}");
 }
 
 /// A writer has lost one node after the other, and excludes them all. Two have started anew since: one of them takes
