@@ -2,6 +2,7 @@
 
 use super::certificates;
 use super::finding::Finding;
+use super::listener;
 use crate::config::{self, DataFile, Https, MetaFile};
 use crate::shell::size;
 use io::{Clock, SystemClock};
@@ -54,7 +55,8 @@ async fn metadata_server(file: &MetaFile, findings: &mut Vec<Finding>) {
         Ok(()) => Finding::well("file", "of a metadata server; its settings fit together"),
         Err(error) => Finding::fault("file", error, "correct the setting"),
     });
-    ports(&[("rpc_addr", meta.rpc_addr), ("http_addr", file.http_addr)], findings);
+    let locks = ["log", "store"].map(|part| meta.dir.join(part).join(LOCK));
+    ports(&[("rpc_addr", meta.rpc_addr), ("http_addr", file.http_addr)], &locks, findings);
     directory(&meta.dir, findings);
     for member in meta.members.iter().filter(|member| member.id != meta.id) {
         findings.push(reachable("members", &member.addr).await);
@@ -77,7 +79,8 @@ async fn datanode(file: &DataFile, findings: &mut Vec<Finding>) {
     });
     let http = file.http_addr.map(|addr| ("http_addr", addr));
     let addrs: Vec<_> = [("xfer_addr", data.xfer_addr), ("ipc_addr", data.ipc_addr)].into_iter().chain(http).collect();
-    ports(&addrs, findings);
+    let locks: Vec<PathBuf> = data.dirs().into_iter().flatten().map(|dir| dir.join(LOCK)).collect();
+    ports(&addrs, &locks, findings);
     match data.dirs() {
         Ok(dirs) => {
             dirs.iter().for_each(|dir| directory(dir, findings));
@@ -116,8 +119,11 @@ fn secrets(https: Option<&Https>, node: Option<&Path>, findings: &mut Vec<Findin
     findings.extend(node.map(|dir| certificates::of_node(dir, SystemClock::new().now())));
 }
 
-/// Listens for a moment at each.
-fn ports(addrs: &[(&'static str, SocketAddr)], findings: &mut Vec<Finding>) {
+/// What a server that runs has open in its directories, and no other process.
+const LOCK: &str = "lock";
+
+/// Listens for a moment at each. `locks` are of the server's directories.
+fn ports(addrs: &[(&'static str, SocketAddr)], locks: &[PathBuf], findings: &mut Vec<Finding>) {
     for (name, addr) in addrs {
         let found = |text: &str| format!("{name} {addr} {text}");
         findings.push(match TcpListener::bind(addr) {
@@ -126,11 +132,14 @@ fn ports(addrs: &[(&'static str, SocketAddr)], findings: &mut Vec<Finding>) {
                 Finding::advice("ports", found("has its port chosen at each start: clients cannot be told it"), advice)
             }
             Ok(_) => Finding::well("ports", found("is free")),
-            Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                let advice = "stop the program that listens there (`ss -ltnp` names it), or choose another port; if it \
-                              is this server, all is well";
-                Finding::fault("ports", found("is taken"), advice)
-            }
+            Err(error) if error.kind() == ErrorKind::AddrInUse => match listener::own(*addr, locks) {
+                Some(process) => Finding::well("ports", found(&format!("is this server's, process {process}"))),
+                None => {
+                    let advice = "stop the program that listens there (`ss -ltnp` names it), or choose another port; \
+                                  whether it is this server itself is seen by the server's user, or root";
+                    Finding::fault("ports", found("is taken"), advice)
+                }
+            },
             Err(error) if error.kind() == ErrorKind::AddrNotAvailable => {
                 Finding::fault("ports", found("is no address of this machine"), "`ip addr` lists those that are")
             }
@@ -316,6 +325,25 @@ mod tests {
         assert!(finding.to_string().contains(&format!("`chown ada {}`", there.display())), "{finding}");
         let finding = not_writable("ada", Path::new("/var/lib/levada/none-of-a-test"), Path::new("/var/lib"));
         assert!(finding.level == Level::Advice && finding.to_string().contains("StateDirectory"), "{finding}");
+    }
+
+    /// Who looks at the file later finds the server that runs with it.
+    #[tokio::test]
+    async fn a_server_that_runs_is_not_in_its_own_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let file = dir.path().join("file.toml");
+        let text = format!("http_addr = '127.0.0.1:0'\n[meta]\ndir = 'DIR/meta'\nrpc_addr = '{addr}'");
+        std::fs::write(&file, text.replace("DIR", dir.path().to_str().unwrap())).unwrap();
+        let found = async || {
+            let is_of_port = |finding: &Finding| finding.found.starts_with("rpc_addr");
+            examine(&file).await.into_iter().find(is_of_port).unwrap().level
+        };
+        assert_eq!(found().await, Level::Fault);
+        std::fs::create_dir_all(dir.path().join("meta/log")).unwrap();
+        let _lock = io::file::lock(&dir.path().join("meta/log/lock")).unwrap();
+        assert_eq!(found().await, Level::Well);
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@
 mod certificates;
 mod file;
 mod finding;
+mod listener;
 mod store;
 
 use crate::fs::run_session;

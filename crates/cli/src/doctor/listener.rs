@@ -1,0 +1,104 @@
+//! Who listens at a port: whether that is the server that a configuration file is for.
+//!
+//! Linux alone says so (`/proc`), and of another user's processes to nobody but root. A server has the locks of its
+//! directories open as long as it runs, so it is known by these.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Metadata};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Of a socket that listens, in the tables below `/proc/net`.
+const LISTENS: &str = "0A";
+
+/// The process that listens at `addr` and has one of `locks` open. `None`: none, as far as this user may know.
+pub(super) fn own(addr: SocketAddr, locks: &[PathBuf]) -> Option<u32> {
+    let locks: Vec<Metadata> = locks.iter().filter_map(|lock| lock.metadata().ok()).collect();
+    let sockets = sockets_at(addr);
+    if locks.is_empty() || sockets.is_empty() {
+        return None;
+    }
+    let names = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter_map(|name| name.parse().ok()).find(|process: &u32| {
+        let Ok(open) = fs::read_dir(format!("/proc/{process}/fd")) else { return false };
+        let open: Vec<PathBuf> = open.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        open.iter().any(|file| is_socket_of(file, &sockets)) && open.iter().any(|file| is_one_of(file, &locks))
+    })
+}
+
+fn is_socket_of(file: &Path, sockets: &BTreeSet<u64>) -> bool {
+    let name = fs::read_link(file).ok().and_then(|target| target.into_os_string().into_string().ok());
+    let inode = name.as_deref().and_then(|name| name.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+    inode.is_some_and(|inode| sockets.contains(&inode))
+}
+
+fn is_one_of(file: &Path, locks: &[Metadata]) -> bool {
+    // Only what is called so is looked at: a disk of another file may hang.
+    let is_lock = fs::read_link(file).is_ok_and(|target| target.file_name().is_some_and(|name| name == "lock"));
+    let file = file.metadata().ok().filter(|_| is_lock);
+    file.is_some_and(|file| locks.iter().any(|lock| (lock.dev(), lock.ino()) == (file.dev(), file.ino())))
+}
+
+/// Inodes of the sockets that keep others from listening at `addr`.
+fn sockets_at(addr: SocketAddr) -> BTreeSet<u64> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
+    tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(|line| listening(line, addr)).collect()
+}
+
+/// A line: its number, both addresses, the state, and further on the inode.
+///
+/// ```text
+///    0: 0100007F:1F54 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 81234 1 …
+/// ```
+fn listening(line: &str, addr: SocketAddr) -> Option<u64> {
+    let columns: Vec<&str> = line.split_whitespace().collect();
+    let (local, state, inode) = (columns.get(1)?, columns.get(3)?, columns.get(9)?);
+    let (ip, port) = local.split_once(':')?;
+    let (ip, port) = (ip_of(ip)?, u16::from_str_radix(port, 16).ok()?);
+    let is_in_the_way = ip.is_unspecified() || addr.ip().is_unspecified() || ip == addr.ip().to_canonical();
+    (*state == LISTENS && port == addr.port() && is_in_the_way).then(|| inode.parse().ok())?
+}
+
+/// Words of four bytes, each printed as the number that it is on this machine.
+fn ip_of(digits: &str) -> Option<IpAddr> {
+    let word = |at: usize| Some(u32::from_str_radix(digits.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    match digits.len() {
+        8 => Some(Ipv4Addr::from(word(0)?).into()),
+        32 => {
+            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
+            let bytes: [u8; 16] = words.concat().try_into().ok()?;
+            Some(Ipv6Addr::from(bytes).to_canonical())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_listener_is_known_by_the_lock_that_it_has_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let locks = ["lock", "other/lock"].map(|name| dir.path().join(name));
+        fs::create_dir(dir.path().join("other")).unwrap();
+        fs::write(&locks[1], "").unwrap();
+        for ip in ["127.0.0.1", "0.0.0.0", "[::1]", "[::]"] {
+            // A machine may have no IPv6.
+            let Ok(listener) = TcpListener::bind(format!("{ip}:0")) else { continue };
+            let addr = listener.local_addr().unwrap();
+            assert_eq!(own(addr, &locks), None, "nobody has them open");
+            let held = io::file::lock(&locks[0]).unwrap();
+            assert_eq!(own(addr, &locks), Some(std::process::id()), "{addr}");
+            assert_eq!(own(addr, &locks[1..]), None, "it is of another directory");
+            let elsewhere = SocketAddr::new("127.0.0.2".parse().unwrap(), addr.port());
+            assert_eq!(own(elsewhere, &locks).is_some(), addr.ip().is_unspecified(), "{addr}");
+            drop(listener);
+            assert_eq!(own(addr, &locks), None, "nobody listens");
+            drop(held);
+            fs::remove_file(&locks[0]).unwrap();
+        }
+    }
+}
