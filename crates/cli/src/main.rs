@@ -26,7 +26,9 @@ mod shell;
 mod up;
 mod welcome;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -69,7 +71,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| refused(error, &words).exit());
     log::init();
     match cli.command {
         Command::Up(args) => up::run(args),
@@ -90,6 +93,25 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
     }
+}
+
+/// `error`, with a line of usage that asks for nothing which the environment says: clap takes that for options that
+/// were given, and shows them as if they were required.
+fn refused(error: clap::Error, words: &[OsString]) -> clap::Error {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    ) {
+        return error;
+    }
+    let text = |error: &clap::Error| error.to_string().split("Usage:").next().unwrap_or_default().to_owned();
+    let of_words = without_environment(Cli::command()).try_get_matches_from(words).err();
+    // Without the environment something else may be wrong, or nothing.
+    of_words.filter(|other| text(other) == text(&error)).unwrap_or(error)
+}
+
+fn without_environment(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| arg.env(None)).mut_subcommands(without_environment)
 }
 
 #[cfg(test)]
