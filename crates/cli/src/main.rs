@@ -71,7 +71,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().collect();
+    let words: Vec<OsString> = fs::rm::in_our_words(std::env::args_os());
     let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| refused(error, &words).exit());
     log::init();
     match cli.command {

@@ -86,7 +86,7 @@ async fn a_tree_removed_by_mistake_comes_back() {
 
     // The directory that it was in is gone by now, too.
     ann.does("rm /data/tree/deep/file").await;
-    ann.does("rm -r --skip-trash /data/tree").await;
+    ann.does("rm -r -skipTrash /data/tree").await;
     ann.does("trash restore /data/tree/deep/file").await;
     assert_eq!(text(&client, "/data/tree/deep/file").await, "second");
 

@@ -15,7 +15,7 @@ mod ls;
 mod mkdir;
 mod mv;
 mod put;
-mod rm;
+pub(crate) mod rm;
 mod setrep;
 mod stat;
 mod tail;

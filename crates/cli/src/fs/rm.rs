@@ -3,6 +3,10 @@
 use crate::shell::browse::Found;
 use crate::shell::trash::{Moved, Trash};
 use crate::shell::{Common, Failure, Session, Stop};
+use std::ffi::OsString;
+
+/// Of `hdfs dfs -rm`: its one option that is a word.
+const HADOOP_SKIP_TRASH: &str = "-skipTrash";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -20,6 +24,17 @@ pub(crate) struct Args {
     skip_trash: bool,
     #[command(flatten)]
     pub(super) common: Common,
+}
+
+/// The command line, with [`HADOOP_SKIP_TRASH`] as this command writes it. Taken for letters of options it would be
+/// refused, with the advice to make a path of it.
+pub(crate) fn in_our_words(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.into_iter().collect();
+    if words.get(1).is_some_and(|command| command == "rm") {
+        let options = words.iter_mut().skip(2).take_while(|word| *word != "--");
+        options.filter(|word| *word == HADOOP_SKIP_TRASH).for_each(|word| *word = "--skip-trash".into());
+    }
+    words
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Stop> {
@@ -70,5 +85,21 @@ async fn remove(args: &Args, session: &Session, found: &Found) -> Result<(), Sto
         Ok(false) if args.force => Ok(()),
         Ok(false) => Err(target.failure(&client::Error::NotFound).into()),
         Err(error) => Err(target.failure(&error).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_of_hadoop_is_taken_as_it_is_written_there() {
+        let ours = |line: &str| {
+            let words = in_our_words(line.split(' ').map(OsString::from));
+            words.into_iter().map(|word| word.into_string().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(ours("levada rm -r -skipTrash /x"), "levada rm -r --skip-trash /x");
+        assert_eq!(ours("levada rm -r -- -skipTrash"), "levada rm -r -- -skipTrash", "a path");
+        assert_eq!(ours("levada ls -skipTrash"), "levada ls -skipTrash");
     }
 }
