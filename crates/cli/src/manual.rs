@@ -25,11 +25,13 @@ pub(crate) fn run<C: CommandFactory>(args: &Args) -> ExitCode {
     }
 }
 
-fn write_pages(mut program: clap::Command, dir: &Path) -> Result<(), StartError> {
+fn write_pages(program: clap::Command, dir: &Path) -> Result<(), StartError> {
+    // A page names those of its commands, and there is none of `help`.
+    let mut program = program.disable_help_subcommand(true);
     program.build();
     let mut commands = vec![program];
     while let Some(command) = commands.pop() {
-        let nested = command.get_subcommands().filter(|nested| !nested.is_hide_set() && nested.get_name() != "help");
+        let nested = command.get_subcommands().filter(|nested| !nested.is_hide_set());
         commands.extend(nested.cloned());
         let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
         let mut page = Vec::new();
@@ -54,5 +56,21 @@ mod tests {
         assert!(page("levada.1").contains("levada\\-put(1)") && page("levada-put.1").contains("SYNOPSIS"));
         assert!(page("levada-admin-datanode-drain.1").contains("drain"));
         assert!(!dir.path().join("levada-manual.1").exists() && !dir.path().join("levada-help.1").exists());
+    }
+
+    #[test]
+    fn each_page_that_a_page_names_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        write_pages(crate::Cli::command(), dir.path()).unwrap();
+        let mut count = 0;
+        for page in std::fs::read_dir(dir.path()).unwrap().map(|page| page.unwrap().path()) {
+            let text = std::fs::read_to_string(&page).unwrap().replace("\\-", "-");
+            let names = text.split_whitespace().filter_map(|word| word.split_once("(1)")).map(|(name, _)| name);
+            for name in names.filter(|name| name.starts_with("levada")) {
+                count += 1;
+                assert!(dir.path().join(format!("{name}.1")).exists(), "{} names {name}", page.display());
+            }
+        }
+        assert!(count > 50, "{count}");
     }
 }
