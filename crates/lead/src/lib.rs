@@ -114,6 +114,7 @@ pub use job_state::JobState;
 pub use jobs::{Job, Jobs};
 pub use key_rings::{KeyRings, SignError};
 pub use leader::Leader;
+pub use leaves::Presence;
 pub use liveness::{LivenessRules, Turn};
 pub use member::{Member, NodeUsage, QUIET_MAX, SILENCE_MAX};
 pub use membership::{MembershipRound, Step as MembershipStep};

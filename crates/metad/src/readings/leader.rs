@@ -2,14 +2,14 @@
 
 use crate::core::Core;
 use crate::leadership::Leadership;
-use lead::Leader;
+use crate::repair;
+use lead::{Leader, LivenessRules, Presence};
 use metrics::{Described, Readings, Registry, gauge};
 use std::sync::Arc;
-use std::time::Duration;
 
 const FAMILIES: &[Described] = &[
     gauge("levada_leading_seconds", "How long this server has been leading", &[]),
-    gauge("levada_datanodes", "Known datanodes: live ones sent a heartbeat within 10 s, dead ones did not", &["state"]),
+    gauge("levada_datanodes", "Known datanodes: live, away as announced or drained, or dead", &["state"]),
     gauge("levada_datanodes_on_leave", "Datanodes whose silence does not count, and why", &["kind"]),
     gauge("levada_repair_held", "1 while an administrator has repair wait", &[]),
     gauge("levada_cluster_capacity_bytes", "Capacity of the disks of all live datanodes", &[]),
@@ -51,10 +51,10 @@ pub(super) fn register(registry: &mut Registry, leadership: &Arc<Leadership>) {
 }
 
 fn read(core: &Core, readings: &mut Readings<'_>) {
-    let now = core.monotonic();
+    let rules = repair::rules(core);
     // The lock is held while values are put, which is some microseconds a datanode.
     core.with_leader(|leader, _| {
-        nodes(leader, now, readings);
+        nodes(leader, &rules, readings);
         let counts = [
             ("levada_containers", leader.cluster.container_count() as f64),
             ("levada_pipelines", leader.cluster.pipeline_count() as f64),
@@ -80,8 +80,9 @@ fn read(core: &Core, readings: &mut Readings<'_>) {
     blocks.into_iter().for_each(|(name, count)| readings.put(name, &[], count as f64));
 }
 
-fn nodes(leader: &Leader, now: Duration, readings: &mut Readings<'_>) {
-    let (mut live, mut dead) = (0u64, 0u64);
+fn nodes(leader: &Leader, rules: &LivenessRules, readings: &mut Readings<'_>) {
+    let now = rules.now;
+    let (mut live, mut away, mut dead) = (0u64, 0u64, 0u64);
     let (mut capacity_len, mut used_len, mut free_len) = (0u64, 0u64, 0u64);
     let (mut sound, mut full, mut failed, mut unread_ms_max) = (0u64, 0u64, 0u64, 0u64);
     let disks = leader.disks();
@@ -97,11 +98,14 @@ fn nodes(leader: &Leader, now: Duration, readings: &mut Readings<'_>) {
             put("levada_datanode_free_bytes", usage.free_len as f64);
             put("levada_datanode_transfers", f64::from(member.transfer_count));
         }
+        match leader.presence(member, rules) {
+            Presence::Live => live += 1,
+            Presence::Away => away += 1,
+            Presence::Dead => dead += 1,
+        }
         if !is_live {
-            dead += 1;
             continue;
         }
-        live += 1;
         capacity_len = capacity_len.saturating_add(usage.capacity_len);
         used_len = used_len.saturating_add(usage.used_len);
         free_len = free_len.saturating_add(usage.free_len);
@@ -116,6 +120,7 @@ fn nodes(leader: &Leader, now: Duration, readings: &mut Readings<'_>) {
     }
     let mut put = |family, label: &[&str], value: u64| readings.put(family, label, value as f64);
     put("levada_datanodes", &["live"], live);
+    put("levada_datanodes", &["away"], away);
     put("levada_datanodes", &["dead"], dead);
     put("levada_datanodes_on_leave", &["maintenance"], leader.maintenance_count() as u64);
     put("levada_datanodes_on_leave", &["restart"], leader.restarting_count() as u64);
