@@ -149,6 +149,17 @@ mod tests {
     }
 
     #[test]
+    fn a_setting_of_security_that_was_its_default_changes_alone() {
+        let table = |security: &str| {
+            let text = "http_addr = '127.0.0.1:0'\n[meta]\ndir = '/d'\nrpc_addr = '127.0.0.1:1'";
+            table(&toml::from_str::<config::MetaFile>(&format!("{text}\n{security}")).unwrap()).unwrap()
+        };
+        let (without, with) = (table(""), table("[meta.security]\nobservers = 'ada'"));
+        assert_eq!(differences(&without, &with), ["meta.security.observers"]);
+        assert_eq!(differences(&with, &without), ["meta.security.observers"]);
+    }
+
+    #[test]
     fn what_was_taken_over_differs_no_more() {
         let table = |text: &str| text.parse::<toml::Table>().unwrap();
         let mut now = table("a = 1\n[meta]\nb = 2\nc = [3]\n[meta.security]\nd = 4");

@@ -144,12 +144,8 @@ pub struct Config {
     #[serde(default = "default_audit_file_count")]
     pub audit_file_count: u32,
     /// How callers prove who they are, and what follows from their names.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(default)]
     pub security: SecurityConfig,
-}
-
-fn is_default(security: &SecurityConfig) -> bool {
-    *security == SecurityConfig::default()
 }
 
 /// A metadata server of the group.
