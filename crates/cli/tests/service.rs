@@ -79,13 +79,17 @@ fn a_datanode_is_ready_when_only_the_metadata_server_is_missing() {
     let manager = Manager::new();
     let dir = manager.dir().join("data");
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let settings = format!(
-        "[data]\ndir = {dir:?}\nxfer_addr = \"127.0.0.1:0\"\nipc_addr = \"127.0.0.1:0\"\nmetad = \"{nobody}\"\n"
-    );
+    let log = manager.dir().join("data.log");
+    let data = format!("dir = {dir:?}\nxfer_addr = \"127.0.0.1:0\"\nipc_addr = \"127.0.0.1:0\"\nmetad = \"{nobody}\"");
+    let settings = format!("[log]\nfile = {log:?}\n[data]\n{data}\n");
     let _role = manager.start("data", &settings);
     let ready = manager.hears();
     assert!(ready.starts_with("READY=1\nSTATUS=the datanode on 127.0.0.1:"), "{ready}");
     assert!(ready.ends_with(&format!("waits for the metadata server at {nobody}")), "{ready}");
     manager.hears_at_last("WATCHDOG=1");
     manager.hears_at_last("WATCHDOG=1");
+    // It tried again each second or so, and why that fails is told once.
+    let log = std::fs::read_to_string(log).unwrap();
+    let why: Vec<&str> = log.lines().filter(|line| line.contains("cannot be reached")).collect();
+    assert!(matches!(why[..], [line] if line.contains("WARN") && line.contains("refused")), "{log}");
 }

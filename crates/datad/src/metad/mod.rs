@@ -10,6 +10,7 @@ mod registration;
 mod servers;
 mod session;
 mod unproven;
+mod unreachable;
 
 pub(crate) use leader::Leader;
 pub(crate) use registration::Registration;

@@ -9,6 +9,7 @@ use super::broken::Broken;
 use super::leader::Leader;
 use super::registration::Registration;
 use super::unproven::{SAID_EACH, is_certificate_wanted, is_unbelieved, log_revoked, log_unbelieved, log_unequipped};
+use super::unreachable::Unreachable;
 use crate::admission::Admission;
 use crate::maintenance::Maintenance;
 use crate::replicas::Replicas;
@@ -69,7 +70,7 @@ impl Session {
     pub(crate) async fn run(self) {
         let mut attempts = Attempts::default();
         let mut complained = Duration::ZERO;
-        let unbelieved = LogLimit::new(SAID_EACH);
+        let (unbelieved, unreachable) = (LogLimit::new(SAID_EACH), Unreachable::default());
         loop {
             let Err(broken) = self.serve(&mut attempts).await else { continue };
             let known = self.leader.lost(self.number);
@@ -100,7 +101,11 @@ impl Session {
                     log_unequipped(self.replicas.disks.node_id(), self.metad.addr(), &error);
                 }
                 Broken::Call(CallError::Connect(error)) if !known => {
-                    tracing::debug!(%error, "the metadata server cannot be reached");
+                    let has_leader = self.replicas.node.with(|node| node.servers.has_leader());
+                    if let Some(passed_over) = unreachable.due(has_leader) {
+                        let (metad, reason) = (self.metad.addr(), rpc::log_text(&error));
+                        tracing::warn!(metad, reason, passed_over, "the metadata server cannot be reached");
+                    }
                 }
                 // Before the first election there is nothing to register with.
                 Broken::Call(CallError::Remote { class, .. }) if class == hdfs::exception::STANDBY => {}
