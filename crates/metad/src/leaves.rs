@@ -3,10 +3,12 @@
 
 use crate::command;
 use crate::core::Core;
+use crate::principal::RegisteredNode;
 use crate::refusal;
 use blocks::{BlocksError, Command, Leave, LeaveKind, RepairHold};
 use hdfs::Exception;
 use hdfs::exception::RETRIABLE;
+use lead::Standing;
 use raft::RaftError;
 use types::{Millis, NodeId};
 use wire::admin::datanodes::LeaveKind as LeaveMessage;
@@ -42,13 +44,26 @@ pub(crate) async fn hold_repair(core: &Core, until: Option<Millis>) -> Result<()
     Ok(())
 }
 
-/// The process of a datanode ends, and is to be back within so long. As long as servers of an older version are in the
-/// group, this is not written down: then the node's silence counts, as it did there.
-pub(crate) async fn on_goodbye(core: &Core, node: NodeId, leaving_ms: u64) -> Result<(), Exception> {
+/// The process of a datanode, which registered with `xfer_addr`, ends, and is to be back within so long. As long as
+/// servers of an older version are in the group, this is not written down: then the node's silence counts, as it did
+/// there.
+pub(crate) async fn on_goodbye(
+    core: &Core,
+    RegisteredNode { id: node, incarnation }: RegisteredNode,
+    xfer_addr: &str,
+    leaving_ms: u64,
+) -> Result<(), Exception> {
     assert!(leaving_ms > 0, "whoever says goodbye says for how long");
     let until = Millis(core.now().0.saturating_add(leaving_ms.min(RESTART_MS_MAX)));
     core.with_cluster(|cluster, _| cluster.on_disconnected(node));
     if !core.raise_level(command::LEAVES).await.map_err(refusal::raft)? {
+        return Ok(());
+    }
+    // It may have been started again while the group was asked: the goodbye is of the process before.
+    let now = core.monotonic();
+    let standing = core.with_cluster(|cluster, _| cluster.standing(now, node, incarnation, xfer_addr));
+    if standing != Standing::Current {
+        tracing::debug!(%node, ?standing, "a goodbye came too late");
         return Ok(());
     }
     let command = Command::SetLeave { node, leave: Some(Leave { kind: LeaveKind::Restart, until }) };
@@ -86,5 +101,32 @@ pub(crate) async fn round(core: &Core) -> Result<(), RaftError> {
             return Ok(());
         }
         core.repair_wake.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::container_sealing::tests::with_node;
+    use blocks::{Incarnation, Node};
+
+    /// A datanode is started again while its goodbye waits for the group: the process that is there now stays in use.
+    #[tokio::test]
+    async fn a_goodbye_is_of_the_process_that_said_it() {
+        let (_dir, metad, core) = with_node().await;
+        let id = NodeId([1; 16]);
+        let known = || core.with_cluster(|cluster, _| cluster.node(id).unwrap().clone());
+        let ending = known().node;
+        let next = Node { incarnation: Incarnation { start_ms: 1, nonce: 1 }, ..ending.clone() };
+        core.change_blocks(Command::Register(next.clone())).await.unwrap().unwrap();
+        let goodbye = async |node: &Node| {
+            let process = RegisteredNode { id, incarnation: node.incarnation };
+            on_goodbye(&core, process, &node.xfer_addr(), 60_000).await.unwrap();
+            known().leave.map(|leave| leave.kind)
+        };
+        assert_eq!(goodbye(&ending).await, None);
+        assert_eq!(goodbye(&next).await, Some(LeaveKind::Restart));
+        drop(core);
+        metad.shutdown().await;
     }
 }

@@ -1,10 +1,11 @@
 //! Heartbeats of datanodes. `lead::Leader` decides what follows.
 
-use super::messages::{copy, deletion, node_id, reported, reported_replica, short};
+use super::messages::{copy, deletion, incarnation, no_incarnation, node_id, reported, reported_replica, short};
 use super::replicas::{VIEW_COUNT, check_replicas, look_up, owners, reconcile};
 use crate::block_tokens;
 use crate::core::Core;
 use crate::leaves;
+use crate::principal::RegisteredNode;
 use crate::refusal;
 use crate::repair;
 use crate::to_hdfs;
@@ -23,7 +24,9 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
     let node = node_id(&request.node)?;
     check_lists(&request)?;
     if request.leaving_ms > 0 {
-        leaves::on_goodbye(core, node, request.leaving_ms).await?;
+        let sender = request.sender.as_ref().ok_or_else(no_incarnation)?;
+        let process = RegisteredNode { id: node, incarnation: incarnation(sender.incarnation)? };
+        leaves::on_goodbye(core, process, &sender.addr, request.leaving_ms).await?;
         return Ok(Orders { known: true, ..Orders::default() });
     }
     if request.clock_ms > 0 {
