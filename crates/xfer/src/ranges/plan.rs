@@ -50,11 +50,19 @@ pub fn memory_len(chunk_len: u32, asked: impl IntoIterator<Item = Asked>) -> u64
     let (mut made_len, mut read_len, mut sums_count, mut piece_count) = (0_u64, 0_u64, 0_u64, 1_u64);
     for range in asked {
         let len = u64::from(range.len);
-        // Of a long range the last bytes may be few, and are copied as short ones are; its pieces end where chunks do.
-        let (copied_len, part_count) = (len.min(COPIED_LEN_MAX), 2 * len / piece_len + 2);
-        made_len = made_len.saturating_add(copied_len + part_count * PartHead::LEN as u64);
+        let part_count = 2 * len / piece_len + 2;
+        // A long range goes from the file, and costs its edges' chunks alone. But if it is more than one piece, which
+        // end where chunks do, its last bytes may be few, and are copied as short ones are.
+        let is_sent = len > COPIED_LEN_MAX && len <= piece_len.saturating_sub(chunk_len);
+        if is_sent {
+            read_len = read_len.max(2 * chunk_len);
+        } else {
+            let copied_len = len.min(COPIED_LEN_MAX);
+            made_len = made_len.saturating_add(copied_len);
+            read_len = read_len.saturating_add(copied_len + GAP_LEN_MAX + 2 * chunk_len);
+        }
+        made_len = made_len.saturating_add(part_count * PartHead::LEN as u64);
         piece_count = piece_count.saturating_add(part_count);
-        read_len = read_len.saturating_add(copied_len + GAP_LEN_MAX + 2 * chunk_len);
         sums_count = sums_count.saturating_add((len + GAP_LEN_MAX) / chunk_len + 2);
     }
     let pieces_len = piece_count.min(BATCH_COUNT_MAX as u64 + 1) * size_of::<Piece>() as u64;

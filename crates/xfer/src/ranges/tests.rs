@@ -257,6 +257,26 @@ fn a_short_request_takes_little_memory() {
     assert!(memory_len(512, asked(u32::MAX, 1000)) < 5 << 19);
 }
 
+/// They go from the file: of hundreds of requests none is refused because another has its memory.
+#[test]
+fn a_request_of_long_ranges_takes_no_memory_for_their_bytes() {
+    const PIECE_LEN: u32 = 1 << 20;
+    let asked = |len, count: u64| (0..count).map(move |place| Asked { from: 100 + place * 70_001, len }).collect();
+    let wanted: Vec<Asked> = asked(64 << 10, 20);
+    assert!(memory_len(512, wanted.iter().copied()) < 64 << 10);
+    // In one piece, or just not, and with what is copied before and behind.
+    for len in [(32 << 10) + 1, 64 << 10, PIECE_LEN - 512, PIECE_LEN - 511, PIECE_LEN] {
+        for chunk_len in [1, 512, 100_000] {
+            let mut wanted: Vec<Asked> = asked(len, 20);
+            wanted.extend([Asked { from: 3, len: 20_000 }, Asked { from: 1_300_000, len: 32 << 10 }]);
+            let mut replicas = [Replica::new(3 << 20, ChecksumKind::Crc32c, chunk_len)];
+            let wanted = [wanted];
+            let (sent, _) = served(&mut replicas, &wanted);
+            assert_eq!(received(&wanted, &sent, &[60_000]).unwrap().2.missing().count(), 0);
+        }
+    }
+}
+
 /// What is left of a long range is copied, and the first range of a read has all of its sums.
 #[test]
 fn what_is_made_of_long_ranges_and_short_chunks_is_within_the_bound() {
