@@ -139,17 +139,17 @@ impl Connection {
         self.front = front;
     }
 
-    /// One read of the socket, straight to where the machine has the bytes go.
+    /// One read of the socket, straight to where the machine has the bytes go. Gives how many came.
     pub(crate) async fn bring<D: ?Sized>(
         &mut self,
         receiver: &mut impl Receives<D>,
         dest: &mut D,
-    ) -> Result<(), Fault> {
+    ) -> Result<usize, Fault> {
         self.let_others().await;
         loop {
             let room = receiver.room(dest);
             if let Some(len) = try_read(&self.socket, room.dest, room.ahead)? {
-                return receiver.on_received(self.clock.monotonic(), len);
+                return receiver.on_received(self.clock.monotonic(), len).map(|()| len);
             }
             self.read_count = 0;
             let now = self.clock.monotonic();

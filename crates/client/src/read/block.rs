@@ -110,7 +110,7 @@ impl BlockReader {
         loop {
             match self.receiver.poll_end()? {
                 Some(verdict) => return self.connection.send(&verdict).await,
-                None => self.connection.bring(&mut self.receiver, &mut [][..]).await?,
+                None => _ = self.connection.bring(&mut self.receiver, &mut [][..]).await?,
             }
         }
     }

@@ -268,7 +268,7 @@ pub(super) async fn receive_window(
     }
     loop {
         match receiver.poll(&mut places)? {
-            Event::Nothing => connection.bring(&mut receiver, &mut places).await?,
+            Event::Nothing => _ = connection.bring(&mut receiver, &mut places).await?,
             Event::Whole(range) => take(&mut places, range),
             // Who reads there asks another replica, and tells of a damaged one.
             Event::Corrupt { .. } | Event::Refused { .. } => {}

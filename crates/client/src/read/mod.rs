@@ -21,6 +21,7 @@ mod local_replicas;
 mod opening;
 mod ranges;
 mod source;
+mod traffic;
 
 use crate::client::Client;
 use crate::content::Content;

@@ -14,6 +14,7 @@
 //! is of use to the next call: so a node is asked again that was asked before, if it has the block.
 
 use super::source::Source;
+use super::traffic::Traffic;
 use crate::choice::Choice;
 use crate::datanode::Connection;
 use crate::error::{Error, Result};
@@ -117,6 +118,8 @@ struct Asking<'a> {
     has_other: bool,
     pieces: Vec<Piece<'a>>,
     block_count: usize,
+    /// Of the node, over all connections of the call.
+    traffic: Arc<Traffic>,
     /// One of a block.
     faults: Vec<(Arc<Located>, Fault)>,
 }
@@ -124,7 +127,8 @@ struct Asking<'a> {
 impl<'a> Asking<'a> {
     fn of(node: Node, has_other: bool, pieces: Vec<Piece<'a>>) -> Self {
         let blocks = pieces.chunk_by(|one, next| one.block.offset == next.block.offset);
-        Self { node, has_other, block_count: blocks.count(), pieces, faults: Vec::new() }
+        let block_count = blocks.count();
+        Self { node, has_other, block_count, pieces, traffic: Arc::default(), faults: Vec::new() }
     }
 
     fn len(&self) -> u64 {
@@ -134,7 +138,8 @@ impl<'a> Asking<'a> {
     /// The same in `count_max` parts at most, each of as many bytes, and worth a connection: the longest is waited for.
     fn shared(self, count_max: u64) -> Vec<Self> {
         let all_len = self.len();
-        let Self { node, has_other, pieces, .. } = self;
+        let Self { node, has_other, pieces, traffic, .. } = self;
+        let of = |pieces| Self { traffic: Arc::clone(&traffic), ..Self::of(node.clone(), has_other, pieces) };
         let count = all_len.div_ceil(SHARE_LEN_MIN).clamp(1, count_max);
         let share_len = all_len.div_ceil(count).max(1);
         let (mut shares, mut share, mut room) = (Vec::new(), Vec::new(), share_len);
@@ -143,18 +148,18 @@ impl<'a> Asking<'a> {
                 let (own, rest) = piece.split(room as usize);
                 share.push(own);
                 piece = rest;
-                shares.push(Self::of(node.clone(), has_other, std::mem::take(&mut share)));
+                shares.push(of(std::mem::take(&mut share)));
                 room = share_len;
             }
             room -= piece.dest.len() as u64;
             share.push(piece);
             if room == 0 {
-                shares.push(Self::of(node.clone(), has_other, std::mem::take(&mut share)));
+                shares.push(of(std::mem::take(&mut share)));
                 room = share_len;
             }
         }
         if !share.is_empty() {
-            shares.push(Self::of(node, has_other, share));
+            shares.push(of(share));
         }
         shares
     }
@@ -399,11 +404,16 @@ impl Source {
         let ended = loop {
             let mut places = Places(&mut pieces);
             match receiver.poll(&mut places) {
-                Ok(Event::Nothing) => {
-                    if let Err(fault) = connection.bring(&mut receiver, &mut places).await {
-                        break Err(fault);
+                Ok(Event::Nothing) => match connection.bring(&mut receiver, &mut places).await {
+                    Ok(len) => asking.traffic.add(len, client.store().now()),
+                    Err(Fault::Silent) => {
+                        let (now, limit) = (client.store().now(), client.options().timeout);
+                        if !asking.traffic.is_busy(now, stall) || !receiver.excuse(now, limit) {
+                            break Err(Fault::Silent);
+                        }
                     }
-                }
+                    Err(fault) => break Err(fault),
+                },
                 Ok(Event::Whole(range)) => {
                     pieces[range as usize].take().into_iter().for_each(|piece| piece.arrived(arrivals));
                 }

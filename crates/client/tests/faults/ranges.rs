@@ -121,6 +121,32 @@ async fn what_a_slow_node_does_not_bring_comes_from_another() {
     assert_eq!(of_each, [1, 1]);
 }
 
+/// It is the link that is waited for. Where the others are silent, too, it is the node.
+#[tokio::test]
+async fn a_connection_that_is_silent_while_others_fill_the_link_is_waited_for() {
+    /// Of the nearest of what is far: half a second may be silent.
+    const ROUND_TRIP: Duration = Duration::from_millis(5);
+    const SILENCE: Duration = Duration::from_millis(1300);
+    const SHARE_COUNT: usize = 50;
+    let far = Options { round_trip: Some(ROUND_TRIP), timeout: 10 * SILENCE, ..quick() };
+    for (others, is_asked_elsewhere) in [(Trick::Drip(SILENCE), false), (Trick::Pause(SILENCE), true)] {
+        let store = Store::with(2, ChecksumSpec::DEFAULT, 64 << 10, far.clone()).await;
+        store.book.state().abilities = RANGES;
+        let data = bytes(6_000_000);
+        store.book.add_file("/f", &data.chunks(125_000).collect::<Vec<_>>());
+        let reader = store.client.open("/f").await.unwrap();
+        // As many as tell how fast the node is.
+        for _ in 0..40 {
+            reader.read_ranges(&mut [RangeRead { offset: 0, dest: &mut [0; 100] }]).await.unwrap();
+        }
+        store.nodes[0].script([vec![Trick::Pause(SILENCE)], vec![others; SHARE_COUNT - 1]].concat());
+        let mut got = vec![0; data.len()];
+        reader.read_ranges(&mut [RangeRead { offset: 0, dest: &mut got }]).await.unwrap();
+        assert!(got == data);
+        assert_eq!(store.nodes[1].range_requests.load(Ordering::Relaxed) > 0, is_asked_elsewhere);
+    }
+}
+
 /// The node finds what rotted where a range begins or ends, the reader the rest. Only that block is reported.
 #[tokio::test]
 async fn a_damaged_replica_is_reported_and_read_elsewhere() {

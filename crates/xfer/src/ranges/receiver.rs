@@ -226,6 +226,12 @@ impl Receiver {
         self.patience.handle_timeout(now)
     }
 
+    /// The node was silent for too long here, and is not elsewhere: the link is what is waited for. It is given as long
+    /// once more; false: in all that would be longer than `limit`.
+    pub fn excuse(&mut self, now: Duration, limit: Duration) -> bool {
+        self.patience.excuse(now, limit)
+    }
+
     /// The ranges that are not whole.
     pub fn missing(&self) -> impl Iterator<Item = u32> + '_ {
         (0..)

@@ -1,7 +1,7 @@
 //! How long a reader waits for a node that brings nothing, or too little.
 //!
 //! Promise: of the time that the node is waited for, none that is as long as `stall` brings less than
-//! [`PROGRESS_PER_S`] wants. What the reader itself takes does not count.
+//! [`PROGRESS_PER_S`] wants. What the reader itself takes does not count, and what is excused: up to a limit.
 
 use crate::fault::Fault;
 use std::time::Duration;
@@ -20,11 +20,13 @@ pub(crate) struct Patience {
     /// Since the node last brought enough: how long it was waited for, and the bytes that came.
     waited: Duration,
     came_len: usize,
+    /// How much of that was excused.
+    excused: Duration,
 }
 
 impl Patience {
     pub(crate) fn new(stall: Duration) -> Self {
-        Self { stall, waits_since: None, waited: Duration::ZERO, came_len: 0 }
+        Self { stall, waits_since: None, waited: Duration::ZERO, came_len: 0, excused: Duration::ZERO }
     }
 
     /// The connection has nothing now. From then on the node is waited for, until something comes.
@@ -44,7 +46,19 @@ impl Patience {
 
     /// The node has brought enough, whatever its length.
     pub(crate) fn on_progress(&mut self) {
-        (self.waited, self.came_len) = (Duration::ZERO, 0);
+        (self.waited, self.came_len, self.excused) = (Duration::ZERO, 0, Duration::ZERO);
+    }
+
+    /// It was silent for too long, and not by its own fault: it is waited for as long once more, but in all no longer
+    /// than `limit`. False: that is over.
+    pub(crate) fn excuse(&mut self, now: Duration, limit: Duration) -> bool {
+        let excused = self.excused.saturating_add(self.stall);
+        if excused.saturating_add(self.stall) > limit {
+            return false;
+        }
+        (self.waited, self.came_len, self.excused) = (Duration::ZERO, 0, excused);
+        self.waits_since = self.waits_since.map(|_| now);
+        true
     }
 
     /// Bytes that `stall` is to bring. The rest of what was asked for may be less: then all of it.
@@ -59,5 +73,36 @@ impl Patience {
 
     pub(crate) fn handle_timeout(&self, now: Duration) -> Result<(), Fault> {
         if self.poll_timeout().is_some_and(|limit| now >= limit) { Err(Fault::Silent) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STALL: Duration = Duration::from_secs(2);
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn excuses_have_an_end_and_progress_begins_anew() {
+        let mut patience = Patience::new(STALL);
+        patience.on_blocked(at(10));
+        for excused_at in [12, 14] {
+            assert_eq!(patience.handle_timeout(at(excused_at) - Duration::from_millis(1)), Ok(()));
+            assert_eq!(patience.handle_timeout(at(excused_at)), Err(Fault::Silent));
+            assert!(patience.excuse(at(excused_at), 3 * STALL));
+        }
+        // A little now and then is no progress.
+        patience.on_received(at(15), 1);
+        patience.on_blocked(at(15));
+        assert_eq!(patience.handle_timeout(at(16)), Err(Fault::Silent));
+        assert!(!patience.excuse(at(16), 3 * STALL));
+        patience.on_received(at(16), PROGRESS_LEN_MAX);
+        patience.on_blocked(at(20));
+        assert_eq!(patience.poll_timeout(), Some(at(22)));
+        assert!(patience.excuse(at(22), 3 * STALL));
     }
 }

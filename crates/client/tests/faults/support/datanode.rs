@@ -46,6 +46,8 @@ pub(crate) enum Trick {
     Silent,
     /// Sends its answer to a request of ranges little by little, over this time.
     Drip(Duration),
+    /// Sends the first half of its answer to a request of ranges, and the second after this time.
+    Pause(Duration),
 }
 
 /// Of an answer that drips.
@@ -291,6 +293,12 @@ impl Node {
                 wire.send(piece).await?;
             }
             return Ok(());
+        }
+        if let Trick::Pause(time) = trick {
+            let rest = out.split_off(out.len() / 2);
+            wire.send(&out).await?;
+            tokio::time::sleep(time).await;
+            out = rest;
         }
         wire.send(&out).await
     }
