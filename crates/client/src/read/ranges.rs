@@ -392,9 +392,8 @@ impl Source {
     async fn ask<'a>(&self, mut asking: Asking<'a>, arrivals: &Arrivals<'a>) -> Asking<'a> {
         let client = &self.file.client;
         let Some(first) = asking.pieces.first().map(|piece| Arc::clone(&piece.block)) else { return asking };
-        let (request, asked) = self.request(&asking.pieces);
         let (stall, begun) = (self.stall(asking.has_other), client.store().now());
-        let (mut connection, mut receiver) = match self.begin(&first, &asking.node, stall, &request, &asked).await {
+        let (mut connection, mut receiver) = match self.begin(&first, &asking, stall).await {
             Ok(begun) => begun,
             Err(fault) => return asking.all_failed(&fault),
         };
@@ -404,16 +403,12 @@ impl Source {
         let ended = loop {
             let mut places = Places(&mut pieces);
             match receiver.poll(&mut places) {
-                Ok(Event::Nothing) => match connection.bring(&mut receiver, &mut places).await {
-                    Ok(len) => asking.traffic.add(len, client.store().now()),
-                    Err(Fault::Silent) => {
-                        let (now, limit) = (client.store().now(), client.options().timeout);
-                        if !asking.traffic.is_busy(now, stall) || !receiver.excuse(now, limit) {
-                            break Err(Fault::Silent);
-                        }
+                Ok(Event::Nothing) => {
+                    let bringing = self.bring(&mut connection, &mut receiver, &mut places, &asking.traffic, stall);
+                    if let Err(fault) = bringing.await {
+                        break Err(fault);
                     }
-                    Err(fault) => break Err(fault),
-                },
+                }
                 Ok(Event::Whole(range)) => {
                     pieces[range as usize].take().into_iter().for_each(|piece| piece.arrived(arrivals));
                 }
@@ -455,30 +450,42 @@ impl Source {
     /// Sends a request, and hears that it is served.
     async fn begin(
         &self,
-        block: &Located,
-        node: &Node,
+        first: &Located,
+        asking: &Asking<'_>,
         stall: Duration,
-        request: &[u8],
-        asked: &[Asked],
     ) -> Result<(Connection, Receiver), Fault> {
-        let client = &self.file.client;
-        let start = |connection| Self::start(connection, stall, request, asked);
-        client.on_connection(block, node, stall, start).await
+        let (request, asked) = self.request(&asking.pieces);
+        let (request, asked) = (&request, &asked);
+        let start = async |mut connection: Connection| {
+            connection.allow(stall);
+            connection.send(request).await?;
+            let mut receiver = connection.ranges_receiver(asked.iter().map(|range| range.len));
+            while !receiver.is_answered()? {
+                self.bring(&mut connection, &mut receiver, &mut Places(&mut []), &asking.traffic, stall).await?;
+            }
+            Ok((connection, receiver))
+        };
+        self.file.client.on_connection(first, &asking.node, stall, start).await
     }
 
-    async fn start(
-        mut connection: Connection,
+    /// Something more of an answer, or a while longer: where the node brings much by other connections, a silence is
+    /// the link's.
+    async fn bring(
+        &self,
+        connection: &mut Connection,
+        receiver: &mut Receiver,
+        places: &mut Places<'_, '_>,
+        traffic: &Traffic,
         stall: Duration,
-        request: &[u8],
-        asked: &[Asked],
-    ) -> Result<(Connection, Receiver), Fault> {
-        connection.allow(stall);
-        connection.send(request).await?;
-        let mut receiver = connection.ranges_receiver(asked.iter().map(|range| range.len));
-        while !receiver.is_answered()? {
-            connection.bring(&mut receiver, &mut Places(&mut [])).await?;
+    ) -> Result<(), Fault> {
+        let brought = connection.bring(receiver, places).await;
+        let (now, limit) = (self.file.client.store().now(), self.file.client.options().timeout);
+        match brought {
+            Ok(len) => traffic.add(len, now),
+            Err(Fault::Silent) if traffic.is_busy(now, stall) && receiver.excuse(now, limit) => {}
+            Err(fault) => return Err(fault),
         }
-        Ok((connection, receiver))
+        Ok(())
     }
 
     /// For pieces that are sorted by block.

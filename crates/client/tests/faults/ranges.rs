@@ -129,7 +129,9 @@ async fn a_connection_that_is_silent_while_others_fill_the_link_is_waited_for() 
     const SILENCE: Duration = Duration::from_millis(1300);
     const SHARE_COUNT: usize = 50;
     let far = Options { round_trip: Some(ROUND_TRIP), timeout: 10 * SILENCE, ..quick() };
-    for (others, is_asked_elsewhere) in [(Trick::Drip(SILENCE), false), (Trick::Pause(SILENCE), true)] {
+    // Before its answer, and behind some of it.
+    let pauses = [0, 10_000].map(|after| Trick::Pause { after, time: SILENCE });
+    for (others, is_asked_elsewhere) in [(Trick::Drip(SILENCE), false), (pauses[1].clone(), true)] {
         let store = Store::with(2, ChecksumSpec::DEFAULT, 64 << 10, far.clone()).await;
         store.book.state().abilities = RANGES;
         let data = bytes(6_000_000);
@@ -139,7 +141,7 @@ async fn a_connection_that_is_silent_while_others_fill_the_link_is_waited_for() 
         for _ in 0..40 {
             reader.read_ranges(&mut [RangeRead { offset: 0, dest: &mut [0; 100] }]).await.unwrap();
         }
-        store.nodes[0].script([vec![Trick::Pause(SILENCE)], vec![others; SHARE_COUNT - 1]].concat());
+        store.nodes[0].script([pauses.to_vec(), vec![others; SHARE_COUNT - 2]].concat());
         let mut got = vec![0; data.len()];
         reader.read_ranges(&mut [RangeRead { offset: 0, dest: &mut got }]).await.unwrap();
         assert!(got == data);

@@ -46,8 +46,11 @@ pub(crate) enum Trick {
     Silent,
     /// Sends its answer to a request of ranges little by little, over this time.
     Drip(Duration),
-    /// Sends the first half of its answer to a request of ranges, and the second after this time.
-    Pause(Duration),
+    /// Sends so many bytes of its answer to a request of ranges, and the others after this time.
+    Pause {
+        after: usize,
+        time: Duration,
+    },
 }
 
 /// Of an answer that drips.
@@ -294,8 +297,8 @@ impl Node {
             }
             return Ok(());
         }
-        if let Trick::Pause(time) = trick {
-            let rest = out.split_off(out.len() / 2);
+        if let Trick::Pause { after, time } = trick {
+            let rest = out.split_off(after);
             wire.send(&out).await?;
             tokio::time::sleep(time).await;
             out = rest;
