@@ -18,8 +18,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use types::{ChecksumKind, ChecksumSpec};
 
-/// Bytes that are read and verified together: they stay in a core's second cache between the two. Of 128 KiB a gigabyte
-/// takes a tenth longer, as each piece costs a call for its bytes and one for its checksums; of 512 KiB no less time.
+/// Bytes that are read and verified together: they stay in a core's second cache between the two. Each piece costs a
+/// call for its bytes and one for its checksums: pieces of 128 KiB took a tenth longer, those of 512 KiB as long.
 const PIECE_LEN: u64 = 256 << 10;
 /// Asked of the disk in one hop to a thread, and ahead of it.
 const COLD_LEN: u64 = 1 << 20;

@@ -198,13 +198,14 @@ pub fn self_test() -> Result<(), String> {
                 if kind.of(piece) != bit_by_bit(kind, piece) {
                     return wrong();
                 }
-                // Chunks that are taken together, and some that are left.
-                let spec = ChecksumSpec { kind, chunk_len: (len as u32 / 7 / 8 * 8).max(1) };
-                let mut sums = Vec::new();
-                spec.compute(piece, &mut sums);
-                let of_each = piece.chunks(spec.chunk_len as usize).map(|chunk| bit_by_bit(kind, chunk).to_be_bytes());
-                if !of_each.eq(sums.as_chunks().0.iter().copied()) {
-                    return wrong();
+                // Chunks that are taken together, and some that are left; and those of their usual length.
+                for chunk_len in [(len as u32 / 7 / 8 * 8).max(1), ChecksumSpec::DEFAULT.chunk_len] {
+                    let mut sums = Vec::new();
+                    ChecksumSpec { kind, chunk_len }.compute(piece, &mut sums);
+                    let of_each = piece.chunks(chunk_len as usize).map(|chunk| bit_by_bit(kind, chunk).to_be_bytes());
+                    if !of_each.eq(sums.as_chunks().0.iter().copied()) {
+                        return wrong();
+                    }
                 }
             }
         }

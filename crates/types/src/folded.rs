@@ -59,7 +59,6 @@ const _: () = assert!(LEN_MIN >= x86::LEN * x86::COUNT);
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use crate::checksum::ChecksumKind;
     use crate::polynomial::{CRC32C, power_of_x};
     use std::arch::x86_64::{
         __m512i, _mm_crc32_u8, _mm_crc32_u64, _mm512_clmulepi64_epi128, _mm512_set_epi64, _mm512_ternarylogic_epi64,
@@ -86,7 +85,7 @@ mod x86 {
     pub(super) fn visit_chunks(bytes: &[u8], chunk_len: usize, mut visit: impl FnMut(u32) -> bool) -> bool {
         let (whole, rest) = bytes.split_at(bytes.len() - bytes.len() % chunk_len);
         whole.chunks_exact(chunk_len).all(|chunk| visit(crc32c(chunk)))
-            && (rest.is_empty() || visit(ChecksumKind::Crc32c.of(rest)))
+            && (rest.is_empty() || visit(if rest.len() < super::LEN_MIN { crc32c::crc32c(rest) } else { crc32c(rest) }))
     }
 
     #[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]

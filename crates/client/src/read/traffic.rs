@@ -4,15 +4,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A link that takes longer for it than a connection may be silent is not full: two seconds of one of 1 Mbit/s. Much
-/// more than one connection brings that is as good as silent.
+/// A full link brings this in less time than a connection may be silent: one of 1 Mbit/s in two seconds. One connection
+/// that is as good as silent does not.
 const BUSY_LEN: u64 = 256 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     /// How many bytes came.
     len: AtomicU64,
-    /// When the last [`BUSY_LEN`] of them were full, in milliseconds. None: at no time.
+    /// When the last [`BUSY_LEN`] of them were full, in milliseconds. 0: at no time yet.
     busy_ms: AtomicU64,
 }
 

@@ -17,10 +17,10 @@ pub(crate) struct Patience {
     /// How long the node may bring nothing, or too little, while it is waited for.
     stall: Duration,
     waits_since: Option<Duration>,
-    /// Since the node last brought enough: how long it was waited for, and the bytes that came.
+    /// Since the node last brought enough, or was excused: how long it was waited for, and the bytes that came.
     waited: Duration,
     came_len: usize,
-    /// How much of that was excused.
+    /// Since it last brought enough: how long it was waited for beside that.
     excused: Duration,
 }
 
