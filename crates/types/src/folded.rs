@@ -14,8 +14,13 @@ const LEN_MIN: usize = 512;
 
 /// Shows the sum of each chunk of `bytes`, of which the last may be shorter, as long as `visit` says that it goes on.
 /// Whether it said so of all; `None`: this processor, or short chunks, need another way.
-pub(crate) fn visit_chunks(bytes: &[u8], chunk_len: usize, visit: impl FnMut(u32) -> bool) -> Option<bool> {
-    if chunk_len < LEN_MIN { None } else { chunks_by_products(bytes, chunk_len, visit) }
+pub(crate) fn visit_chunks(bytes: &[u8], chunk_len: usize, mut visit: impl FnMut(u32) -> bool) -> Option<bool> {
+    if chunk_len < LEN_MIN {
+        return None;
+    }
+    let (whole, rest) = bytes.split_at(bytes.len() - bytes.len() % chunk_len);
+    let went_on = whole_chunks_by_products(whole, chunk_len, &mut visit)?;
+    Some(went_on && (rest.is_empty() || visit(crc32c(rest).unwrap_or_else(|| crc32c::crc32c(rest)))))
 }
 
 /// The sum of all of `bytes`. `None`: this processor, or a short piece, needs another way.
@@ -38,9 +43,9 @@ fn by_products(bytes: &[u8]) -> Option<u32> {
 
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instructions that not each processor has")]
-fn chunks_by_products(bytes: &[u8], chunk_len: usize, visit: impl FnMut(u32) -> bool) -> Option<bool> {
+fn whole_chunks_by_products(bytes: &[u8], chunk_len: usize, visit: impl FnMut(u32) -> bool) -> Option<bool> {
     // SAFETY: the processor has what the function is compiled for.
-    is_here().then(|| unsafe { x86::visit_chunks(bytes, chunk_len, visit) })
+    is_here().then(|| unsafe { x86::visit_whole_chunks(bytes, chunk_len, visit) })
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -49,7 +54,7 @@ fn by_products(_bytes: &[u8]) -> Option<u32> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn chunks_by_products(_bytes: &[u8], _chunk_len: usize, _visit: impl FnMut(u32) -> bool) -> Option<bool> {
+fn whole_chunks_by_products(_bytes: &[u8], _chunk_len: usize, _visit: impl FnMut(u32) -> bool) -> Option<bool> {
     None
 }
 
@@ -82,10 +87,8 @@ mod x86 {
 
     /// Compiled with the instructions as a whole: a chunk costs no call.
     #[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]
-    pub(super) fn visit_chunks(bytes: &[u8], chunk_len: usize, mut visit: impl FnMut(u32) -> bool) -> bool {
-        let (whole, rest) = bytes.split_at(bytes.len() - bytes.len() % chunk_len);
-        whole.chunks_exact(chunk_len).all(|chunk| visit(crc32c(chunk)))
-            && (rest.is_empty() || visit(if rest.len() < super::LEN_MIN { crc32c::crc32c(rest) } else { crc32c(rest) }))
+    pub(super) fn visit_whole_chunks(bytes: &[u8], chunk_len: usize, mut visit: impl FnMut(u32) -> bool) -> bool {
+        bytes.chunks_exact(chunk_len).all(|chunk| visit(crc32c(chunk)))
     }
 
     #[target_feature(enable = "avx512f,vpclmulqdq,sse4.2")]
