@@ -1,29 +1,10 @@
 //! Times that were given with an end: a datanode's leave, and a hold on repair. The leader ends what is overdue.
 
 use crate::leader::Leader;
-use crate::liveness::LivenessRules;
-use crate::member::Member;
 use blocks::Command;
 use types::Millis;
 
-/// Of a datanode, for monitors: whether somebody has to see to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
-    Live,
-    /// It is not up, and nobody misses it: it is on leave, or was drained.
-    Away,
-    Dead,
-}
-
 impl Leader {
-    pub fn presence(&self, member: &Member, rules: &LivenessRules) -> Presence {
-        match () {
-            () if member.is_up(rules.now) => Presence::Live,
-            () if member.leave.is_some() || self.has_drained(member, rules) => Presence::Away,
-            () => Presence::Dead,
-        }
-    }
-
     /// What is over by the wall clock: the command that ends it, one at a time. To be asked again after each.
     pub fn overdue(&self, wall: Millis) -> Option<Command> {
         let is_held_too_long = self.cluster.repair_hold.is_some_and(|hold| hold.until <= wall);
@@ -47,11 +28,11 @@ impl Leader {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::first_choice::First;
     use crate::leader::tests::{HOME, NOW, leader, load, node, rows, rules, run};
-    use crate::liveness::Turn;
+    use crate::liveness::{LivenessRules, Turn};
     use crate::membership::next_change;
     use crate::{Leader, NodeUsage};
     use blocks::{Leave, LeaveKind, Node, RepairHold};
@@ -62,17 +43,17 @@ mod tests {
     const HOUR: Millis = Millis(3_600_000);
     const LATER: Duration = Duration::from_secs(1000);
 
-    fn at_later() -> LivenessRules {
+    pub(crate) fn at_later() -> LivenessRules {
         LivenessRules { now: LATER, ..rules() }
     }
 
-    fn set(rows: &mut MemoryRows, leader: &mut Leader, number: u8, kind: Option<LeaveKind>) {
+    pub(crate) fn set(rows: &mut MemoryRows, leader: &mut Leader, number: u8, kind: Option<LeaveKind>) {
         let leave = kind.map(|kind| Leave { kind, until: HOUR });
         run(rows, leader, &Command::SetLeave { node: node(number), leave });
     }
 
     /// All nodes but these are heard at [`LATER`], with room for anything.
-    fn hear_all_but(leader: &mut Leader, silent: &[u8]) {
+    pub(crate) fn hear_all_but(leader: &mut Leader, silent: &[u8]) {
         let storage = StorageUsage { free_len: 1 << 40, ..StorageUsage::default() };
         for number in (1..=3).filter(|number| !silent.contains(number)) {
             leader.cluster.on_registered(LATER, node(number), NodeUsage { storage, transfer_count: 0 });
@@ -202,29 +183,6 @@ mod tests {
         assert_eq!(next_change(&leader.cluster, &patient, &mut First), None);
         hear_all_but(&mut leader, &[]);
         assert_eq!(next_change(&leader.cluster, &patient, &mut First), members(2, &[2, 3]));
-    }
-
-    /// Who switched it off knows that: no alarm is for those.
-    #[test]
-    fn only_who_is_missed_is_dead() {
-        let (mut rows, mut leader) = (rows(), leader());
-        hear_all_but(&mut leader, &[1, 3]);
-        let presence = |leader: &Leader, number| {
-            let member = leader.cluster.node(node(number)).unwrap();
-            leader.presence(member, &at_later())
-        };
-        assert_eq!([1, 2, 3].map(|number| presence(&leader, number)), [Presence::Dead, Presence::Live, Presence::Dead]);
-        set(&mut rows, &mut leader, 1, Some(LeaveKind::Maintenance));
-        set(&mut rows, &mut leader, 2, Some(LeaveKind::Maintenance));
-        run(&mut rows, &mut leader, &Command::SetService { node: node(3), service: blocks::Service::Draining });
-        assert!(leader.cluster.pipelines_of(node(3)).is_empty(), "nothing of it is needed");
-        assert_eq!([1, 2, 3].map(|number| presence(&leader, number)), [Presence::Away, Presence::Live, Presence::Away]);
-        set(&mut rows, &mut leader, 2, None);
-        set(&mut rows, &mut leader, 2, Some(LeaveKind::Restart));
-        assert_eq!(presence(&leader, 2), Presence::Away, "its last heartbeat came a moment ago");
-        run(&mut rows, &mut leader, &Command::SetService { node: node(1), service: blocks::Service::Draining });
-        set(&mut rows, &mut leader, 1, None);
-        assert_eq!(presence(&leader, 1), Presence::Dead, "it holds what others have not copied");
     }
 
     /// Readers go elsewhere while they can.
