@@ -8,16 +8,19 @@ use crate::member::Member;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     Live,
-    /// It is not up, and nobody misses it: it is on leave, or was drained.
+    /// It is not up, and nobody misses it: it is on leave, and comes back with what it has, or nothing of it is needed,
+    /// as it was drained.
     Away,
     Dead,
 }
 
 impl Leader {
     pub fn presence(&self, member: &Member, rules: &LivenessRules) -> Presence {
+        // Of one that is lost others copy what it has, whatever was announced.
+        let is_expected = member.leave.is_some() && !rules.is_lost(Some(member));
         match () {
             () if member.is_up(rules.now) => Presence::Live,
-            () if member.leave.is_some() || self.has_drained(member, rules) => Presence::Away,
+            () if is_expected || self.has_drained(member, rules) => Presence::Away,
             () => Presence::Dead,
         }
     }
@@ -26,9 +29,11 @@ impl Leader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::NodeUsage;
     use crate::leader::tests::{leader, node, rows, run};
     use crate::leaves::tests::{at_later, hear_all_but, set};
     use blocks::{Command, LeaveKind};
+    use std::time::Duration;
 
     /// Who switched it off knows that: no alarm is for those.
     #[test]
@@ -51,5 +56,28 @@ mod tests {
         run(&mut rows, &mut leader, &Command::SetService { node: node(1), service: blocks::Service::Draining });
         set(&mut rows, &mut leader, 1, None);
         assert_eq!(presence(&leader, 1), Presence::Dead, "it holds what others have not copied");
+    }
+
+    /// Nodes 1 and 2 are in maintenance, and 3 is drained. They lose all their disks, or their certificates are
+    /// revoked: 1 and 2 are lost, and their leaves excuse nothing. Of 3 nothing was needed before.
+    #[test]
+    fn a_leave_does_not_excuse_a_loss() {
+        let ways = [
+            |leader: &mut Leader, number| assert!(leader.cluster.on_diskless(node(number), NodeUsage::default())),
+            |leader: &mut Leader, number| leader.cluster.on_revoked(node(number)),
+        ];
+        for lose in ways {
+            let (mut rows, mut leader) = (rows(), leader());
+            hear_all_but(&mut leader, &[]);
+            (1..=2).for_each(|number| set(&mut rows, &mut leader, number, Some(LeaveKind::Maintenance)));
+            run(&mut rows, &mut leader, &Command::SetService { node: node(3), service: blocks::Service::Draining });
+            let later = LivenessRules { now: at_later().now + Duration::from_secs(16), ..at_later() };
+            let presence = |leader: &Leader| {
+                [1, 2, 3].map(|number| leader.presence(leader.cluster.node(node(number)).unwrap(), &later))
+            };
+            assert_eq!(presence(&leader), [Presence::Away; 3], "they are off for 16 s");
+            (1..=3).for_each(|number| lose(&mut leader, number));
+            assert_eq!(presence(&leader), [Presence::Dead, Presence::Dead, Presence::Away]);
+        }
     }
 }
