@@ -11,20 +11,9 @@ use hdfs::exception::RETRIABLE;
 use lead::Standing;
 use raft::RaftError;
 use types::{Millis, NodeId};
-use wire::admin::datanodes::LeaveKind as LeaveMessage;
 
 /// A datanode that ended in order is believed to come back for so long at most: its word is no administrator's.
 const RESTART_MS_MAX: u64 = 24 * 3600 * 1000;
-
-/// A datanode's leave, and the milliseconds that are left of it, for who asks about it.
-pub(crate) fn told(leave: Option<Leave>, wall: Millis) -> (LeaveMessage, u64) {
-    let kind = match leave.map(|leave| leave.kind) {
-        None => LeaveMessage::None,
-        Some(LeaveKind::Maintenance) => LeaveMessage::Maintenance,
-        Some(LeaveKind::Restart) => LeaveMessage::Restart,
-    };
-    (kind, leave.map_or(0, |leave| leave.until.0.saturating_sub(wall.0)))
-}
 
 /// An administrator says that a datanode may be away until then, or that this is over.
 pub(crate) async fn set_maintenance(core: &Core, node: NodeId, until: Option<Millis>) -> Result<(), Exception> {

@@ -114,6 +114,7 @@ mod task_fault;
 mod tasks;
 mod telemetry;
 mod to_hdfs;
+mod to_wire;
 mod token_claims;
 mod topology_script;
 mod trash;

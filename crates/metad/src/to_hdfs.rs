@@ -17,13 +17,13 @@ use hdfs::proto::{
     TokenProto,
 };
 use io::OsRandom;
-use lead::{Cluster, Leader, Member, kept_text};
+use lead::{Cluster, Leader, Member};
 use namespace::BlockRef;
 use namespace::{BlockView, FileBlocks, Kind, Status, StatusRow};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::limits::{MODE_MASK, REPLICATION_MAX};
-use types::{DiskReport, Millis, NodeId};
+use types::{Millis, NodeId};
 
 /// −1 as Java's signed number travels: an offset that means nothing.
 pub(crate) const MINUS_ONE: u64 = u64::MAX;
@@ -312,27 +312,6 @@ pub(crate) fn favored(cluster: &Cluster, hints: &[String]) -> Vec<NodeId> {
         })
     };
     cluster.nodes().filter(matches).map(|member| member.node.id).collect()
-}
-
-/// What is kept of a disk that a node reports.
-pub(crate) fn kept_disk(disk: &wire::node::Disk) -> DiskReport {
-    DiskReport {
-        volume: kept_text(&disk.volume),
-        dir: kept_text(&disk.dir),
-        failure: kept_text(&disk.failure),
-        capacity_len: disk.capacity_len,
-        used_len: disk.used_len,
-        free_len: disk.free_len,
-        replica_count: disk.replica_count,
-        stream_count: disk.stream_count,
-        unread_ms: disk.unread_ms,
-    }
-}
-
-pub(crate) fn disk(disk: &DiskReport) -> wire::node::Disk {
-    let DiskReport { volume, dir, failure, capacity_len, used_len, free_len, replica_count, stream_count, unread_ms } =
-        disk.clone();
-    wire::node::Disk { volume, dir, failure, capacity_len, used_len, free_len, replica_count, stream_count, unread_ms }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::named_datanode;
 use crate::refusal;
 use crate::repair;
 use crate::repair::jobs::begin_drain;
-use crate::to_hdfs;
+use crate::to_wire;
 use blocks::{Command, Service};
 use hdfs::Exception;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
         let (cluster, leased) = (&leader.cluster, leader.block_leases.homes(now));
         let datanodes = cluster.nodes().map(|member| {
             let pipelines = cluster.pipelines_of(member.node.id);
-            let (leave, leave_left_ms) = leaves::told(member.leave, wall);
+            let (leave, leave_left_ms) = to_wire::leave(member.leave, wall);
             let containers = pipelines.iter().map(|id| cluster.containers_of(*id).count() as u64).sum();
             Datanode {
                 id: member.node.id.to_string(),
@@ -42,7 +42,7 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
                 pipeline_count: pipelines.len() as u64,
                 container_count: containers,
                 drained: leader.has_drained(member, &rules),
-                disks: leader.disks().get(&member.node.id).into_iter().flatten().map(to_hdfs::disk).collect(),
+                disks: leader.disks().get(&member.node.id).into_iter().flatten().map(to_wire::disk).collect(),
                 leave: leave.into(),
                 leave_left_ms,
                 leased: leased

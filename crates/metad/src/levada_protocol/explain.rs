@@ -1,10 +1,10 @@
 //! Where the blocks of a file are, why there, and what is being done about them: `levada explain`.
 
 use crate::core::{Core, must_find};
-use crate::leaves;
 use crate::refusal;
 use crate::repair::{self, census};
 use crate::session::Session;
+use crate::to_wire;
 use blocks::{ContainerState, Service};
 use hdfs::Exception;
 use lead::{Lack, Leader, LivenessRules, UnsoundReplicas};
@@ -78,7 +78,7 @@ fn explained(
     let replicas = members.map(|node| {
         let member = cluster.node(*node);
         let sources = lacks.get(&(view.block, *node)).map_or(&[][..], |lack| &lack.sources);
-        let (leave, leave_left_ms) = leaves::told(member.and_then(|member| member.leave), wall);
+        let (leave, leave_left_ms) = to_wire::leave(member.and_then(|member| member.leave), wall);
         ExplainedReplica {
             datanode: name(leader, *node),
             rack: member.map_or_else(String::new, |member| member.node.rack.clone()),

@@ -8,7 +8,7 @@ use crate::leaves;
 use crate::principal::RegisteredNode;
 use crate::refusal;
 use crate::repair;
-use crate::to_hdfs;
+use crate::to_wire;
 use hdfs::Exception;
 use lead::ReportedReplica;
 use namespace::BlockView;
@@ -64,7 +64,7 @@ pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Re
     if !is_safe_mode {
         orders.delete.extend(surplus(core, node, now).await?);
     }
-    let disks = request.disks.iter().map(to_hdfs::kept_disk).collect();
+    let disks = request.disks.iter().map(to_wire::kept_disk).collect();
     let mut leader = core.leader();
     let copies = leader.copy_orders(node, now);
     orders.tell_all = leader.surplus.take_ask(node);
