@@ -53,6 +53,7 @@ mod tests {
     use super::*;
     use crate::container_sealing::tests::with_node;
     use crate::nodes::heartbeat::heartbeat;
+    use crate::principal::RegisteredNode;
     use lead::Ask;
     use types::{BlockId, FsPath, NodeId};
     use wire::node::{Deletion, HeartbeatRequest, Orders, Replica};
@@ -79,7 +80,9 @@ mod tests {
             let replica = |block: &BlockId| Replica { block: block.0, generation: 1001, len: 1, ..Replica::default() };
             let put = put.iter().map(replica).collect();
             let request = HeartbeatRequest { node: node.to_string(), put, ..HeartbeatRequest::default() };
-            heartbeat(&core, request).await.unwrap()
+            let registered = core.with_cluster(|cluster, _| cluster.node(node).unwrap().node.clone());
+            let process = RegisteredNode { id: node, incarnation: registered.incarnation };
+            heartbeat(&core, process, &registered.xfer_addr(), request).await.unwrap()
         };
         assert!(leaves().await);
         assert!(order(&core, SafeModeActionProto::SafemodeEnter).await.unwrap());

@@ -1,6 +1,6 @@
 //! Heartbeats of datanodes. `lead::Leader` decides what follows.
 
-use super::messages::{copy, deletion, incarnation, no_incarnation, node_id, reported, reported_replica, short};
+use super::messages::{copy, deletion, reported, reported_replica, short};
 use super::replicas::{VIEW_COUNT, check_replicas, look_up, owners, reconcile};
 use crate::block_tokens;
 use crate::core::Core;
@@ -20,13 +20,17 @@ use wire::node::{DISK_COUNT_MAX, Deletion, HeartbeatRequest, Orders, PAGE_COUNT_
 /// Failures of copies that one heartbeat brings into the log. A guess: a node makes a few copies at a time.
 const LOGGED_FAILURE_COUNT_MAX: usize = 100;
 
-pub(crate) async fn heartbeat(core: &Arc<Core>, request: HeartbeatRequest) -> Result<Orders, Exception> {
-    let node = node_id(&request.node)?;
+/// Of a process that counts as its node, and registered with `xfer_addr`.
+pub(crate) async fn heartbeat(
+    core: &Arc<Core>,
+    process: RegisteredNode,
+    xfer_addr: &str,
+    request: HeartbeatRequest,
+) -> Result<Orders, Exception> {
+    let node = process.id;
     check_lists(&request)?;
     if request.leaving_ms > 0 {
-        let sender = request.sender.as_ref().ok_or_else(no_incarnation)?;
-        let process = RegisteredNode { id: node, incarnation: incarnation(sender.incarnation)? };
-        leaves::on_goodbye(core, process, &sender.addr, request.leaving_ms).await?;
+        leaves::on_goodbye(core, process, xfer_addr, request.leaving_ms).await?;
         return Ok(Orders { known: true, ..Orders::default() });
     }
     if request.clock_ms > 0 {

@@ -24,17 +24,24 @@ pub(crate) async fn register(visit: &Visit, request: RegisterRequest) -> Result<
     registration::register(visit.core(), &visit.leadership, &visit.call, request).await
 }
 
-pub(crate) async fn heartbeat(visit: &Visit, request: HeartbeatRequest) -> Result<Orders, Exception> {
+pub(crate) async fn heartbeat(visit: &Visit, mut request: HeartbeatRequest) -> Result<Orders, Exception> {
     let (core, leadership) = (visit.core(), &*visit.leadership);
     let node = node_id(&request.node)?;
     let usage = usage(request.usage, request.transfer_count);
-    let is_known = match listed(visit, &request.node, request.sender.as_ref())? {
-        Some((process, addr)) => registration::admit(core, leadership, &visit.call, process, addr, Some(usage)).await?,
-        None => false,
+    let sender = request.sender.take();
+    let known = match listed(visit, &request.node, sender.as_ref())? {
+        Some((process, addr)) => {
+            let is_known = registration::admit(core, leadership, &visit.call, process, addr, Some(usage)).await?;
+            is_known.then_some((process, addr))
+        }
+        None => None,
     };
     let (id, members) = leadership.members();
-    let orders = if is_known { heartbeat::heartbeat(core, request).await? } else { Orders::default() };
-    if is_known {
+    let orders = match known {
+        Some((process, addr)) => heartbeat::heartbeat(core, process, addr, request).await?,
+        None => Orders::default(),
+    };
+    if known.is_some() {
         leadership.heard.beat(node, usage, core.monotonic());
         if !leadership.connections.has(node) {
             leadership.disconnected(node); // while the heartbeat was served
