@@ -4,11 +4,8 @@ use crate::shell::browse::{Found, Walk};
 use crate::shell::{Session, Stop, size, span};
 use client::admin::datanodes::LeaveKind;
 use client::explain::{ContainerState, ExplainFileResponse, ExplainedBlock, ExplainedReplica, PlaceState};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeSet;
-
-const MAINTENANCE: &str = "maintenance";
-const RESTART: &str = "restart";
 
 /// A line of `--json`: one block.
 #[derive(Debug, Serialize)]
@@ -40,7 +37,8 @@ struct Replica {
     silent_ms: Option<u64>,
     draining: bool,
     /// Why its silence does not count: `maintenance` or `restart`; `null` if it does.
-    leave: Option<&'static str>,
+    #[serde(serialize_with = "leave_word")]
+    leave: LeaveKind,
     /// Until that is over.
     leave_left_ms: Option<u64>,
     sources: Vec<String>,
@@ -49,9 +47,22 @@ struct Replica {
 impl Replica {
     /// As `levada admin datanode list` says of a datanode that may be away, and for how long that is still so.
     fn away(&self) -> Option<(&'static str, u64)> {
-        let word = if self.leave? == RESTART { "restarting" } else { "in maintenance" };
+        let word = match self.leave {
+            LeaveKind::None => return None,
+            LeaveKind::Maintenance => "in maintenance",
+            LeaveKind::Restart => "restarting",
+        };
         Some((word, self.leave_left_ms?))
     }
+}
+
+fn leave_word<S: Serializer>(leave: &LeaveKind, serializer: S) -> Result<S::Ok, S::Error> {
+    let word = match leave {
+        LeaveKind::None => None,
+        LeaveKind::Maintenance => Some("maintenance"),
+        LeaveKind::Restart => Some("restart"),
+    };
+    word.serialize(serializer)
 }
 
 /// Files below a directory, too: one that is explained whole is a mistake seldom enough.
@@ -130,11 +141,7 @@ fn line(path: String, page: &ExplainFileResponse, block: &ExplainedBlock) -> Lin
 }
 
 fn replica(replica: &ExplainedReplica) -> Replica {
-    let leave = match replica.leave() {
-        LeaveKind::None => None,
-        LeaveKind::Maintenance => Some(MAINTENANCE),
-        LeaveKind::Restart => Some(RESTART),
-    };
+    let leave = replica.leave();
     Replica {
         datanode: replica.datanode.clone(),
         rack: replica.rack.clone(),
@@ -147,7 +154,7 @@ fn replica(replica: &ExplainedReplica) -> Replica {
         silent_ms: replica.silent_ms,
         draining: replica.draining,
         leave,
-        leave_left_ms: leave.map(|_| replica.leave_left_ms),
+        leave_left_ms: (leave != LeaveKind::None).then_some(replica.leave_left_ms),
         sources: replica.sources.clone(),
     }
 }
@@ -239,7 +246,7 @@ mod tests {
     /// One restarts: it is not there, and nobody has to ask since when its silence counts.
     #[test]
     fn who_is_away_is_told_with_the_time_that_is_left() {
-        let told = |state: PlaceState, leave: LeaveKind| {
+        let line = |state: PlaceState, leave: LeaveKind| {
             let at = ExplainedReplica {
                 datanode: "h:1".into(),
                 rack: "/r".into(),
@@ -253,13 +260,21 @@ mod tests {
                 ExplainFileResponse { replication: 1, ..ExplainFileResponse::default() },
                 ExplainedBlock { complete: true, replicas: vec![at], ..ExplainedBlock::default() },
             );
-            line("/f".into(), &page, &block).told()[2].clone()
+            line("/f".into(), &page, &block)
         };
+        let told = |state: PlaceState, leave: LeaveKind| line(state, leave).told()[2].clone();
         assert_eq!(told(PlaceState::Here, LeaveKind::None), "  h:1  /r  here");
         assert_eq!(told(PlaceState::Down, LeaveKind::None), "  h:1  /r  down for 3 s");
         assert_eq!(told(PlaceState::Down, LeaveKind::Restart), "  h:1  /r  down for 3 s, restarting (10 min left)");
         let maintained = told(PlaceState::Here, LeaveKind::Maintenance);
         assert_eq!(maintained, "  h:1  /r  here, in maintenance (10 min left)");
+        let json = |leave: LeaveKind| {
+            let line = serde_json::to_value(line(PlaceState::Here, leave)).unwrap();
+            let replica = &line["replicas"][0];
+            format!("{} {}", replica["leave"], replica["leave_left_ms"])
+        };
+        let words = [LeaveKind::None, LeaveKind::Maintenance, LeaveKind::Restart].map(json);
+        assert_eq!(words, ["null null", "\"maintenance\" 600000", "\"restart\" 600000"]);
     }
 
     #[test]
