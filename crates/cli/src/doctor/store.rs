@@ -165,9 +165,14 @@ fn is_up(node: &Datanode) -> bool {
     node.live && node.leave() != LeaveKind::Restart
 }
 
+/// It is up, and nobody has said that it may go for a while.
+fn is_to_stay(node: &Datanode) -> bool {
+    is_up(node) && node.leave() == LeaveKind::None
+}
+
 /// It takes new blocks.
 fn is_in_service(node: &Datanode) -> bool {
-    is_up(node) && !node.draining && node.leave() == LeaveKind::None
+    is_to_stay(node) && !node.draining
 }
 
 fn nodes(datanodes: &[Datanode], now: Millis, findings: &mut Vec<Finding>) {
@@ -182,7 +187,6 @@ fn nodes(datanodes: &[Datanode], now: Millis, findings: &mut Vec<Finding>) {
             ));
         }
     }
-    let is_to_stay = |node: &Datanode| is_up(node) && node.leave() == LeaveKind::None;
     if !datanodes.iter().any(is_up) {
         findings.push(Finding::fault("datanodes", "none is up", "start datanodes: without them there are no bytes"));
     } else if datanodes.iter().all(is_to_stay) {
