@@ -89,8 +89,8 @@ impl fmt::Display for NoRoom {
         }
         write!(
             f,
-            " {node_count} of them have no room for a block of {len} bytes; the most that one has is {free_len}: \
-             delete files, or add disks or datanodes."
+            " {node_count} of the datanodes have no room for a block of {len} bytes; the most that one has is \
+             {free_len}: delete files, or add disks or datanodes."
         )
     }
 }

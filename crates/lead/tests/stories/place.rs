@@ -38,7 +38,7 @@ fn who_excludes_full_nodes_hears_what_room_they_lack() {
     let excluded = (1..=3).map(|number| NodeId([number; 16])).collect();
     let ask = Ask { replication: 3, block_len: 128 << 20, excluded, ..Ask::default() };
     let refusal = cluster.place(&ask, NOW, &mut Seeded(1)).unwrap_err().to_string();
-    let lack = "3 of them have no room for a block of 134217728 bytes; the most that one has is 1048576: delete files";
+    let lack = "3 of the datanodes have no room for a block of 134217728 bytes; the most that one has is 1048576: ";
     assert!(refusal.contains("3 node(s) are excluded") && refusal.contains(lack), "{refusal}");
 }
 
