@@ -95,8 +95,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// `error`, with a line of usage that asks for nothing which the environment says: clap takes that for options that
-/// were given, and shows them as if they were required.
+/// `error`, with the usage line as it is without environment variables. Clap treats an option whose variable is set
+/// (`LEVADA_URL`) as one that was given, and would show it there as required.
 fn refused(error: clap::Error, words: &[OsString]) -> clap::Error {
     if matches!(
         error.kind(),
