@@ -4,6 +4,7 @@
 //! directories open as long as it runs, so it is known by these.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +15,7 @@ const LISTENS: &str = "0A";
 
 /// The process that listens at `addr` and has one of `locks` open. `None`: none, as far as this user may know.
 pub(super) fn own(addr: SocketAddr, locks: &[PathBuf]) -> Option<u32> {
-    let locks: Vec<Metadata> = locks.iter().filter_map(|lock| lock.metadata().ok()).collect();
+    let locks: Vec<_> = locks.iter().filter_map(|lock| Some((lock.file_name()?, lock.metadata().ok()?))).collect();
     let sockets = sockets_at(addr);
     if locks.is_empty() || sockets.is_empty() {
         return None;
@@ -33,11 +34,11 @@ fn is_socket_of(file: &Path, sockets: &BTreeSet<u64>) -> bool {
     inode.is_some_and(|inode| sockets.contains(&inode))
 }
 
-fn is_one_of(file: &Path, locks: &[Metadata]) -> bool {
-    // Only what is called so is looked at: a disk of another file may hang.
-    let is_lock = fs::read_link(file).is_ok_and(|target| target.file_name().is_some_and(|name| name == "lock"));
-    let file = file.metadata().ok().filter(|_| is_lock);
-    file.is_some_and(|file| locks.iter().any(|lock| (lock.dev(), lock.ino()) == (file.dev(), file.ino())))
+fn is_one_of(file: &Path, locks: &[(&OsStr, Metadata)]) -> bool {
+    let target = fs::read_link(file).unwrap_or_default();
+    // Only what is called as a lock is looked at: a disk of another file may hang.
+    let mut namesakes = locks.iter().filter(|(name, _)| target.file_name() == Some(*name));
+    namesakes.any(|(_, lock)| file.metadata().is_ok_and(|file| (lock.dev(), lock.ino()) == (file.dev(), file.ino())))
 }
 
 /// Inodes of the sockets that keep others from listening at `addr`.
@@ -82,7 +83,7 @@ mod tests {
     #[test]
     fn a_listener_is_known_by_the_lock_that_it_has_open() {
         let dir = tempfile::tempdir().unwrap();
-        let locks = ["lock", "other/lock"].map(|name| dir.path().join(name));
+        let locks = ["held", "other/held"].map(|name| dir.path().join(name));
         fs::create_dir(dir.path().join("other")).unwrap();
         fs::write(&locks[1], "").unwrap();
         for ip in ["127.0.0.1", "0.0.0.0", "[::1]", "[::]"] {
