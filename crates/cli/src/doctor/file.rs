@@ -132,7 +132,7 @@ fn ports(addrs: &[(&'static str, SocketAddr)], locks: &[PathBuf], findings: &mut
                 Finding::advice("ports", found("has its port chosen at each start: clients cannot be told it"), advice)
             }
             Ok(_) => Finding::well("ports", found("is free")),
-            Err(error) if error.kind() == ErrorKind::AddrInUse => match listener::own(*addr, locks) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => match listener::process_of_server(*addr, locks) {
                 Some(process) => Finding::well("ports", found(&format!("is this server's, process {process}"))),
                 None => {
                     let advice = "stop the program that listens there (`ss -ltnp` names it), or choose another port; \

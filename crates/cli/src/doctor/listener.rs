@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 /// Of a socket that listens, in the tables below `/proc/net`.
 const LISTENS: &str = "0A";
 
-/// The process that listens at `addr` and has one of `locks` open. `None`: none, as far as this user may know.
-pub(super) fn own(addr: SocketAddr, locks: &[PathBuf]) -> Option<u32> {
+/// The process of the server that listens at `addr`: it has one of `locks` open, and every socket that keeps others from
+/// listening there. `None`: none, as far as this user may know.
+pub(super) fn process_of_server(addr: SocketAddr, locks: &[PathBuf]) -> Option<u32> {
     let locks: Vec<_> = locks.iter().filter_map(|lock| Some((lock.file_name()?, lock.metadata().ok()?))).collect();
     let sockets = sockets_at(addr);
     if locks.is_empty() || sockets.is_empty() {
@@ -24,14 +25,15 @@ pub(super) fn own(addr: SocketAddr, locks: &[PathBuf]) -> Option<u32> {
     names.filter_map(|name| name.parse().ok()).find(|process: &u32| {
         let Ok(open) = fs::read_dir(format!("/proc/{process}/fd")) else { return false };
         let open: Vec<PathBuf> = open.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        open.iter().any(|file| is_socket_of(file, &sockets)) && open.iter().any(|file| is_one_of(file, &locks))
+        let its_sockets: BTreeSet<u64> = open.iter().filter_map(|file| socket(file)).collect();
+        sockets.is_subset(&its_sockets) && open.iter().any(|file| is_one_of(file, &locks))
     })
 }
 
-fn is_socket_of(file: &Path, sockets: &BTreeSet<u64>) -> bool {
-    let name = fs::read_link(file).ok().and_then(|target| target.into_os_string().into_string().ok());
-    let inode = name.as_deref().and_then(|name| name.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
-    inode.is_some_and(|inode| sockets.contains(&inode))
+/// The inode of an open file that is a socket.
+fn socket(file: &Path) -> Option<u64> {
+    let target = fs::read_link(file).ok()?;
+    target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
 fn is_one_of(file: &Path, locks: &[(&OsStr, Metadata)]) -> bool {
@@ -57,8 +59,14 @@ fn listening(line: &str, addr: SocketAddr) -> Option<u64> {
     let (local, state, inode) = (columns.get(1)?, columns.get(3)?, columns.get(9)?);
     let (ip, port) = local.split_once(':')?;
     let (ip, port) = (ip_of(ip)?, u16::from_str_radix(port, 16).ok()?);
-    let is_in_the_way = ip.is_unspecified() || addr.ip().is_unspecified() || ip == addr.ip().to_canonical();
-    (*state == LISTENS && port == addr.port() && is_in_the_way).then(|| inode.parse().ok())?
+    (*state == LISTENS && port == addr.port() && collide(ip, addr.ip().to_canonical())).then(|| inode.parse().ok())?
+}
+
+/// Whether who listens at one keeps others from listening at the other. `::` takes in IPv4, as Linux has it unless a
+/// socket says otherwise, which the tables do not tell.
+fn collide(one: IpAddr, other: IpAddr) -> bool {
+    let takes_in = |wide: IpAddr, narrow: IpAddr| wide.is_unspecified() && (wide.is_ipv6() || narrow.is_ipv4());
+    one == other || takes_in(one, other) || takes_in(other, one)
 }
 
 /// Words of four bytes, each printed as the number that it is on this machine.
@@ -79,6 +87,8 @@ fn ip_of(digits: &str) -> Option<IpAddr> {
 mod tests {
     use super::*;
     use std::net::TcpListener;
+    use std::os::fd::OwnedFd;
+    use std::process::Command;
 
     #[test]
     fn a_listener_is_known_by_the_lock_that_it_has_open() {
@@ -90,16 +100,46 @@ mod tests {
             // A machine may have no IPv6.
             let Ok(listener) = TcpListener::bind(format!("{ip}:0")) else { continue };
             let addr = listener.local_addr().unwrap();
-            assert_eq!(own(addr, &locks), None, "nobody has them open");
+            assert_eq!(process_of_server(addr, &locks), None, "nobody has them open");
             let held = io::file::lock(&locks[0]).unwrap();
-            assert_eq!(own(addr, &locks), Some(std::process::id()), "{addr}");
-            assert_eq!(own(addr, &locks[1..]), None, "it is of another directory");
+            assert_eq!(process_of_server(addr, &locks), Some(std::process::id()), "{addr}");
+            assert_eq!(process_of_server(addr, &locks[1..]), None, "it is of another directory");
             let elsewhere = SocketAddr::new("127.0.0.2".parse().unwrap(), addr.port());
-            assert_eq!(own(elsewhere, &locks).is_some(), addr.ip().is_unspecified(), "{addr}");
+            assert_eq!(process_of_server(elsewhere, &locks).is_some(), addr.ip().is_unspecified(), "{addr}");
             drop(listener);
-            assert_eq!(own(addr, &locks), None, "nobody listens");
+            assert_eq!(process_of_server(addr, &locks), None, "nobody listens");
             drop(held);
             fs::remove_file(&locks[0]).unwrap();
+        }
+    }
+
+    /// The server has the port at one address, and another program at the next: the server could not start at all of
+    /// them.
+    #[test]
+    fn a_server_does_not_excuse_who_else_is_in_the_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let locks = [dir.path().join("lock")];
+        let _held = io::file::lock(&locks[0]).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = listener.local_addr().unwrap();
+        let everywhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), here.port());
+        assert_eq!(process_of_server(everywhere, &locks), Some(std::process::id()));
+        let strangers = TcpListener::bind(("127.0.0.2", here.port())).unwrap();
+        let mut stranger = Command::new("sleep").arg("60").stdin(OwnedFd::from(strangers)).spawn().unwrap();
+        let found = [everywhere, here].map(|addr| process_of_server(addr, &locks));
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
+        assert_eq!(found, [None, Some(std::process::id())]);
+    }
+
+    #[test]
+    fn a_port_is_taken_by_address() {
+        let is_in_the_way = |one: &str, other: &str| collide(one.parse().unwrap(), other.parse().unwrap());
+        for (one, other) in [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "::1"), ("::", "127.0.0.1")] {
+            assert!(is_in_the_way(one, other) && is_in_the_way(other, one), "{one} {other}");
+        }
+        for (one, other) in [("127.0.0.1", "127.0.0.2"), ("0.0.0.0", "::1"), ("::1", "127.0.0.1")] {
+            assert!(!is_in_the_way(one, other) && !is_in_the_way(other, one), "{one} {other}");
         }
     }
 }
