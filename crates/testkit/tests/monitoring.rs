@@ -61,3 +61,13 @@ fn alerts_and_board_ask_for_metrics_that_servers_have() {
     let board: serde_json::Value = serde_json::from_str(&text("monitoring/grafana.json")).unwrap();
     assert!(board["panels"].as_array().unwrap().iter().all(|panel| panel["title"].is_string()));
 }
+
+/// A server whose page does not answer shows nothing that the other alerts go by.
+#[test]
+fn an_alert_is_raised_for_a_page_of_any_role_that_does_not_answer() {
+    let alerts = text("monitoring/alerts.yml");
+    let chosen: Vec<&str> = alerts.split("up{role=").skip(1).filter_map(|rest| rest.split('}').next()).collect();
+    for role in ["metadata", "datanode", "gateway"] {
+        assert!(chosen.iter().any(|chosen| chosen.contains(role)), "{role}: {chosen:?}");
+    }
+}
