@@ -1,6 +1,9 @@
 """`levada doctor`: what is wrong with a store, and what it says to those who may not ask everything."""
 
 import json
+import os
+import re
+import tempfile
 
 import pytest
 
@@ -48,3 +51,25 @@ def test_a_port_that_is_another_one_each_time_is_told(up):
     done = levada(store.fs, "doctor", "--config", store.directory / "conf/meta.toml", "--json", check=False)
     ports = [finding for finding in map(json.loads, done.stdout.splitlines()) if finding["about"] == "ports"]
     assert ports and all(finding["level"] == "advice" and "at each start" in finding["found"] for finding in ports)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it takes two users")
+def test_whose_port_it_is_may_be_unknown_to_another_user(up):
+    """A server that runs is known by its open files, which no other user sees but root."""
+    store = up("--processes")
+    text = (store.directory / "conf/meta.toml").read_text()
+    for key, address in ("rpc_addr", store.fs), ("http_addr", store.http):
+        text, count = re.subn(f"(?m)^{key} = .*", f'{key} = "{address.split("//")[1]}"', text)
+        assert count == 1, text
+    stranger = "setpriv --reuid 54321 --regid 54321 --clear-groups".split()
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(text)
+        file.flush()
+        os.chmod(file.name, 0o644)
+        cases = ([], "well", "is this server's"), (stranger, "unknown", "run this as root, who has it")
+        for before, level, says in cases:
+            done = levada(store.fs, "doctor", "--config", file.name, "--json", check=False, before=before)
+            findings = [json.loads(line) for line in done.stdout.splitlines()]
+            ports = [finding for finding in findings if finding["about"] == "ports"]
+            assert len(ports) == 2, done.stderr
+            assert all(finding["level"] == level and says in finding["found"] for finding in ports), ports

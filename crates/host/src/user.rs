@@ -2,7 +2,7 @@
 //! threads, and remember the answers for a while.
 
 use nix::errno::Errno;
-use nix::unistd::{Group, User, geteuid, getgrouplist};
+use nix::unistd::{Group, Uid, User, geteuid, getgrouplist};
 use std::ffi::CString;
 use std::io::Result;
 
@@ -17,6 +17,12 @@ pub fn of_process() -> Result<String> {
 /// As [`of_process`]; the number too if the user database gives an error.
 pub fn current() -> String {
     of_process().unwrap_or_else(|_| geteuid().to_string())
+}
+
+/// The name of any user, for people: the number of one without a name, and if the user database gives an error.
+pub fn name_of(id: u32) -> String {
+    let user = uninterrupted(|| User::from_uid(Uid::from_raw(id)));
+    user.ok().flatten().map_or_else(|| id.to_string(), |user| user.name)
 }
 
 /// The groups of a user, the main one first. A user that this machine does not know is in none, as in HDFS: a group of
@@ -61,6 +67,7 @@ mod tests {
         assert!(!current().is_empty());
         assert_eq!(of_process().unwrap(), current());
         assert!(!groups_of(&current()).unwrap().is_empty());
+        assert_eq!([0, u32::MAX - 1].map(name_of), ["root".to_owned(), (u32::MAX - 1).to_string()]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::certificates;
 use super::finding::Finding;
-use super::listener;
+use super::listener::{self, Listener};
 use crate::config::{self, DataFile, Https, MetaFile};
 use crate::shell::size;
 use io::{Clock, SystemClock};
@@ -132,11 +132,18 @@ fn ports(addrs: &[(&'static str, SocketAddr)], locks: &[PathBuf], findings: &mut
                 Finding::advice("ports", found("has its port chosen at each start: clients cannot be told it"), advice)
             }
             Ok(_) => Finding::well("ports", found("is free")),
-            Err(error) if error.kind() == ErrorKind::AddrInUse => match listener::process_of_server(*addr, locks) {
-                Some(process) => Finding::well("ports", found(&format!("is this server's, process {process}"))),
-                None => {
-                    let advice = "stop the program that listens there (`ss -ltnp` names it), or choose another port; \
-                                  whether it is this server itself is seen by the server's user, or root";
+            Err(error) if error.kind() == ErrorKind::AddrInUse => match listener::at(*addr, locks) {
+                Listener::Server { process } => {
+                    Finding::well("ports", found(&format!("is this server's, process {process}")))
+                }
+                Listener::Hidden { user } => {
+                    let user = host::user::name_of(user);
+                    let text =
+                        format!("is taken, maybe by this server itself: run this as {user}, who has it, or as root");
+                    Finding::unknown("ports", found(&text))
+                }
+                Listener::Other => {
+                    let advice = "stop the program that listens there (`ss -ltnp` names it), or choose another port";
                     Finding::fault("ports", found("is taken"), advice)
                 }
             },
