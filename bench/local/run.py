@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Reads a file of 1 GB on the datanode's own machine: with `cat` from the local disk, with `levada get` by descriptors,
-and with `levada get` over TCP, in turn.
+"""Reads a file of 1 GB on the datanode's own machine: with `cat` from the local disk, with `cat` of the files that the
+store has it in, with `levada get` by descriptors, and with `levada get` over TCP, in turn.
 
     bench/local/run.py LEVADA [ROUNDS [DIRECTORY]]
 
@@ -50,9 +50,14 @@ with tempfile.TemporaryDirectory(dir=sys.argv[3] if len(sys.argv) > 3 else None)
         (socket,) = pathlib.Path(store).glob("data.*")
         away = socket.with_name("away")
         get = [LEVADA, "get", f"{url}/f", "-"]
-        found: dict[str, list[tuple[float, float, float]]] = {"cat": [], "by descriptors": [], "over TCP": []}
+        # Written by shorter calls, so of shorter pages.
+        blocks = sorted(pathlib.Path(store).glob("data*/containers/*/*.data"))
+        assert sum(path.stat().st_size for path in blocks) >= LEN
+        ways = ["cat", "cat of blocks", "by descriptors", "over TCP"]
+        found: dict[str, list[tuple[float, float, float]]] = {way: [] for way in ways}
         for number in range(ROUNDS + 1):
-            made = [("cat", run(["cat", local], server.pid)), ("by descriptors", run(get, server.pid))]
+            made = [("cat", run(["cat", local], server.pid)), ("cat of blocks", run(["cat", *blocks], server.pid))]
+            made.append(("by descriptors", run(get, server.pid)))
             # As for a client in a container, which does not find it.
             socket.rename(away)
             made.append(("over TCP", run(get, server.pid)))
