@@ -3,14 +3,29 @@
 use super::{Failure, Stop};
 use serde::Serialize;
 use std::borrow::Cow;
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, Stdout, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug)]
 pub(crate) struct Output {
-    stdout: Mutex<BufWriter<Stdout>>,
+    stdout: Mutex<BufWriter<Unbuffered>>,
     json: bool,
     terminal: bool,
+}
+
+/// Standard output itself. The one of the standard library looks for the last line's end in all that is written, and
+/// holds back what is behind it: two calls for each piece of a file.
+#[derive(Debug)]
+struct Unbuffered;
+
+impl Write for Unbuffered {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::write(io::stdout(), bytes)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A name may hold what a terminal takes for an order. As with `ls`, people see a `?` there; programs get the name as
@@ -22,16 +37,15 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
-        let stdout = io::stdout();
-        let terminal = stdout.is_terminal();
-        Self { stdout: Mutex::new(BufWriter::with_capacity(64 << 10, stdout)), json, terminal }
+        let terminal = io::stdout().is_terminal();
+        Self { stdout: Mutex::new(BufWriter::with_capacity(64 << 10, Unbuffered)), json, terminal }
     }
 
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    fn lock(&self) -> MutexGuard<'_, BufWriter<Stdout>> {
+    fn lock(&self) -> MutexGuard<'_, BufWriter<Unbuffered>> {
         self.stdout.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
