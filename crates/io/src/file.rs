@@ -137,7 +137,8 @@ const VECTOR_COUNT_MAX: usize = 1024;
 /// of one page the kernel, as it seems, takes memory that was at rest for long, which a virtual machine's host may have
 /// taken back: each first touch costs. Three replicas of a GB in packets of 256 KiB, in CPU seconds: by calls of up to
 /// 256 KiB 2.3 to 3.3, 128 KiB 2.2 to 2.7, 64 KiB 1.8 to 2.2, 252 KiB, which are of pages of all sizes, 1.4 to 1.6
-/// (ext4, Linux 6.18).
+/// (ext4, Linux 6.18). A reader pays for it while the pages are those that were written: `cat` takes 0.046 to 0.052 CPU
+/// seconds a GB, where calls of 256 KiB are read in 0.037.
 const CALL_LEN_MAX: usize = 252 << 10;
 
 /// Starts writing the dirty pages of a range to the disk and does not wait for them, so that a later `fsync` is short.
