@@ -29,9 +29,3 @@ pub(crate) fn kept_disk(disk: &wire::node::Disk) -> DiskReport {
         unread_ms: disk.unread_ms,
     }
 }
-
-pub(crate) fn disk(disk: &DiskReport) -> wire::node::Disk {
-    let DiskReport { volume, dir, failure, capacity_len, used_len, free_len, replica_count, stream_count, unread_ms } =
-        disk.clone();
-    wire::node::Disk { volume, dir, failure, capacity_len, used_len, free_len, replica_count, stream_count, unread_ms }
-}

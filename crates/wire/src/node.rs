@@ -22,7 +22,7 @@ pub use crate::proto::{
     Sender, Source, SourcesRequest, SourcesResponse, TokenKey, TokenRules, Usage, VerifyRequest, VerifyResponse,
 };
 use std::fmt;
-use types::{BlockId, ContainerId, Generation, InodeId, StorageUsage};
+use types::{BlockId, ContainerId, DiskReport, Generation, InodeId, StorageUsage};
 
 /// Datanode → metad, on metad's RPC port.
 pub const NODE_PROTOCOL: &str = "org.levada.NodeProtocol";
@@ -63,6 +63,23 @@ pub const SOURCE_BLOCK_COUNT_MAX: usize = 16;
 
 /// Replicas in one page of the catalogue; changes in one heartbeat.
 pub const PAGE_COUNT_MAX: usize = 10_000;
+
+impl From<DiskReport> for Disk {
+    fn from(disk: DiskReport) -> Self {
+        let DiskReport {
+            volume,
+            dir,
+            failure,
+            capacity_len,
+            used_len,
+            free_len,
+            replica_count,
+            stream_count,
+            unread_ms,
+        } = disk;
+        Self { volume, dir, failure, capacity_len, used_len, free_len, replica_count, stream_count, unread_ms }
+    }
+}
 
 impl From<StorageUsage> for Usage {
     fn from(usage: StorageUsage) -> Self {

@@ -7,7 +7,6 @@ use datanode::{Held, Standing, Told};
 use io::{Clock, SystemClock};
 use std::sync::Arc;
 use std::time::Duration;
-use types::DiskReport;
 use wire::node::{DISK_COUNT_MAX, Disk, HEARTBEAT, HeartbeatRequest};
 
 const _: () = assert!(disks::DISK_COUNT_MAX <= DISK_COUNT_MAX);
@@ -40,7 +39,7 @@ impl Session {
             usage,
             transfer_count: (self.admission.transfer_count() + copy_count) as u32,
             scrub: self.maintenance.scrubber.report(),
-            disks: replicas.disks.reports().into_iter().map(disk_message).collect(),
+            disks: replicas.disks.reports().into_iter().map(Disk::from).collect(),
             disk_balance: self.maintenance.disk_balance.report(),
             sender: self.sender(),
             clock_ms: SystemClock::new().now().0,
@@ -79,20 +78,5 @@ impl Session {
                 Vec::new()
             }
         }
-    }
-}
-
-/// A disk as it is reported to the metadata server.
-fn disk_message(disk: DiskReport) -> Disk {
-    Disk {
-        volume: disk.volume,
-        dir: disk.dir,
-        failure: disk.failure,
-        capacity_len: disk.capacity_len,
-        used_len: disk.used_len,
-        free_len: disk.free_len,
-        replica_count: disk.replica_count,
-        stream_count: disk.stream_count,
-        unread_ms: disk.unread_ms,
     }
 }

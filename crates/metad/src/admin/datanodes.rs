@@ -42,7 +42,7 @@ pub(super) fn list(core: &Core, _request: ListDatanodesRequest) -> ListDatanodes
                 pipeline_count: pipelines.len() as u64,
                 container_count: containers,
                 drained: leader.has_drained(member, &rules),
-                disks: leader.disks().get(&member.node.id).into_iter().flatten().map(to_wire::disk).collect(),
+                disks: leader.disks().get(&member.node.id).into_iter().flatten().cloned().map(Into::into).collect(),
                 leave: leave.into(),
                 leave_left_ms,
                 leased: leased
