@@ -101,8 +101,8 @@ def up(tmp_path):
     """Stores of a test's own: `up("--processes")`."""
     made = []
 
-    def start(*options):
-        made.append(Store(tmp_path / f"levada{len(made)}", *options))
+    def start(*options, **how):
+        made.append(Store(tmp_path / f"levada{len(made)}", *options, **how))
         return made[-1]
 
     yield start

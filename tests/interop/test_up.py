@@ -17,6 +17,9 @@ from store import SUPERUSER, memory
 
 pytestmark = pytest.mark.levada
 
+# A machine with no more than 32 ports for who asks for any.
+FEW_PORTS = "ip link set lo up; echo 40000 40031 > /proc/sys/net/ipv4/ip_local_port_range; exec \"$@\""
+
 
 @pytest.mark.parametrize("options", [(), ("--processes",)], ids=["one", "processes"])
 def test_ready_line(up, options):
@@ -116,6 +119,17 @@ def test_other_ports_after_a_stop_are_no_second_process(up, options):
     assert set(store.transfer).isdisjoint(before)
     log = (store.directory.parent / f"{store.directory.name}.log").read_text(errors="replace")
     assert "registration refused" not in log, log[-4000:]
+
+
+@pytest.mark.parametrize("options", [(), ("--processes",)], ids=["one", "processes"])
+def test_no_role_takes_the_port_of_another(up, options):
+    """Connections between the first roles that run are given ports, too: not those on which the others will listen."""
+    store = up(*options, before=["unshare", "--net", "sh", "-c", FEW_PORTS, "sh"])
+    before = (store.rpc, store.http, store.transfer, store.http_of_data)
+    for _ in range(4):
+        store.stop()
+        store.start()
+        assert (store.rpc, store.http, store.transfer, store.http_of_data) == before
 
 
 def test_second_up_on_the_same_directory_is_refused(up):

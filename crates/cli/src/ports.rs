@@ -6,8 +6,9 @@
 
 use crate::roles::{DataReady, MetaReady};
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use tokio::net::TcpSocket;
 
 /// HDFS's for calls of clients.
 const RPC: u16 = 8020;
@@ -21,7 +22,7 @@ pub(crate) enum Ports {
     /// `N` RPC, `N+1` HTTP, two more for each further metadata server, and `N+10·i` and the next two for the i-th
     /// datanode.
     From(u16),
-    /// Whatever is free: those of the last start, where nobody has them now.
+    /// Whatever is free: those of the last start, where nobody has them now, as `Held` finds out.
     Free(LastPorts),
 }
 
@@ -57,9 +58,7 @@ impl Ports {
         let [rpc, http] = match self {
             Self::Hdfs => [RPC + step, 9870 + step],
             Self::From(base) => [2 * step, 2 * step + 1].map(|offset| base.saturating_add(offset)),
-            Self::Free(last) => {
-                last.meta.get(usize::from(step)).map_or([0; 2], |ports| ports.map(|port| if_free(ip, port)))
-            }
+            Self::Free(last) => last.meta.get(usize::from(step)).copied().unwrap_or_default(),
         };
         (SocketAddr::new(ip, rpc), SocketAddr::new(ip, http))
     }
@@ -70,9 +69,7 @@ impl Ports {
         let [xfer, ipc, http] = match self {
             Self::Hdfs => [9866, 9867, 9868].map(|first| first + 10 * step),
             Self::From(base) => [10, 11, 12].map(|first| base.saturating_add(first + 10 * step)),
-            Self::Free(last) => {
-                last.data.get(usize::from(step)).map_or([0; 3], |ports| ports.map(|port| if_free(ip, port)))
-            }
+            Self::Free(last) => last.data.get(usize::from(step)).copied().unwrap_or_default(),
         };
         (SocketAddr::new(ip, xfer), SocketAddr::new(ip, ipc), SocketAddr::new(ip, http))
     }
@@ -101,15 +98,35 @@ fn path(dir: &Path) -> PathBuf {
     dir.join("conf").join("ports.json")
 }
 
-/// The port, or 0 where another program has it.
-fn if_free(ip: IpAddr, port: u16) -> u16 {
-    TcpListener::bind((ip, port)).map_or(0, |_| port)
+/// Ports that a start has chosen, until its servers listen there.
+///
+/// Each has a socket that is bound and does not listen. The kernel gives such a port to nobody who asks for any, as
+/// whoever dials does, this store's own nodes among them; a server that names it may listen there, since all these
+/// sockets have SO_REUSEADDR.
+#[derive(Debug, Default)]
+pub(crate) struct Held(Vec<TcpSocket>);
+
+impl Held {
+    /// The address where the port is free, else the address with another port, which is.
+    pub(crate) fn hold(&mut self, wished: SocketAddr) -> std::io::Result<SocketAddr> {
+        let socket = bound(wished).or_else(|_| bound(SocketAddr::new(wished.ip(), 0)))?;
+        let addr = socket.local_addr()?;
+        self.0.push(socket);
+        Ok(addr)
+    }
+}
+
+fn bound(addr: SocketAddr) -> std::io::Result<TcpSocket> {
+    let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(addr)?;
+    Ok(socket)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, TcpListener};
 
     const IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -132,19 +149,28 @@ mod tests {
     }
 
     #[test]
-    fn free_ones_are_those_of_the_last_start_unless_another_program_has_them() {
+    fn free_ones_are_those_of_the_last_start() {
         let dir = std::env::temp_dir().join(format!("levada-ports-{}", std::process::id()));
         std::fs::create_dir_all(dir.join("conf")).unwrap();
-        let taken = TcpListener::bind(addr(0)).unwrap();
-        let free = TcpListener::bind(addr(0)).unwrap().local_addr().unwrap().port();
-        let last = LastPorts { meta: vec![[free, taken.local_addr().unwrap().port()]], data: Vec::new() };
+        let last = LastPorts { meta: vec![[4001, 4002]], data: Vec::new() };
         last.save(&dir).unwrap();
         assert_eq!(LastPorts::load(&dir), last);
         let ports = Ports::from_base(Some(0), &dir);
-        assert_eq!(ports.meta(IP, 1), (addr(free), addr(0)));
+        assert_eq!(ports.meta(IP, 1), (addr(4001), addr(4002)));
         assert_eq!((ports.meta(IP, 2).0, ports.data(IP, 1).0), (addr(0), addr(0)));
         std::fs::write(path(&dir), b"{\"meta\": [[").unwrap();
         assert_eq!(LastPorts::load(&dir), LastPorts::default());
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_held_port_is_for_who_names_it_and_one_that_another_has_is_exchanged() {
+        let mut held = Held::default();
+        let one = held.hold(addr(0)).unwrap();
+        let server = TcpListener::bind(one).unwrap();
+        let other = held.hold(one).unwrap();
+        assert_ne!(other, one);
+        drop(server);
+        assert_eq!(held.hold(one).unwrap(), one);
     }
 }

@@ -7,7 +7,7 @@ use crate::config::{self, DataFile, MetaFile};
 use crate::hadoop::Protected;
 use crate::log::Log;
 use crate::own_dir::{self, OwnDir};
-use crate::ports::Ports;
+use crate::ports::{Held, Ports};
 use crate::reach::Reach;
 use crate::roles::{MetaReady, StartError, not_started};
 use crate::secure::{Certificates, Kerberos};
@@ -26,10 +26,12 @@ const RPC_PROTECTIONS: [&str; 3] = ["privacy", "integrity", "authentication"];
 /// All that `up` decides before anything runs.
 pub(super) struct Plan {
     pub(super) dir: PathBuf,
-    ports: Ports,
     pub(super) reach: Reach,
-    /// RPC and HTTP addresses of the metadata servers. Where there are several, all know the ports of all beforehand.
+    /// RPC and HTTP addresses of the metadata servers.
     metas: Vec<(SocketAddr, SocketAddr)>,
+    /// Transfer, RPC and HTTP addresses of the datanodes.
+    datas: Vec<(SocketAddr, SocketAddr, SocketAddr)>,
+    _held: Held,
     pub(super) datanodes: u16,
     pub(super) disks: u16,
     replication: u16,
@@ -88,19 +90,20 @@ impl Plan {
         }
         let ports = Ports::from_base(args.port_base, &dir);
         let reach = Reach::new(args.host.as_deref(), args.advertise.as_ref(), ports.rpc_port())?;
-        let metas = (1..=metas).map(|number| ports.meta(reach.listen(), number));
-        let metas: Vec<_> =
-            if metas.len() == 1 { metas.collect() } else { metas.map(settled).collect::<Result<_, _>>()? };
-        let of_data = (1..=datanodes).flat_map(|number| {
-            let (xfer, ipc, http) = ports.data(reach.listen(), number);
-            [xfer, ipc, http]
-        });
-        let of_meta = metas.iter().flat_map(|(rpc, http)| [*rpc, *http]);
-        let addrs: Vec<SocketAddr> = of_meta.chain(of_data).collect();
-        reach.must_have_ports(addrs.iter().map(SocketAddr::port))?;
+        let mut metas: Vec<_> = (1..=metas).map(|number| ports.meta(reach.listen(), number)).collect();
+        let mut datas: Vec<_> = (1..=datanodes).map(|number| ports.data(reach.listen(), number)).collect();
+        let of_data = datas.iter_mut().flat_map(|(xfer, ipc, http)| [xfer, ipc, http]);
+        let mut addrs: Vec<_> = metas.iter_mut().flat_map(|(rpc, http)| [rpc, http]).chain(of_data).collect();
+        reach.must_have_ports(addrs.iter().map(|addr| addr.port()))?;
+        let mut held = Held::default();
+        if let Ports::Free(_) = ports {
+            for addr in &mut addrs {
+                **addr = held.hold(**addr).map_err(|error| StartError::new("a free port", &error))?;
+            }
+        }
         if metas_there == 0 {
             // A start that fails later leaves directories, and these say how many servers the store has.
-            addrs.iter().try_for_each(|addr| must_be_free(*addr))?;
+            addrs.iter().try_for_each(|addr| must_be_free(**addr))?;
         }
         // Before anything is made: a store that has certificates is secure from then on, also without Kerberos.
         let former = Certificates::of(&dir, reach.clone());
@@ -116,9 +119,10 @@ impl Plan {
         let data_transfer_protection = args.data_transfer_protection.iter().cloned().collect();
         Ok(Self {
             dir,
-            ports,
             reach,
             metas,
+            datas,
+            _held: held,
             datanodes,
             disks,
             replication,
@@ -177,7 +181,7 @@ impl Plan {
     }
 
     pub(super) fn data_file(&self, number: u16, meta: &[MetaReady]) -> DataFile {
-        let (xfer, ipc, http) = self.ports.data(self.reach.listen(), number);
+        let (xfer, ipc, http) = self.datas[usize::from(number) - 1];
         let mut data = datad::Config::new(self.data_dir(number), xfer, ipc, self.beside(meta).join(","));
         data.ip = self.reach.told_ip();
         if let Some((host, shift)) = self.reach.outside() {
@@ -305,14 +309,4 @@ fn own_dir() -> Result<PathBuf, StartError> {
 fn must_be_free(addr: SocketAddr) -> Result<(), StartError> {
     let bound = std::net::TcpListener::bind(addr);
     bound.map(drop).map_err(|error| not_started(&format!("listening on {addr}"), &error))
-}
-
-/// Takes free ports where the numbers are 0, and lets go of them: another program may take one in the moment that
-/// follows, and the start then says so.
-fn settled((rpc, http): (SocketAddr, SocketAddr)) -> Result<(SocketAddr, SocketAddr), StartError> {
-    if rpc.port() != 0 {
-        return Ok((rpc, http));
-    }
-    let listener = std::net::TcpListener::bind(rpc).and_then(|listener| listener.local_addr());
-    listener.map(|rpc| (rpc, http)).map_err(|error| StartError::new("a free port", &error))
 }
