@@ -11,6 +11,7 @@ use sasl::{Incoming, Outgoing, Protected, Secret};
 use std::io::{ErrorKind, IoSliceMut, Read, Result, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ const READ_COUNT_MAX: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: TcpStream,
+    /// As [`Self::set_low_water`] left it.
+    low_water: AtomicUsize,
     incoming: Mutex<Incoming>,
     /// Locked by itself: keepalives are sent by another thread than the one that receives.
     outgoing: Mutex<Outgoing>,
@@ -34,14 +37,18 @@ impl Socket {
         let Protected { socket, incoming, outgoing } = connection;
         let stream = socket.into_std()?;
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, incoming: Mutex::new(incoming), outgoing: Mutex::new(outgoing), _place: None })
+        Ok(Self::of(stream, incoming, outgoing))
     }
 
     /// Connects; [`Self::begin`] is to follow. Waits.
     pub(crate) fn connect(addr: SocketAddr, limit: Duration) -> Result<Self> {
         let stream = TcpStream::connect_timeout(&addr, limit)?;
-        let (incoming, outgoing) = (Mutex::new(Incoming::plain()), Mutex::new(Outgoing::plain()));
-        Ok(Self { stream, incoming, outgoing, _place: None })
+        Ok(Self::of(stream, Incoming::plain(), Outgoing::plain()))
+    }
+
+    fn of(stream: TcpStream, incoming: Incoming, outgoing: Outgoing) -> Self {
+        let (incoming, outgoing) = (Mutex::new(incoming), Mutex::new(outgoing));
+        Self { stream, low_water: AtomicUsize::new(1), incoming, outgoing, _place: None }
     }
 
     /// Puts it behind a handshake, if one is needed. Waits.
@@ -81,6 +88,14 @@ impl Socket {
             self.flush_locked(&mut outgoing)?;
         }
         Ok(())
+    }
+
+    /// From how many bytes on poll(2) calls it readable; its end always counts. One thread alone may ask for it.
+    pub(crate) fn set_low_water(&self, len: usize) {
+        if self.low_water.swap(len, Ordering::Relaxed) != len {
+            // It cannot fail on a connection; and whoever waits has a limit.
+            let _unlikely = io::socket::set_low_water(&self.stream, len);
+        }
     }
 
     /// Bytes that came, as many as are here and fit; 0 at the end.

@@ -61,6 +61,18 @@ pub fn round_trip(socket: &impl AsFd) -> Option<Duration> {
     (done == 0 && info.tcpi_rtt > 0).then(|| Duration::from_micros(info.tcpi_rtt.into()))
 }
 
+/// From how many bytes on a socket counts as readable; its end always does.
+#[expect(unsafe_code, reason = "SO_RCVLOWAT has no safe wrapper")]
+pub fn set_low_water(socket: &impl AsFd, len: usize) -> io::Result<()> {
+    let len = libc::c_int::try_from(len).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the descriptor is open as long as `socket` is borrowed, and the kernel reads one number.
+    let done = unsafe {
+        let (at, size) = (std::ptr::from_ref(&len).cast(), size_of::<libc::c_int>() as libc::socklen_t);
+        libc::setsockopt(socket.as_fd().as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVLOWAT, at, size)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Whether an address is one of this machine's, or of this network namespace. Nothing is sent.
 pub fn is_own(ip: IpAddr) -> bool {
     UdpSocket::bind((ip, 0)).is_ok()
@@ -119,6 +131,7 @@ fn must_be_guarded(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     #[test]
     fn connections_inherit_what_their_listener_was_told() {
@@ -139,6 +152,26 @@ mod tests {
         let round_trip = round_trip(&near).expect("it has measured the handshake");
         assert!(round_trip < Duration::from_millis(5), "{round_trip:?} to this machine");
         assert_eq!(super::round_trip(&listener), None);
+    }
+
+    #[test]
+    fn a_socket_is_readable_from_its_low_water_on_and_at_its_end() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let is_readable = |limit| {
+            let watch = crate::poll::Watch { fd: far.as_fd(), read: true, write: false };
+            crate::poll::poll(&[watch], Some(limit)).unwrap()[0].readable
+        };
+        set_low_water(&far, 1000).unwrap();
+        near.write_all(&[0; 999]).unwrap();
+        assert!(!is_readable(Duration::from_millis(50)));
+        near.write_all(&[0]).unwrap();
+        assert!(is_readable(Duration::from_secs(20)));
+        set_low_water(&far, 10_000).unwrap();
+        assert!(!is_readable(Duration::from_millis(50)));
+        drop(near);
+        assert!(is_readable(Duration::from_secs(20)));
     }
 
     #[test]

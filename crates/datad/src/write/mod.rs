@@ -31,7 +31,7 @@ use stream::{Stream, flush_within};
 use types::{BlockId, ChecksumSpec, Generation};
 use wire::{Abilities, Routing};
 use xfer::answer::{Refusal, success};
-use xfer::write::{ANSWER_WAIT, Begin, Ending, Joined, Mode, Relay, buffer_len};
+use xfer::write::{ANSWER_WAIT, Begin, Ending, Gather, Joined, Mode, Relay, buffer_len};
 
 /// A metadata server that takes longer to hear that a disk is full is not waited for.
 const TELL_WAIT: Duration = Duration::from_millis(500);
@@ -91,6 +91,7 @@ pub(crate) fn serve(writes: &Arc<Writes>, socket: Socket, op: &OpWriteBlockProto
         relay: Relay::new(begin, service.now()),
         above,
         below: below.into_iter().map(Some).collect(),
+        gather: Gather::default(),
         disk: Disk { block, mode, own_sums: writer.identity().checksum != spec, writer: Some(writer) },
     };
     let ending = stream.run();

@@ -17,7 +17,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 use types::BlockId;
-use xfer::write::{BufferError, Ending, FLUSH, LINGER, Relay, Step};
+use xfer::write::{BufferError, Ending, FLUSH, Gather, LINGER, Relay, Step};
 
 /// One write stream.
 #[derive(Debug)]
@@ -29,12 +29,14 @@ pub(super) struct Stream {
     /// Of the nodes below; gone once lost.
     pub(super) below: Vec<Option<Socket>>,
     pub(super) disk: Disk,
+    pub(super) gather: Gather,
 }
 
 impl Stream {
     /// Serves the stream to its end, and says how that was. `None`: the node stops.
     pub(super) fn run(&mut self) -> Option<Ending> {
         let ending = self.serve();
+        self.above.socket.set_low_water(1);
         flush_within(&self.writes.service, &self.above, FLUSH);
         if ending.is_some_and(Ending::lingers) {
             self.linger();
@@ -128,7 +130,10 @@ impl Stream {
 
     fn receive_above(&mut self) {
         match self.above.socket.receive(self.relay.room()) {
-            Ok(len @ 1..) => self.relay.on_received(self.writes.service.now(), len),
+            Ok(len @ 1..) => {
+                self.gather.on_received(len);
+                self.relay.on_received(self.writes.service.now(), len);
+            }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Ok(0) | Err(_) => self.relay.on_above_closed(),
         }
@@ -141,6 +146,11 @@ impl Stream {
             let pending = self.above.is_pending_locked(&above);
             (self.relay.wants_packets(&above), pending, self.relay.poll_timeout(&above))
         };
+        let gathers = wants && !pending && self.gather.is_due() && !self.has_more_to_do();
+        self.above.socket.set_low_water(if gathers { Gather::LEN.min(self.relay.room().len()) } else { 1 });
+        if gathers {
+            return self.gather(until);
+        }
         // Left out where it could only say that it is gone, and that matters later.
         let heeds_above = pending || self.relay.heeds_above();
         let mut watches = vec![Watch { fd: self.writes.service.stop.as_fd(), read: true, write: false }];
@@ -193,6 +203,44 @@ impl Stream {
             self.relay.on_above_closed();
         }
         if above_opened || wants && is_ready(&above) {
+            self.receive_above();
+        }
+        Woken::Otherwise
+    }
+
+    /// Bytes are here that poll knows nothing of, or some are still to be sent below.
+    fn has_more_to_do(&self) -> bool {
+        let is_below = |(place, socket): (usize, &Option<Socket>)| {
+            let is_open = |socket: &Socket| socket.has_opened() || socket.is_pending();
+            socket.as_ref().is_some_and(is_open) || !self.relay.below_out(place).is_empty()
+        };
+        self.above.socket.has_opened() || self.below.iter().enumerate().any(is_below)
+    }
+
+    /// Waits for several packets, and takes what came from below with them.
+    fn gather(&mut self, until: Option<Duration>) -> Woken {
+        let watches = [self.writes.service.stop.as_fd(), self.above.socket.as_fd()];
+        let watches = watches.map(|fd| Watch { fd, read: true, write: false });
+        let began = self.writes.service.now();
+        let left = until.map(|until| until.saturating_sub(began));
+        let came = match poll(&watches, left.into_iter().chain([self.gather.patience()]).min()).as_deref() {
+            Ok([stop, above]) if *stop == Ready::default() => *above != Ready::default(),
+            Ok(_) => return Woken::Stopping,
+            Err(error) => {
+                tracing::error!(%error, "poll failed");
+                return Woken::Stopping;
+            }
+        };
+        let now = self.writes.service.now();
+        match came {
+            true => self.gather.on_gathered(now.saturating_sub(began)),
+            false => self.gather.on_pause(),
+        }
+        for place in 0..self.below.len() {
+            self.receive_below(place, now);
+        }
+        self.relay.handle_timeout(now, &mut self.above.lock());
+        if self.relay.wants_packets(&self.above.lock()) {
             self.receive_above();
         }
         Woken::Otherwise

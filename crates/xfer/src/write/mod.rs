@@ -20,6 +20,7 @@
 mod above;
 mod below;
 mod buffer;
+mod gather;
 mod join;
 mod limits;
 mod link;
@@ -31,6 +32,7 @@ mod run;
 
 pub use above::Above;
 pub use buffer::{BufferError, buffer_len};
+pub use gather::Gather;
 pub use join::{Join, Joined, op_for_below};
 pub use limits::{ANSWER_WAIT, FLUSH, LINGER, Limits, TIME_PER_NODE};
 pub use link::{Action, Ending, Event, Failure, Link};
