@@ -37,6 +37,11 @@ const CRATES: &[&str] = &[
     "http",
     "object-store",
     "py",
+    "raft",
+    "xtask",
+    "testkit",
+    "fuzzed",
+    "cli",
 ];
 
 /// A module by its names from the crate's root on, which has none.
@@ -216,7 +221,7 @@ fn files_of(name: &str) -> BTreeMap<String, String> {
 fn crates_that_decide_have_no_import_cycles() {
     for name in CRATES {
         let imports = imports(&files_of(name));
-        assert!(imports.values().map(BTreeSet::len).sum::<usize>() > 5, "{name} is read: {imports:?}");
+        assert!(imports.values().map(BTreeSet::len).sum::<usize>() > 3, "{name} is read: {imports:?}");
         assert_eq!(cycle(&imports), None, "{name} has an import cycle: move what both need into a file of its own");
     }
 }
