@@ -10,7 +10,7 @@ import os
 import subprocess
 import threading
 
-from paths import BLOCK, HADOOP_LIB, JAVA_CLASSES, JAVA_CONF
+from paths import BLOCK, HADOOP_LIB, JAVA_CLASSES, JAVA_CONF, SERVER_LIB
 
 
 def java_command(*arguments: str, quick: bool = True) -> list[str]:
@@ -45,6 +45,19 @@ def hdfs_dfs(url, *words, user=None, check=True, options=(), stdin=None, timeout
         line = " ".join(map(str, words))
         raise AssertionError(f"hdfs dfs {line} ended with {done.returncode}\n{done.stdout}{done.stderr}")
     return done
+
+
+def run_tool(main: str, *words: str, user: str) -> subprocess.CompletedProcess:
+    """Runs a tool for administrators, which is in the servers' package, with text output; times are in UTC."""
+    java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC"]
+    return subprocess.run(
+        [*java, "-cp", f"{JAVA_CONF}:{SERVER_LIB}/*", main, *words],
+        env=shell_environment(user),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 class JavaError(Exception):

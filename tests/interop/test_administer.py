@@ -2,21 +2,20 @@
 work, or says in a line what there is instead."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 import threading
 
 import pytest
 
 from cli import levada
-from paths import JAVA_CONF, ROOT
+from java import run_tool
+from paths import ROOT
 from rawrpc import Connection, fields, message
 from store import SUPERUSER, Store, address, eventually
 
 sys.path.insert(0, str(ROOT / "tests" / "interop" / "commands"))
-from commands import SERVER_LIB, Shell  # noqa: E402
+from commands import Shell  # noqa: E402
 
 pytestmark = pytest.mark.levada
 HAADMIN = "org.apache.hadoop.hdfs.tools.DFSHAAdmin"
@@ -230,11 +229,6 @@ def test_a_drain_is_shown_as_decommissioning(run, up):
 
 
 def test_the_mover_is_told_who_moves(up, settings):
-    java = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{JAVA_CONF}:{SERVER_LIB}/*"]
     mover = "org.apache.hadoop.hdfs.server.mover.Mover"
-    done = subprocess.run(
-        [*java, mover, *settings, "-D", "fs.defaultFS=hdfs://store", "-p", "/"],
-        env={**os.environ, "HADOOP_USER_NAME": SUPERUSER},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    done = run_tool(mover, *settings, "-D", "fs.defaultFS=hdfs://store", "-p", "/", user=SUPERUSER)
     assert done.returncode != 0 and "levada admin balance" in done.stdout + done.stderr, done.stdout + done.stderr

@@ -1,13 +1,12 @@
 """`hdfs fsck`, unmodified: what it prints, and its exit code."""
 
-import os
 import re
-import subprocess
 
 import pytest
 
 import content
-from paths import BLOCK, JAVA_CONF, SERVER_LIB
+from java import run_tool
+from paths import BLOCK
 from replicas import write
 from roles import Roles
 from store import SUPERUSER, eventually
@@ -18,19 +17,7 @@ pytestmark = pytest.mark.levada
 def fsck(fs, http, *words, user=SUPERUSER):
     """Gives the exit code and what was printed, times taken out."""
     options = ["-D", f"fs.defaultFS={fs}", "-D", f"dfs.namenode.http-address={http}"]
-    java = [
-        "java",
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
-        "-Duser.timezone=UTC",
-        "-cp",
-        f"{JAVA_CONF}:{SERVER_LIB}/*",
-    ]
-    done = subprocess.run(
-        [*java, "org.apache.hadoop.hdfs.tools.DFSck", *options, *words],
-        env={**os.environ, "HADOOP_USER_NAME": user},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    done = run_tool("org.apache.hadoop.hdfs.tools.DFSck", *options, *words, user=user)
     return done.returncode, re.sub(r"\w{3} \w{3} \d\d [\d:]{8} \w+ \d{4}( in \d+ mill)?", "TIME", done.stdout)
 
 

@@ -1,13 +1,11 @@
 """Tools of administrators of HDFS, unmodified, beyond what test_commands.py compares: they do their work, or say in a
 line why not."""
 
-import os
 import re
-import subprocess
 
 import pytest
 
-from paths import JAVA_CONF, SERVER_LIB
+from java import run_tool
 from rawrpc import ERROR, SUCCESS, Connection, delimited, fields, message
 from store import SUPERUSER, Store, eventually
 from others import Native
@@ -33,19 +31,7 @@ def up(tmp_path_factory):
 
 def tool(store, name: str, *words: str, user=SUPERUSER) -> tuple[int, str]:
     """Exit code and all that was printed. No tool may end in a stack trace."""
-    java = [
-        "java",
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+UseSerialGC",
-        "-Duser.timezone=UTC",
-        "-cp",
-        f"{JAVA_CONF}:{SERVER_LIB}/*",
-    ]
-    done = subprocess.run(
-        [*java, TOOLS[name], "-D", f"fs.defaultFS={store.fs}", *words],
-        env={**os.environ, "HADOOP_USER_NAME": user},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    done = run_tool(TOOLS[name], "-D", f"fs.defaultFS={store.fs}", *words, user=user)
     said = done.stdout + done.stderr
     assert not re.search(r"(?m)^\s*at [\w.$]+\(", done.stdout), said
     return done.returncode, said

@@ -129,6 +129,12 @@ class TestReading:
 
 
 class TestWriting:
+    def begin(self, names, dial, path, node=0, **how):
+        """A file with its first block, and a connection to one of the nodes that it is for."""
+        names.create(path, **how)
+        located = names.add_block(path)
+        return located, dial(located.addresses()[node])
+
     def finish(self, names, path, located, length):
         eventually(lambda: names.complete(path, located.extended(length=length)), 20, "the file is complete", every=0.1)
 
@@ -136,9 +142,7 @@ class TestWriting:
     def test_packets_of_any_size(self, names, dial, root, home, step):
         """Chains of three; HBase sends up to 12 MiB in one packet."""
         path, data = f"{home}/f", content.make(4_194_304 if step > 100_000 else 20 * step + 77)
-        names.create(path, block=8 << 20)
-        located = names.add_block(path)
-        transfer = dial(located.addresses()[0])
+        located, transfer = self.begin(names, dial, path, block=8 << 20)
         assert transfer.write(located, located.infos[1:])[1] == [OK]
         seqno = 0
         for offset in range(0, len(data), step):
@@ -188,9 +192,7 @@ class TestWriting:
     def test_longer_than_what_nodes_have(self, names, dial, home):
         """Whoever says that a block is longer than the file's blocks needs a datanode that has so much."""
         path, data = f"{home}/f", content.make(1_600_000)
-        names.create(path, block=1 << 20)
-        located = names.add_block(path)
-        transfer = dial(located.addresses()[0])
+        located, transfer = self.begin(names, dial, path, block=1 << 20)
         assert transfer.write(located, located.infos[1:])[1] == [OK]
         transfer.send(0, 0, data)
         transfer.send(len(data), 1, last=True)
@@ -202,9 +204,7 @@ class TestWriting:
 
     def test_heartbeats_and_syncs(self, names, dial, root, home):
         path, data = f"{home}/f", content.make(1000)
-        names.create(path)
-        located = names.add_block(path)
-        transfer = dial(located.addresses()[0])
+        located, transfer = self.begin(names, dial, path)
         transfer.write(located, located.infos[1:])
         transfer.send(0, -1)
         assert transfer.ack()[0] == -1
@@ -221,9 +221,7 @@ class TestWriting:
     def test_wrong_checksum(self, names, dial, home):
         """The tail verifies; nothing wrong is kept, and the writer hears of it."""
         path = f"{home}/f"
-        names.create(path)
-        located = names.add_block(path)
-        transfer = dial(located.addresses()[2])
+        located, transfer = self.begin(names, dial, path, node=2)
         transfer.write(located)
         transfer.send(0, 0, content.make(512), sums=b"\1\2\3\4")
         try:
@@ -234,9 +232,7 @@ class TestWriting:
 
     def test_gap(self, names, dial, home):
         path = f"{home}/f"
-        names.create(path)
-        located = names.add_block(path)
-        transfer = dial(located.addresses()[0])
+        located, transfer = self.begin(names, dial, path)
         transfer.write(located)
         transfer.send(5120, 0, content.make(512))
         try:
@@ -247,10 +243,8 @@ class TestWriting:
     def test_a_target_that_is_not_there(self, names, dial, home):
         """The set-up answer names the bad node by ip:port, as the client got it."""
         path = f"{home}/f"
-        names.create(path)
-        located = names.add_block(path)
+        located, transfer = self.begin(names, dial, path)
         dead = message((1, message((1, "127.0.0.1"), (2, "localhost"), (3, "nobody"), (4, 1), (5, 1), (6, 1))))
-        transfer = dial(located.addresses()[0])
         answer = transfer.write(located, [located.infos[1], dead])
         assert answer[1][0] != OK
         assert answer[2] == [b"127.0.0.1:1"]
@@ -258,9 +252,7 @@ class TestWriting:
     def test_the_same_block_twice(self, names, dial, home):
         """A second writer of a finalized replica is refused."""
         path = f"{home}/f"
-        names.create(path)
-        located = names.add_block(path)
-        first = dial(located.addresses()[0])
+        located, first = self.begin(names, dial, path)
         first.write(located)
         first.send(0, 0, content.make(100))
         first.send(100, 1, last=True)
@@ -275,9 +267,7 @@ class TestWriting:
     def test_kinds_of_checksums(self, names, dial, root, home, kind):
         name = {0: None, 1: "CRC32", 2: "CRC32C"}[kind]
         path, data = f"{home}/f", content.make(9000)
-        names.create(path)
-        located = names.add_block(path)
-        transfer = dial(located.addresses()[0])
+        located, transfer = self.begin(names, dial, path)
         transfer.write(located, located.infos[1:], stage=CREATE, kind=kind, chunk=2048)
         transfer.send(0, 0, data[:8192], kind=name, chunk=2048)
         transfer.send(8192, 1, data[8192:], kind=name, chunk=2048)

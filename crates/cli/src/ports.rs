@@ -8,7 +8,6 @@ use crate::roles::{DataReady, MetaReady};
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use tokio::net::TcpSocket;
 
 /// HDFS's for calls of clients.
 const RPC: u16 = 8020;
@@ -22,7 +21,7 @@ pub(crate) enum Ports {
     /// `N` RPC, `N+1` HTTP, two more for each further metadata server, and `N+10·i` and the next two for the i-th
     /// datanode.
     From(u16),
-    /// Whatever is free: those of the last start, where nobody has them now, as `Held` finds out.
+    /// Whatever is free: those of the last start, where nobody has them now, as [`io::HeldPorts`] finds out.
     Free(LastPorts),
 }
 
@@ -98,35 +97,10 @@ fn path(dir: &Path) -> PathBuf {
     dir.join("conf").join("ports.json")
 }
 
-/// Ports that a start has chosen, until its servers listen there.
-///
-/// Each has a socket that is bound and does not listen. The kernel gives such a port to nobody who asks for any, as
-/// whoever dials does, this store's own nodes among them; a server that names it may listen there, since all these
-/// sockets have SO_REUSEADDR.
-#[derive(Debug, Default)]
-pub(crate) struct Held(Vec<TcpSocket>);
-
-impl Held {
-    /// The address where the port is free, else the address with another port, which is.
-    pub(crate) fn hold(&mut self, wished: SocketAddr) -> std::io::Result<SocketAddr> {
-        let socket = bound(wished).or_else(|_| bound(SocketAddr::new(wished.ip(), 0)))?;
-        let addr = socket.local_addr()?;
-        self.0.push(socket);
-        Ok(addr)
-    }
-}
-
-fn bound(addr: SocketAddr) -> std::io::Result<TcpSocket> {
-    let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    socket.set_reuseaddr(true)?;
-    socket.bind(addr)?;
-    Ok(socket)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::net::Ipv4Addr;
 
     const IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -161,16 +135,5 @@ mod tests {
         std::fs::write(path(&dir), b"{\"meta\": [[").unwrap();
         assert_eq!(LastPorts::load(&dir), LastPorts::default());
         std::fs::remove_dir_all(&dir).unwrap();
-    }
-
-    #[test]
-    fn a_held_port_is_for_who_names_it_and_one_that_another_has_is_exchanged() {
-        let mut held = Held::default();
-        let one = held.hold(addr(0)).unwrap();
-        let server = TcpListener::bind(one).unwrap();
-        let other = held.hold(one).unwrap();
-        assert_ne!(other, one);
-        drop(server);
-        assert_eq!(held.hold(one).unwrap(), one);
     }
 }

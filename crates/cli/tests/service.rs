@@ -78,7 +78,8 @@ fn a_metadata_server_tells_of_its_life() {
 fn a_datanode_is_ready_when_only_the_metadata_server_is_missing() {
     let manager = Manager::new();
     let dir = manager.dir().join("data");
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut held = io::HeldPorts::default();
+    let nobody = held.hold(([127, 0, 0, 1], 0).into()).unwrap();
     let log = manager.dir().join("data.log");
     let data = format!("dir = {dir:?}\nxfer_addr = \"127.0.0.1:0\"\nipc_addr = \"127.0.0.1:0\"\nmetad = \"{nobody}\"");
     let settings = format!("[log]\nfile = {log:?}\n[data]\n{data}\n");

@@ -368,6 +368,16 @@ mod tests {
         assert_eq!((request.copying, request.copy_failures.len()), (vec![2], 1));
     }
 
+    /// Block 1 is damaged, and the server has acknowledged that. Answers when.
+    fn report_damage(node: &mut Datanode) -> Duration {
+        node.found_damaged(NOW, &held(1));
+        let (told, _) = heartbeat(node);
+        node.answered(told, true);
+        let later = NOW + LEFT_FOR;
+        assert_eq!(node.damage.report(later), []);
+        later
+    }
+
     /// A metadata server that had a report of it once more would believe that.
     #[test]
     fn what_is_gone_is_not_damaged() {
@@ -384,11 +394,7 @@ mod tests {
     #[test]
     fn a_damaged_replica_that_was_too_young_to_be_deleted_is_still_damaged() {
         let mut node = Datanode::new(1, 3);
-        node.found_damaged(NOW, &held(1));
-        let (told, _) = heartbeat(&mut node);
-        node.answered(told, true);
-        let later = NOW + LEFT_FOR;
-        assert_eq!(node.damage.report(later), []);
+        let later = report_damage(&mut node);
         node.was_kept(later, &held(1));
         node.was_kept(later, &Held { state: ReplicaState::Open, ..held(2) });
         let mut told = node.begin_heartbeat(later, true, LEFT_FOR);
@@ -399,11 +405,7 @@ mod tests {
     #[test]
     fn a_server_that_asks_for_all_has_it_all_again() {
         let mut node = Datanode::new(1, 3);
-        node.found_damaged(NOW, &held(1));
-        let (told, _) = heartbeat(&mut node);
-        node.answered(told, true);
-        let later = NOW + LEFT_FOR;
-        assert_eq!(node.damage.report(later), []);
+        let later = report_damage(&mut node);
         node.obey(later, Orders { tell_all: true, ..Orders::default() }, []);
         let mut session = Session::new(0, Standing::Leads { term: 1 }, later);
         let steps = |node: &mut Datanode, session: &mut Session| [0, 1].map(|_| next(node, session, later));
@@ -505,11 +507,7 @@ mod tests {
     fn a_server_that_leads_anew_hears_of_damage() {
         let mut node = Datanode::new(1, 3);
         let mut session = Session::new(2, Standing::Leads { term: 1 }, LEFT_FOR);
-        node.found_damaged(NOW, &held(1));
-        let (told, _) = heartbeat(&mut node);
-        node.answered(told, true);
-        let later = NOW + LEFT_FOR;
-        assert_eq!(node.damage.report(later), []);
+        let later = report_damage(&mut node);
         assert_eq!(node.next(&mut session, later), Step::Greet { leads: true });
         assert!(node.servers.has_leader());
         assert_eq!(node.damage.report(later), [held(1).report()]);

@@ -29,26 +29,39 @@ impl Disks {
 
 #[cfg(test)]
 mod tests {
+    use crate::disks::Disks;
     use container::{Identity, Options};
     use types::checksum::{ChecksumKind, ChecksumSpec};
     use types::{BlockId, ContainerId, Generation, InodeId};
+
+    const SPEC: ChecksumSpec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
+
+    /// Two disks in a directory, which is kept as long as they are.
+    fn two_disks() -> (tempfile::TempDir, Disks) {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["a", "b"].map(|name| dir.path().join(name));
+        let disks = crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
+        (dir, disks)
+    }
+
+    fn identity(block: BlockId) -> Identity {
+        let (generation, file, home) = (Generation(1001), InodeId(7), ContainerId(0));
+        Identity { block, generation, file, home, checksum: SPEC }
+    }
+
+    /// 1000 bytes without checksums.
+    fn put(disks: &Disks, block: BlockId) {
+        let mut writer = disks.create(identity(block)).unwrap();
+        writer.write(0, &[3; 1000], &[]).unwrap();
+        writer.put(1000).unwrap();
+    }
 
     /// A sync of one disk finds no room: what it has counts, another disk takes what comes, and nothing has to be
     /// copied.
     #[test]
     fn a_disk_that_a_sync_found_full_keeps_what_it_has() {
-        let dir = tempfile::tempdir().unwrap();
-        let dirs = ["a", "b"].map(|name| dir.path().join(name));
-        let disks = crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
-        let spec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
-        let (generation, file, home) = (Generation(1001), InodeId(7), ContainerId(0));
-        let put = |index: u64| {
-            let identity = Identity { block: BlockId(index), generation, file, home, checksum: spec };
-            let mut writer = disks.create(identity).unwrap();
-            writer.write(0, &[3; 1000], &[]).unwrap();
-            writer.put(1000).unwrap();
-        };
-        (0..8).for_each(put);
+        let (_dir, disks) = two_disks();
+        (0..8).for_each(|index| put(&disks, BlockId(index)));
         let at = disks.place(BlockId(0)).unwrap();
         let there: Vec<BlockId> = (0..8).map(BlockId).filter(|block| disks.place(*block) == Some(at)).collect();
         disks.disks()[at].volume().become_full("a test says so".to_owned());
@@ -59,7 +72,7 @@ mod tests {
             disks.verify(block).unwrap();
         }
         assert_eq!(disks.replicas(BlockId(0), 99).unwrap().len(), 8, "what is compared with other nodes");
-        (8..12).for_each(put);
+        (8..12).for_each(|index| put(&disks, BlockId(index)));
         assert!((8..12).all(|index| disks.place(BlockId(index)) != Some(at)));
         // It is taken away after all.
         disks.disks()[at].volume().declare_failed("another test says so".to_owned());
@@ -69,16 +82,11 @@ mod tests {
 
     #[test]
     fn a_replica_on_a_disk_that_was_made_read_only_is_absent_and_reads_until_a_copy_is_put() {
-        let dir = tempfile::tempdir().unwrap();
-        let dirs = ["a", "b"].map(|name| dir.path().join(name));
-        let disks = crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
-        let spec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
+        let (_dir, disks) = two_disks();
         let block = BlockId(5);
-        let (generation, file, home) = (Generation(1001), InodeId(7), ContainerId(0));
-        let identity = Identity { block, generation, file, home, checksum: spec };
         let (data, mut sums) = (vec![3; 1000], Vec::new());
-        spec.compute(&data, &mut sums);
-        let mut writer = disks.create(identity).unwrap();
+        SPEC.compute(&data, &mut sums);
+        let mut writer = disks.create(identity(block)).unwrap();
         writer.write(0, &data, &sums).unwrap();
         writer.put(1000).unwrap();
         assert!(disks.find(block).unwrap().is_some() && disks.find_readable(block).unwrap().is_none());
@@ -90,7 +98,7 @@ mod tests {
         disks.verify(block).unwrap();
 
         let begin = || {
-            let mut writer = disks.create_copy(identity).unwrap();
+            let mut writer = disks.create_copy(identity(block)).unwrap();
             writer.write(0, &data, &sums).unwrap();
             assert_ne!(disks.place(block), Some(at));
             disks.check_at_rest();
@@ -110,19 +118,12 @@ mod tests {
     /// fails, too. What is on the first one counts again.
     #[test]
     fn a_copy_that_broke_off_on_a_disk_that_failed_hides_no_replica() {
-        let dir = tempfile::tempdir().unwrap();
-        let dirs = ["a", "b"].map(|name| dir.path().join(name));
-        let disks = crate::open(&dirs, &Options { reserved_len: Some(0), ..Options::default() }).unwrap();
-        let spec = ChecksumSpec { kind: ChecksumKind::Crc32c, chunk_len: 512 };
+        let (_dir, disks) = two_disks();
         let block = BlockId(5);
-        let (generation, file, home) = (Generation(1001), InodeId(7), ContainerId(0));
-        let identity = Identity { block, generation, file, home, checksum: spec };
-        let mut writer = disks.create(identity).unwrap();
-        writer.write(0, &[3; 1000], &[]).unwrap();
-        writer.put(1000).unwrap();
+        put(&disks, block);
         let at = disks.place(block).unwrap();
         disks.disks()[at].volume().become_read_only("a test says so".to_owned());
-        drop(disks.create_copy(identity).unwrap());
+        drop(disks.create_copy(identity(block)).unwrap());
         assert_eq!(disks.place(block), Some(1 - at), "the copy has left its place");
         disks.disks()[1 - at].volume().declare_failed("another test says so".to_owned());
         assert_eq!(disks.find(block).unwrap().map(|info| info.len), Some(1000));

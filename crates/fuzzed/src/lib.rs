@@ -19,6 +19,7 @@ mod reads;
 mod seeds;
 mod small;
 mod store;
+mod target;
 mod transfer;
 mod write;
 mod writer;
@@ -27,16 +28,6 @@ use security::joining::JoinToken;
 use security::negotiation::Offered;
 use std::cell::RefCell;
 use std::fs::File;
-
-/// A parser, by name.
-#[derive(Clone, Copy, Debug)]
-pub struct Target {
-    pub name: &'static str,
-    pub run: fn(&[u8]),
-    /// Golden bytes to begin with, below `crates/`: directories of files, or a text with a line of hexadecimal digits
-    /// each.
-    pub golden: &'static [&'static str],
-}
 
 const HDFS: &str = "hdfs/tests/golden";
 const WIRE: &str = "wire/tests/golden";
@@ -98,6 +89,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 pub use seeds::{kept, seeds};
+pub use target::Target;
 
 /// Runs a target by its name.
 pub fn run(name: &str, bytes: &[u8]) {

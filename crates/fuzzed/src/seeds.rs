@@ -1,7 +1,7 @@
 //! What a target begins with: golden bytes, what was kept of earlier findings, and what our own code writes.
 
-use crate::Target;
 use crate::messages::own_kind;
+use crate::target::Target;
 use container::{Durability, Identity, Volume};
 use kv::{Options, Store};
 use namespace::{Caller, Delete, Format, Mkdirs, Op, Request, RetryKey, SetTimes};

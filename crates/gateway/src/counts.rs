@@ -1,6 +1,5 @@
 //! What a gateway counts, and its page for scrapers: docs/metrics.md has all of it.
 
-use crate::Error;
 use crate::edge::Edge;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -8,6 +7,7 @@ use axum::response::Response;
 use http::{Limits, Pages, Server};
 use io::ConnectionLimit;
 use metrics::{Counter, Described, Family, Readings, Registry, counter, gauge};
+use std::io::Error;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use xroot::{ErrorCode, RequestCode, ResponseHeader, ResponseStatus};

@@ -15,6 +15,7 @@
 //! | [`descriptors`], [`memory_file`] | descriptors over a Unix socket; files in memory for other processes |
 //! | [`transfer`] | file to socket without a copy; small pieces with "more follows" |
 //! | [`dial`], [`splice()`] | how servers are reached; from socket to socket without a copy |
+//! | [`HeldPorts`] | ports that are chosen before their servers listen |
 //! | [`socket`], [`poll`] | options of TCP connections; waiting for several descriptors |
 //! | [`Driven`], [`request_connections`] | a socket and the machine that speaks over it; those kept for requests |
 //! | [`limit`] | which errors speak of limits, and not of what was asked |
@@ -28,6 +29,7 @@ pub mod descriptors;
 pub mod dial;
 mod driven;
 pub mod file;
+mod held_ports;
 pub mod limit;
 mod log_limit;
 pub mod memory_file;
@@ -48,6 +50,7 @@ pub use cached_threads::CachedThreads;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use connection_limit::{ConnectionLimit, ConnectionPermit, RequestGuard, StalledResponse};
 pub use driven::Driven;
+pub use held_ports::HeldPorts;
 pub use log_limit::LogLimit;
 pub use random::OsRandom;
 pub use splice::splice;

@@ -1,4 +1,4 @@
-use crate::limits::What;
+use crate::what::What;
 
 /// Why a file has no layout. Two variants differ only if the caller acts differently.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

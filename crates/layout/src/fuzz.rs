@@ -4,8 +4,9 @@ use crate::error::Result;
 use crate::inquiry::{Answer, begin};
 use crate::limits::{Budget, Limits};
 use crate::record::{self, RecordError};
+use crate::root;
+use crate::tables::{Layout, Table};
 use crate::want::Want;
-use crate::{Layout, Table, root};
 
 /// The body of a record.
 pub fn body(bytes: &[u8]) -> std::result::Result<Layout, RecordError> {

@@ -13,8 +13,9 @@
 use crate::error::{LayoutError, Result};
 use crate::limits::{Budget, Limits};
 use crate::room::Room;
+use crate::tables::Layout;
 use crate::want::{Next, Want};
-use crate::{Layout, arrow, orc, parquet, root};
+use crate::{arrow, orc, parquet, root};
 
 /// A file that is being asked. It always wants something: what needs nothing more is an [`Answer::Done`].
 #[derive(Debug)]

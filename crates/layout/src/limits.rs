@@ -2,9 +2,9 @@
 
 use crate::error::{LayoutError, Result};
 use crate::room::{Boundless, Room};
-use crate::{Column, Piece};
+use crate::tables::{Column, Piece};
+use crate::what::What;
 use std::borrow::Cow;
-use std::fmt;
 
 /// The most that one file may take until its layout is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,34 +36,6 @@ impl Default for Limits {
             column_count_max: 256 << 10,
             names_len_max: 32 << 20,
         }
-    }
-}
-
-/// What there is too much of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    Asked,
-    Questions,
-    Object,
-    Objects,
-    Pieces,
-    Columns,
-    Names,
-    Record,
-}
-
-impl fmt::Display for What {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Asked => "bytes of metadata",
-            Self::Questions => "reads of metadata",
-            Self::Object => "bytes of an object",
-            Self::Objects => "bytes of all objects and other work",
-            Self::Pieces => "pieces",
-            Self::Columns => "columns and tables",
-            Self::Names => "bytes of names",
-            Self::Record => "bytes of a record",
-        })
     }
 }
 

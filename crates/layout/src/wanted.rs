@@ -1,6 +1,6 @@
 //! What somebody wants to know of a layout: names and counts are small, pieces are not.
 
-use crate::{Column, Layout};
+use crate::tables::{Column, Layout};
 
 /// Which columns are wanted with their pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Wanted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Piece, Table};
+    use crate::tables::{Piece, Table};
 
     /// Two tables of two columns; each column has pieces of ten bytes at its number and each hundred bytes behind.
     fn layout() -> Layout {

@@ -1,6 +1,6 @@
 //! The first bytes that a reader of columns wants, as both ends of a connection find them: so no list has to travel.
 
-use crate::{Layout, Piece};
+use crate::tables::{Layout, Piece};
 
 impl Layout {
     /// What holds the entries from `first` on, of all columns that have their pieces here: in the order of entries, as
@@ -28,7 +28,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Column, Table};
+    use crate::tables::{Column, Table};
 
     fn column(pieces: &[(u64, u64)]) -> Column {
         let piece = |&(first, offset): &(u64, u64)| Piece { first, offset, len: 10 };

@@ -2,7 +2,8 @@
 //!
 //! Promise: after each change every count equals what a recount gives; [`Cluster::check`] asserts it.
 
-use crate::cluster::{Cluster, Container};
+use crate::cluster::Cluster;
+use crate::container::Container;
 use crate::worklists::Worklists;
 use blocks::{ContainerState, PipelineRow};
 use std::collections::{BTreeMap, BTreeSet};

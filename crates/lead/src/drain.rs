@@ -13,8 +13,9 @@
 //!
 //! Promise: a replica counts as copied only if another node reported that it put it and read it back.
 
-use crate::cluster::{Cluster, Pipeline};
+use crate::cluster::Cluster;
 use crate::liveness::LivenessRules;
+use crate::pipeline::Pipeline;
 use crate::repair::Repair;
 use crate::surplus::Surplus;
 use std::collections::BTreeSet;

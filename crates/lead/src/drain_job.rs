@@ -270,8 +270,37 @@ mod tests {
         run(rows, leader, &Command::SetService { node: node(number), service });
     }
 
+    /// An administrator asked for it, and the leader has begun it.
+    fn drain(rows: &mut MemoryRows, leader: &mut Leader, number: u8) -> u64 {
+        set_service(rows, leader, number, Service::Draining);
+        begin_drain(rows, leader, number)
+    }
+
     fn begin_drain(rows: &mut MemoryRows, leader: &mut Leader, number: u8) -> u64 {
         begin(rows, leader, JobKind::Drain, &node(number).to_string(), &JobTask::Known)
+    }
+
+    /// Why the job does not go on.
+    fn waiting(leader: &Leader, id: u64) -> &str {
+        match &leader.jobs.get(id).unwrap().state {
+            JobState::Waiting(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Node 3 has come to the container of node 1, which is to be emptied.
+    fn add_node_3(rows: &mut MemoryRows, leader: &mut Leader) {
+        let members = (1..=3).map(node).collect();
+        run(rows, leader, &Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(1), members });
+    }
+
+    /// So much later that node 2 is down, and that alone.
+    fn without_node_2(leader: &mut Leader) -> LivenessRules {
+        let later = LivenessRules { now: NOW + rules().lost_after, ..rules() };
+        for number in [1, 3] {
+            leader.cluster.on_registered(later.now, node(number), NodeUsage::default());
+        }
+        later
     }
 
     /// All that the node has, which is this found block or nothing.
@@ -314,8 +343,7 @@ mod tests {
         assert_eq!((settle(&mut leader), leader.drains_without_job(&rules())), (false, vec![]), "that is known");
         set_service(&mut rows, &mut leader, 3, Service::Serving);
         assert!(!has_drained(&leader));
-        set_service(&mut rows, &mut leader, 3, Service::Draining);
-        let again = begin_drain(&mut rows, &mut leader, 3);
+        let again = drain(&mut rows, &mut leader, 3);
         assert!(
             leader.settle_job(again, &[], &rules(), SOFT).is_none(),
             "what it reported for the first counts no more"
@@ -345,8 +373,7 @@ mod tests {
     fn a_node_with_the_only_copy_of_a_found_block_is_not_drained() {
         let mut rows = rows();
         let mut before = load(&rows);
-        set_service(&mut rows, &mut before, 3, Service::Draining);
-        let ended = begin_drain(&mut rows, &mut before, 3);
+        let ended = drain(&mut rows, &mut before, 3);
         let settle = |leader: &mut Leader, id| {
             if leader.surplus.take_ask(node(3)) {
                 leader.surplus.on_catalogue_begun(node(3), NOW);
@@ -371,12 +398,8 @@ mod tests {
         report(&mut leader, 3, 5);
         assert_eq!(leader.drains_without_job(&rules()), [node(3)], "it is looked at anew");
         let id = begin_drain(&mut rows, &mut leader, 3);
-        let said = |leader: &Leader| match &leader.jobs.get(id).unwrap().state {
-            JobState::Waiting(why) => why.clone(),
-            other => panic!("{other:?}"),
-        };
         assert_eq!((settle(&mut leader, id), settle(&mut leader, id)), (None, None));
-        assert!(said(&leader).starts_with("1 block that the restored backup did not know are on it alone"));
+        assert!(waiting(&leader, id).starts_with("1 block that the restored backup did not know are on it alone"));
         report(&mut leader, 2, 4);
         assert_eq!(settle(&mut leader, id), None, "that one is shorter");
         set_service(&mut rows, &mut leader, 1, Service::Draining);
@@ -418,8 +441,7 @@ mod tests {
         let (away, lost) = (at(NOW + SOFT), at(NOW + 2 * SOFT));
         let tell = |leader: &mut Leader, number, replica, now| tell_found_at(leader, number, replica, now);
         let has_drained = |leader: &Leader, rules| leader.has_drained(leader.cluster.node(node(3)).unwrap(), rules);
-        set_service(&mut rows, &mut leader, 3, Service::Draining);
-        let id = begin_drain(&mut rows, &mut leader, 3);
+        let id = drain(&mut rows, &mut leader, 3);
         (1..=2).for_each(|number| tell(&mut leader, number, None, away.now));
         assert!(leader.settle_job(id, &[], &away, SOFT).is_some(), "nothing more is to come of it");
         let JobState::Done(note) = &leader.jobs.get(id).unwrap().state else { panic!() };
@@ -438,7 +460,7 @@ mod tests {
         assert!(leader.surplus.take_ask(node(3)));
         tell(&mut leader, 3, Some(reported(7)), away.now);
         assert_eq!(leader.settle_job(again, &[], &away, SOFT), None);
-        let JobState::Waiting(why) = &leader.jobs.get(again).unwrap().state else { panic!() };
+        let why = waiting(&leader, again);
         assert!(why.starts_with("1 block that the restored backup did not know are on it alone"), "{why}");
 
         // It goes once more: nothing comes of looking at it again and again.
@@ -483,21 +505,16 @@ mod tests {
         for (leave, said) in cases {
             let mut rows = rows();
             let mut leader = load(&rows);
-            set_service(&mut rows, &mut leader, 1, Service::Draining);
-            let id = begin_drain(&mut rows, &mut leader, 1);
-            let members = (1..=3).map(node).collect();
-            run(&mut rows, &mut leader, &Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(1), members });
+            let id = drain(&mut rows, &mut leader, 1);
+            add_node_3(&mut rows, &mut leader);
             run(&mut rows, &mut leader, &Command::Whole { containers: vec![(HOME, PipelineId(1), Epoch(2))] });
             run(&mut rows, &mut leader, &Command::Joined { pipeline: PipelineId(1), epoch: Epoch(2) });
             assert_eq!(leader.settle_job(id, &[], &rules(), SOFT), None);
             assert_eq!(leader.jobs.get(id).unwrap().state, JobState::Running, "all are up");
             run(&mut rows, &mut leader, &Command::SetLeave { node: node(2), leave });
-            let later = LivenessRules { now: NOW + rules().lost_after, ..rules() };
-            [1, 3]
-                .into_iter()
-                .for_each(|number| leader.cluster.on_registered(later.now, node(number), NodeUsage::default()));
+            let later = without_node_2(&mut leader);
             assert_eq!(leader.settle_job(id, &[], &later, SOFT), None);
-            let JobState::Waiting(note) = &leader.jobs.get(id).unwrap().state else { panic!("{leave:?}") };
+            let note = waiting(&leader, id);
             assert!(note.contains(said) && note.contains(&node(2).to_string()), "{note}");
         }
     }
@@ -507,18 +524,13 @@ mod tests {
     fn a_drain_whose_newcomer_is_not_compared_says_for_whom_it_waits() {
         let mut rows = rows();
         let mut leader = load(&rows);
-        set_service(&mut rows, &mut leader, 1, Service::Draining);
-        let id = begin_drain(&mut rows, &mut leader, 1);
-        let members = (1..=3).map(node).collect();
-        run(&mut rows, &mut leader, &Command::SetMembers { pipeline: PipelineId(1), epoch: Epoch(1), members });
+        let id = drain(&mut rows, &mut leader, 1);
+        add_node_3(&mut rows, &mut leader);
         assert_eq!(leader.settle_job(id, &[], &rules(), SOFT), None);
         assert_eq!(leader.jobs.get(id).unwrap().state, JobState::Running, "all are up");
-        let later = LivenessRules { now: NOW + rules().lost_after, ..rules() };
-        for number in [1, 3] {
-            leader.cluster.on_registered(later.now, node(number), NodeUsage::default());
-        }
+        let later = without_node_2(&mut leader);
         assert_eq!(leader.settle_job(id, &[], &later, SOFT), None);
-        let JobState::Waiting(note) = &leader.jobs.get(id).unwrap().state else { panic!("it waits in silence") };
+        let note = waiting(&leader, id);
         assert!(note.contains(&node(2).to_string()), "{note}");
     }
 
@@ -526,8 +538,7 @@ mod tests {
     fn a_drain_that_is_stopped_lets_its_node_serve_again() {
         let mut rows = rows();
         let mut leader = load(&rows);
-        set_service(&mut rows, &mut leader, 1, Service::Draining);
-        let id = begin_drain(&mut rows, &mut leader, 1);
+        let id = drain(&mut rows, &mut leader, 1);
         let command = leader.stop_job(id).unwrap().expect("its node is to serve again");
         run(&mut rows, &mut leader, &command);
         assert_eq!(leader.jobs.get(id).unwrap().state, JobState::Stopped("by an administrator".to_owned()));

@@ -55,9 +55,9 @@ pub fn agree_on_found(shown: &[FencedReplica]) -> Option<RecoveryPlan> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leader::tests::{HOME, block, leader, node};
+    use crate::leader::tests::{leader, node, view};
     use ReplicaState::{Copying, Finalized, Open, WaitingForRecovery};
-    use types::{Generation, InodeId};
+    use types::Generation;
 
     /// Replicas on nodes 1, 2, …
     fn agreed(replicas: &[(ReplicaState, u64, u64)]) -> Option<(u64, Vec<u8>)> {
@@ -114,21 +114,11 @@ mod tests {
     #[test]
     fn replicas_of_a_file_that_is_known_take_no_part() {
         let leader = leader();
-        let owner = BlockView {
-            file: InodeId(20_000),
-            generation: Generation(1005),
-            home: HOME,
-            complete: true,
-            written_for: None,
-            block: block(1),
-            len: 5,
-            offset: 0,
-        };
         let asked = |owner: Option<&BlockView>| {
             leader.cluster.asked_of_found(owner).into_iter().map(|(id, _)| id).collect::<Vec<_>>()
         };
         assert_eq!(asked(None), [node(1), node(2), node(3)]);
-        assert_eq!(asked(Some(&owner)), [node(3)]);
+        assert_eq!(asked(Some(&view(1))), [node(3)]);
     }
 
     #[test]

@@ -269,6 +269,7 @@ pub(crate) mod tests {
     use crate::member::NodeUsage;
     use crate::replica_fate::ReportedReplica;
     use blocks::{JobKind, JobRow, JobTask, Node, apply};
+    use namespace::BlockView;
     use types::rows::{MemoryRows, RowsMut};
     use types::{BlockId, ContainerId, Epoch, Generation, InodeId, PipelineId};
 
@@ -287,6 +288,20 @@ pub(crate) mod tests {
     pub(crate) fn reported(index: u32) -> ReportedReplica {
         let (generation, file) = (Generation(1005), Some(InodeId(20_000)));
         ReportedReplica { block: block(index), generation, len: 5, file, home: Some(HOME), finalized: true }
+    }
+
+    /// What the rows have of such a block.
+    pub(crate) fn view(index: u32) -> BlockView {
+        BlockView {
+            block: block(index),
+            generation: Generation(1005),
+            len: 5,
+            file: InodeId(20_000),
+            home: HOME,
+            complete: true,
+            written_for: None,
+            offset: 0,
+        }
     }
 
     pub(crate) fn rows() -> MemoryRows {

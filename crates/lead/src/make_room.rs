@@ -10,7 +10,8 @@
 //! move is under way at a time, whatever else is being copied. A file that is open for hours in a pipeline with a
 //! joining member does not delay this.
 
-use crate::cluster::{Cluster, Container};
+use crate::cluster::Cluster;
+use crate::container::Container;
 use crate::liveness::{LivenessRules, swap};
 use crate::member::Member;
 use crate::repair::Repair;

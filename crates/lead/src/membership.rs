@@ -19,9 +19,10 @@
 //! relieved: another one joins only where all whole members are in maintenance, and stays until that is over. While
 //! repair is held nothing changes. One command is proposed at a time, and the picture is read again after each.
 
-use crate::cluster::{Cluster, Pipeline};
+use crate::cluster::Cluster;
 use crate::liveness::{LivenessRules, swap};
 use crate::member::Member;
+use crate::pipeline::Pipeline;
 use crate::repair::Repair;
 use crate::surplus::Surplus;
 use crate::surplus_holders::Holder;

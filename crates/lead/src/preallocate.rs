@@ -5,7 +5,8 @@
 //! node in a handful of pipelines, that is some thousand times less likely than with a set drawn for each block. It
 //! costs nothing else (Cidon et al., Copysets, 2013).
 
-use crate::cluster::{Cluster, Container};
+use crate::cluster::Cluster;
+use crate::container::Container;
 use crate::member::Member;
 use blocks::Command;
 use std::time::Duration;

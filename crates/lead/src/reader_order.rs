@@ -69,23 +69,10 @@ mod tests {
     use super::*;
     use crate::NodeUsage;
     use crate::first_choice::First;
-    use crate::leader::tests::{HOME, NOW, block, leader, node, reported};
-    use types::{Generation, InodeId, NodeId};
+    use crate::leader::tests::{HOME, NOW, block, leader, node, reported, view};
+    use types::{Generation, NodeId};
 
     const LATER: Duration = Duration::from_secs(1000);
-
-    fn view() -> BlockView {
-        BlockView {
-            block: block(0),
-            generation: Generation(1005),
-            len: 5,
-            file: InodeId(20_000),
-            home: HOME,
-            complete: true,
-            written_for: None,
-            offset: 0,
-        }
-    }
 
     fn order(leader: &Leader, view: &BlockView, now: Duration) -> Vec<NodeId> {
         leader.readers_order(view, None, now, &mut First).iter().map(|member| member.node.id).collect()
@@ -96,15 +83,15 @@ mod tests {
     fn who_has_a_block_outside_is_read_from_where_no_member_is_up() {
         let mut leader = leader();
         leader.surplus.keep(node(3), reported(0), HOME, NOW);
-        assert_eq!(order(&leader, &view(), NOW).len(), 2, "members are up");
+        assert_eq!(order(&leader, &view(0), NOW).len(), 2, "members are up");
         leader.cluster.on_registered(LATER, node(3), NodeUsage::default());
-        assert_eq!(order(&leader, &view(), LATER)[0], node(3));
-        assert_eq!(order(&leader, &view(), LATER).len(), 3, "and then the members");
-        assert_eq!(order(&leader, &BlockView { complete: false, ..view() }, LATER).len(), 2, "it is being written");
-        let younger = BlockView { generation: Generation(1006), ..view() };
+        assert_eq!(order(&leader, &view(0), LATER)[0], node(3));
+        assert_eq!(order(&leader, &view(0), LATER).len(), 3, "and then the members");
+        assert_eq!(order(&leader, &BlockView { complete: false, ..view(0) }, LATER).len(), 2, "it is being written");
+        let younger = BlockView { generation: Generation(1006), ..view(0) };
         assert_eq!(order(&leader, &younger, LATER).len(), 2, "what it has is stale");
         leader.surplus.approve_deletion(HOME, node(3), reported(0), LATER);
-        assert_eq!(order(&leader, &view(), LATER).len(), 2, "it goes");
+        assert_eq!(order(&leader, &view(0), LATER).len(), 2, "it goes");
     }
 
     /// The members are up, and what they have is damaged.
@@ -113,10 +100,10 @@ mod tests {
         let mut leader = leader();
         leader.surplus.keep(node(3), reported(0), HOME, NOW);
         leader.repair.on_bad(block(0), node(1), Generation(1005));
-        assert_eq!(order(&leader, &view(), NOW).len(), 2, "the other has it");
+        assert_eq!(order(&leader, &view(0), NOW).len(), 2, "the other has it");
         leader.repair.on_bad(block(0), node(2), Generation(1005));
-        assert_eq!(order(&leader, &view(), NOW)[0], node(3));
+        assert_eq!(order(&leader, &view(0), NOW)[0], node(3));
         leader.repair.on_bad(block(0), node(3), Generation(1005));
-        assert_eq!(order(&leader, &view(), NOW).len(), 2, "it is no better");
+        assert_eq!(order(&leader, &view(0), NOW).len(), 2, "it is no better");
     }
 }

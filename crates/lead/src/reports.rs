@@ -361,24 +361,11 @@ fn comes_to(cluster: &Cluster, repair: &Repair, node: NodeId, block: BlockId) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leader::tests::{HOME, NOW, block, leader, node, reported};
+    use crate::leader::tests::{HOME, NOW, block, leader, node, reported, view};
     use crate::repair::Lack;
     use types::{InodeId, Millis};
 
     const GENERATION: Generation = Generation(1005);
-
-    fn wanted() -> BlockView {
-        BlockView {
-            file: InodeId(20_000),
-            generation: GENERATION,
-            home: HOME,
-            complete: true,
-            written_for: None,
-            block: BlockId(0),
-            len: 0,
-            offset: 0,
-        }
-    }
 
     fn decide(
         leader: &mut Leader,
@@ -408,23 +395,23 @@ mod tests {
     #[test]
     fn a_replica_of_an_open_block_is_judged_until_it_is_complete() {
         let mut leader = leader();
-        let open = BlockView { complete: false, ..wanted() };
+        let open = BlockView { complete: false, ..view(1) };
         decide(&mut leader, 3, reported(1), Some(open), false);
         assert_eq!(leader.due_for_decision(node(3), true, NOW), [reported(1)]);
-        assert!(decide(&mut leader, 3, reported(1), Some(wanted()), false).has_surplus, "its home is elsewhere");
+        assert!(decide(&mut leader, 3, reported(1), Some(view(1)), false).has_surplus, "its home is elsewhere");
         assert_eq!(leader.due_for_decision(node(3), false, NOW), []);
-        let owner = decide(&mut leader, 1, ReportedReplica { file: None, ..reported(1) }, Some(wanted()), false).owners;
+        let owner = decide(&mut leader, 1, ReportedReplica { file: None, ..reported(1) }, Some(view(1)), false).owners;
         assert_eq!(owner, [(block(1), InodeId(20_000), HOME)]);
     }
 
     /// A node tells of an open replica, and a moment later, under a younger generation, that it was put.
     #[test]
     fn what_a_node_reported_before_is_not_judged_after_what_it_reported_since() {
-        let open = BlockView { complete: false, ..wanted() };
+        let open = BlockView { complete: false, ..view(1) };
         let old = ReportedReplica { generation: Generation(1004), finalized: false, ..reported(1) };
         let mut leader = leader();
         decide(&mut leader, 3, old, Some(open), false);
-        assert!(decide(&mut leader, 3, reported(1), Some(wanted()), false).has_surplus, "its home is elsewhere");
+        assert!(decide(&mut leader, 3, reported(1), Some(view(1)), false).has_surplus, "its home is elsewhere");
         assert_eq!(leader.due_for_decision(node(3), false, NOW), []);
         assert_eq!(leader.surplus.next_of(HOME, 9), [(node(3), reported(1))]);
         assert_eq!(leader.surplus.sources(block(1), GENERATION, 5), [node(3)]);
@@ -453,7 +440,7 @@ mod tests {
     fn a_surplus_replica_is_looked_at_once_more_before_it_is_deleted() {
         let mut leader = leader();
         let confirm = |leader: &mut Leader, wanted: Option<BlockView>| {
-            decide(leader, 3, reported(1), Some(self::wanted()), false);
+            decide(leader, 3, reported(1), Some(view(1)), false);
             leader.surplus.approve_deletion(HOME, node(3), reported(1), NOW);
             let going = leader.take_surplus(node(3), NOW);
             assert_eq!(going, [reported(1)]);
@@ -463,16 +450,16 @@ mod tests {
             assert_eq!(is_leaving, !delete.is_empty(), "what is not deleted counts as a copy");
             !delete.is_empty()
         };
-        assert!(confirm(&mut leader, Some(wanted())) && confirm(&mut leader, None));
+        assert!(confirm(&mut leader, Some(view(1))) && confirm(&mut leader, None));
         leader.repair.on_bad(block(1), node(2), GENERATION);
-        assert!(!confirm(&mut leader, Some(wanted())), "a member has a damaged one");
+        assert!(!confirm(&mut leader, Some(view(1))), "a member has a damaged one");
         assert_eq!(leader.surplus.next_of(HOME, 9).len(), 1, "the members are asked again");
         leader.repair.forget_bad(block(1), node(2));
-        let open = BlockView { complete: false, ..wanted() };
+        let open = BlockView { complete: false, ..view(1) };
         assert!(!confirm(&mut leader, Some(open)), "it is written again, and may be needed");
         assert_eq!(leader.due_for_decision(node(3), false, NOW), [reported(1)], "it may be stale then");
         leader.repair.on_lack(lack(3, 1));
-        assert!(!confirm(&mut leader, Some(wanted())), "it is wanted here");
+        assert!(!confirm(&mut leader, Some(view(1))), "it is wanted here");
         assert_eq!(leader.undecided.of(node(3)), [reported(1)]);
         let orders = leader.copy_orders(node(3), NOW);
         assert_eq!((orders.len(), orders[0].sources.len()), (1, 1));
@@ -491,7 +478,7 @@ mod tests {
         let mut leader = crate::leader::tests::load(&rows);
         let appended = ReportedReplica { generation: Generation(1006), len: 9, ..reported(1) };
         let listed = |leader: &Leader| leader.found.replicas(block(1)).is_some_and(|on| on.contains_key(&node(3)));
-        assert!(decide(&mut leader, 3, appended, Some(wanted()), false).has_surplus);
+        assert!(decide(&mut leader, 3, appended, Some(view(1)), false).has_surplus);
         assert!(listed(&leader));
         assert_eq!(leader.surplus.sources(block(1), GENERATION, 5), [node(3)], "members may lack the block");
         let confirm = |leader: &mut Leader, wanted: Option<BlockView>| {
@@ -501,10 +488,10 @@ mod tests {
             leader.check();
             delete
         };
-        assert_eq!(confirm(&mut leader, Some(wanted())), [], "though members have as much as the row tells of");
+        assert_eq!(confirm(&mut leader, Some(view(1))), [], "though members have as much as the row tells of");
         assert_eq!((listed(&leader), leader.due_for_decision(node(3), false, NOW)), (true, vec![]));
         // Its file is deleted.
-        decide(&mut leader, 3, appended, Some(wanted()), false);
+        decide(&mut leader, 3, appended, Some(view(1)), false);
         assert_eq!(confirm(&mut leader, None), []);
         assert_eq!(leader.due_for_decision(node(3), false, NOW), [appended]);
         assert_eq!(decide(&mut leader, 3, appended, None, false), ReplicaOrders::default());
@@ -514,8 +501,8 @@ mod tests {
         let answer = blocks::apply(&mut rows, &release).unwrap();
         leader.cluster.on_applied(&release, &answer);
         leader.found.release();
-        assert!(decide(&mut leader, 3, appended, Some(wanted()), false).has_surplus && !listed(&leader));
-        assert_eq!(confirm(&mut leader, Some(wanted())), [(block(1), Generation(1006))]);
+        assert!(decide(&mut leader, 3, appended, Some(view(1)), false).has_surplus && !listed(&leader));
+        assert_eq!(confirm(&mut leader, Some(view(1))), [(block(1), Generation(1006))]);
     }
 
     #[test]

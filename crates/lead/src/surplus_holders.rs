@@ -14,9 +14,11 @@
 //! only where all members are lost. A place costs nothing where the node lacks nothing; the comparison that follows
 //! finds out whether that is so.
 
-use crate::cluster::{Cluster, Container, Pipeline};
+use crate::cluster::Cluster;
+use crate::container::Container;
 use crate::liveness::LivenessRules;
 use crate::member::Member;
+use crate::pipeline::Pipeline;
 use crate::repair::Repair;
 use crate::surplus::Surplus;
 use std::cmp::Reverse;

@@ -10,9 +10,11 @@
 //! Room is what a node's disks can take down to their reserve, without what is being copied to the node. Parts of a
 //! pipeline that end up on the same nodes are merged again when all is copied, so there are few distinct pipelines.
 
-use crate::cluster::{Cluster, Container, Pipeline};
+use crate::cluster::Cluster;
+use crate::container::Container;
 use crate::liveness::{LivenessRules, swap};
 use crate::member::Member;
+use crate::pipeline::Pipeline;
 use crate::repair::Repair;
 use blocks::Command;
 use blocks::ContainerState;

@@ -295,24 +295,13 @@ mod tests {
     use super::*;
     use crate::leader::tests::{HOME, NOW, block, leader, node, rules};
     use blocks::{Command, Reply};
-    use types::InodeId;
 
     fn leaf(index: u32, content: u64) -> TreeLeaf {
         TreeLeaf { block: block(index), generation: Generation(1001), len: 5, content }
     }
 
     fn view(index: u32) -> Option<BlockView> {
-        let (file, generation) = (InodeId(7), Generation(1001));
-        Some(BlockView {
-            file,
-            block: block(index),
-            generation,
-            len: 5,
-            offset: 0,
-            home: HOME,
-            complete: true,
-            written_for: None,
-        })
+        Some(BlockView { generation: Generation(1001), ..crate::leader::tests::view(index) })
     }
 
     /// A member whose leaves all lie below one branch, with these sums.

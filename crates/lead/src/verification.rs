@@ -75,22 +75,8 @@ impl Leader {
 mod tests {
     use super::*;
     use crate::complaints::Complainant;
-    use crate::leader::tests::{HOME, NOW, block, leader, node};
-    use types::{Generation, InodeId};
-
-    fn view() -> BlockView {
-        let (file, generation) = (InodeId(20_000), Generation(5));
-        BlockView {
-            file,
-            block: block(1),
-            generation,
-            len: 5,
-            offset: 0,
-            home: HOME,
-            complete: true,
-            written_for: None,
-        }
-    }
+    use crate::leader::tests::{NOW, block, leader, node, view};
+    use types::Generation;
 
     /// A complaint about block 1 on node 1, and the node's answer.
     fn verified(leader: &mut Leader, view: Option<&BlockView>, fitness: Option<Fitness>) -> Verified {
@@ -105,11 +91,11 @@ mod tests {
     #[test]
     fn a_damaged_replica_that_verifies_later_is_sound_again() {
         let mut leader = leader();
-        let view = view();
+        let view = view(1);
         assert_eq!(verified(&mut leader, Some(&view), Some(Fitness::Unfit)), Verified::Damaged);
-        assert!(leader.repair.is_bad(block(1), node(1), Generation(5)));
+        assert!(leader.repair.is_bad(block(1), node(1), Generation(1005)));
         assert_eq!(verified(&mut leader, Some(&view), Some(Fitness::Fit)), Verified::Sound { was_damaged: true });
-        assert!(!leader.repair.is_bad(block(1), node(1), Generation(5)));
+        assert!(!leader.repair.is_bad(block(1), node(1), Generation(1005)));
         let again = Complainant::Client("10.0.0.2".into());
         assert!(!leader.complaints.note(block(1), node(1), again, NOW), "it was just verified");
     }
@@ -118,7 +104,7 @@ mod tests {
     fn a_replica_that_is_absent_has_its_block_compared() {
         for fitness in [Fitness::Absent, Fitness::Readable] {
             let mut leader = leader();
-            assert_eq!(verified(&mut leader, Some(&view()), Some(fitness)), Verified::Absent);
+            assert_eq!(verified(&mut leader, Some(&view(1)), Some(fitness)), Verified::Absent);
             assert_eq!(leader.repair.take_doubts(9), [block(1)]);
         }
     }
@@ -128,7 +114,7 @@ mod tests {
     fn a_node_that_cannot_say_is_asked_again() {
         for fitness in [None, Some(Fitness::Busy)] {
             let mut leader = leader();
-            let verified = verified(&mut leader, Some(&view()), fitness);
+            let verified = verified(&mut leader, Some(&view(1)), fitness);
             assert_eq!((verified, verified.wakes_repair()), (Verified::Unknown, false));
             assert_eq!(leader.complaints.len(), 1);
             assert_eq!(leader.complaints.take(NOW, |_| true), None, "not at once");
@@ -138,8 +124,8 @@ mod tests {
     #[test]
     fn a_deleted_block_ends_the_complaint() {
         let mut leader = leader();
-        assert_eq!(verified(&mut leader, Some(&view()), Some(Fitness::Unfit)), Verified::Damaged);
+        assert_eq!(verified(&mut leader, Some(&view(1)), Some(Fitness::Unfit)), Verified::Damaged);
         assert_eq!(verified(&mut leader, None, None), Verified::Deleted);
-        assert!(!leader.repair.is_bad(block(1), node(1), Generation(5)) && leader.complaints.is_empty());
+        assert!(!leader.repair.is_bad(block(1), node(1), Generation(1005)) && leader.complaints.is_empty());
     }
 }

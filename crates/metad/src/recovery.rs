@@ -24,7 +24,7 @@ use crate::change_error::ChangeError;
 use crate::core::Core;
 use crate::node_questions::{self, Answer, Policy};
 use hdfs::exception::INVALID_BLOCK_TOKEN;
-use lead::{FencedReplica, Next, RecordedBlock, RecoveryReply, RecoveryRound, Step};
+use lead::{FencedReplica, Next, RecordedBlock, RecoveryPlan, RecoveryReply, RecoveryRound, Step};
 use namespace::{BeginRecovery, BlockView, FinishRecovery, RECOVERY_HOLDER, Recovery, RecoveryTarget, Reply, read};
 use security::block_token::Mode;
 use std::sync::Arc;
@@ -192,20 +192,8 @@ async fn attempt(core: &Arc<Core>, last: &BlockView, generation: Generation, beg
         }
     };
     let len = agreed.len;
-    let token = block_tokens::of_order(core, last.replica_file(), last.home, Mode::Write, last.block);
-    let request = node::FinishRecoveryRequest { block: last.block.0, generation: generation.0, len, token };
-    nodes.retain(|(id, _)| agreed.nodes.contains(id));
-    let answers = node_questions::ask::<_, node::FinishRecoveryResponse>(
-        core,
-        &nodes,
-        node::FINISH_RECOVERY,
-        &request,
-        ANSWER_MAX,
-        Policy::All,
-    )
-    .await;
-    let answered = answers.into_iter().filter_map(|(id, answer)| answer.said().map(|_| id));
-    let finished: Vec<NodeId> = answered.collect();
+    let whose = (last.replica_file(), last.home);
+    let finished = finish_replicas(core, &nodes, last.block, whose, generation, &agreed).await;
     if finished.is_empty() && !mutation::is(Mutation::FinishUnanswered) {
         return Attempt::Doubtful;
     }
@@ -237,6 +225,29 @@ pub(crate) async fn begin(
     let token = block_tokens::of_order(core, file, home, Mode::Write, block);
     let request = node::BeginRecoveryRequest { block: block.0, generation: generation.0, token };
     node_questions::ask(core, nodes, node::BEGIN_RECOVERY, &request, ANSWER_MAX, Policy::All).await
+}
+
+/// Gives the block the length that was agreed on, on the nodes that have it. Answers which of them have put it by now.
+pub(crate) async fn finish_replicas(
+    core: &Core,
+    nodes: &[(NodeId, String)],
+    block: BlockId,
+    (file, home): (FileId, ContainerId),
+    generation: Generation,
+    agreed: &RecoveryPlan,
+) -> Vec<NodeId> {
+    let token = block_tokens::of_order(core, file, home, Mode::Write, block);
+    let request = node::FinishRecoveryRequest { block: block.0, generation: generation.0, len: agreed.len, token };
+    let nodes: Vec<_> = nodes.iter().filter(|(id, _)| agreed.nodes.contains(id)).cloned().collect();
+    let answers = node_questions::ask::<_, node::FinishRecoveryResponse>(
+        core,
+        &nodes,
+        node::FINISH_RECOVERY,
+        &request,
+        ANSWER_MAX,
+        Policy::All,
+    );
+    answers.await.into_iter().filter_map(|(id, answer)| answer.said().map(|_| id)).collect()
 }
 
 /// What a node's answer tells of its replica.

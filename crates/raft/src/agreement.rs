@@ -13,7 +13,8 @@
 
 use crate::disk::Disk;
 use crate::doubt::Doubt;
-use crate::machine::{Applier, Driver, Machine};
+use crate::driver::{Applier, Driver};
+use crate::machine::Machine;
 use crate::mark;
 use crate::message::{Answer, Ask};
 use crate::network::Network;
@@ -25,37 +26,12 @@ use ::io::time;
 use ::types::RowsDigest;
 use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Entries whose digests a member keeps: 1 MiB, a few seconds of work, so that members are asked for one that they
-/// still have.
-const KEPT_COUNT: usize = 1 << 16;
 /// The file that keeps a member that differs from starting again.
 const MARK: &str = "diverged";
-
-/// Digests after the last entries.
-#[derive(Debug, Default)]
-pub(crate) struct Digests {
-    /// By index of the entry, ascending.
-    kept: VecDeque<(u64, RowsDigest)>,
-}
-
-impl Digests {
-    pub(crate) fn push(&mut self, index: u64, digest: RowsDigest) {
-        if self.kept.len() == KEPT_COUNT {
-            self.kept.pop_front();
-        }
-        self.kept.push_back((index, digest));
-    }
-
-    /// After the entry with this index, if that is one of the last that this process applied.
-    pub(crate) fn at(&self, index: u64) -> Option<RowsDigest> {
-        let place = self.kept.binary_search_by_key(&index, |(at, _)| *at).ok()?;
-        Some(self.kept[place].1)
-    }
-}
 
 /// What the answers of one round mean.
 #[derive(Debug, PartialEq, Eq)]
@@ -281,16 +257,5 @@ mod tests {
         assert_eq!(common(2, &[]), Some(2));
         assert_eq!(common(2, &[Some(3), Some(1)]), Some(1));
         assert_eq!(common(2, &[Some(3), None]), None);
-    }
-
-    #[test]
-    fn the_last_digests_are_kept() {
-        let mut digests = Digests::default();
-        for index in 3..KEPT_COUNT as u64 + 5 {
-            digests.push(index, RowsDigest(2 * index));
-        }
-        assert_eq!((digests.at(4), digests.at(5)), (None, Some(RowsDigest(10))));
-        assert_eq!(digests.at(KEPT_COUNT as u64 + 4), Some(RowsDigest(2 * KEPT_COUNT as u64 + 8)));
-        assert_eq!(digests.at(KEPT_COUNT as u64 + 5), None);
     }
 }

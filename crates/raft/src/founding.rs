@@ -15,7 +15,8 @@
 //! served. One that leads and holds files does so only if the message comes from an address that it knows, as anybody
 //! can send one; else it logs an error.
 
-use crate::machine::{Applier, Machine};
+use crate::driver::Applier;
+use crate::machine::Machine;
 use crate::network::Network;
 use crate::transport::Peer;
 use crate::types::{Node, Types};

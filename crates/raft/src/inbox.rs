@@ -10,8 +10,9 @@
 //! still count on an answer that this one gave before and forgot.
 
 use crate::agreement::Agreement;
+use crate::driver::Applier;
 use crate::founding::{self, Mistaken};
-use crate::machine::{Applier, Machine};
+use crate::machine::Machine;
 use crate::message::{
     Answer, Ask, Chunk, PlainVote, Request, decode, encode, id_of, is_near, plain_id, plain_vote, vote_of,
 };

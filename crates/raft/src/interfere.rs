@@ -1,7 +1,8 @@
 //! What tests and the simulation do to a member, and nobody else may.
 
 use crate::machine::Machine;
-use crate::raft::{Raft, RaftError, refused, stopped};
+use crate::raft::Raft;
+use crate::raft_error::{RaftError, refused, stopped};
 use crate::types::Membership;
 use openraft::EntryPayload;
 use openraft::async_runtime::WatchReceiver;

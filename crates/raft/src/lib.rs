@@ -23,8 +23,10 @@
 //! openraft is seen by this crate alone.
 
 mod agreement;
+mod digests;
 mod disk;
 mod doubt;
+mod driver;
 mod founding;
 #[doc(hidden)]
 pub mod fuzz;
@@ -32,8 +34,11 @@ mod group;
 mod inbox;
 mod interfere;
 mod leading;
+mod level;
+mod limits;
 mod log;
 mod machine;
+mod machine_error;
 mod mark;
 mod members;
 mod message;
@@ -43,10 +48,12 @@ mod position;
 #[cfg(test)]
 mod power;
 mod raft;
+mod raft_error;
 mod record;
 mod runtime;
 mod segment;
 mod snapshot;
+mod standing;
 mod stop;
 mod stopped;
 mod synced;
@@ -57,23 +64,16 @@ mod writer;
 
 pub use disk::{Directory, Disk, Paper};
 pub use group::{Group, Member, Role};
-pub use leading::Standing;
-pub use machine::{LEVEL_FIRST, Machine, MachineError};
+pub use limits::{COMMAND_LEN_MAX, MESSAGE_LEN_MAX};
+pub use machine::{LEVEL_FIRST, Machine};
+pub use machine_error::MachineError;
 pub use meters::Meters;
 pub use position::{entry_id, entry_index};
-pub use raft::{GroupOptions, Options, Raft, RaftError};
+pub use raft::{GroupOptions, Options, Raft};
+pub use raft_error::RaftError;
 pub use snapshot::{Export, Import};
+pub use standing::Standing;
 pub use stop::Fault;
 pub use stopped::replay;
 pub use timing::Timing;
 pub use transport::{Answer, Lane, Peer, Transport};
-
-/// Longest command, encoded. Few are longer than 100 KB: a path of 1000 levels and 32 KB, twice. The longest join
-/// files, of which each is named. A longer one must not get into the log: if no follower can take it, no change behind
-/// it is committed, and as heartbeats go on the leader stays.
-pub const COMMAND_LEN_MAX: usize = 1 << 20;
-/// Longest message to another member: as much of the log, or of a snapshot, as is sent at once, one command or row
-/// beyond, and what stands around them. A [`Transport`] must take such a message.
-pub const MESSAGE_LEN_MAX: usize = log::MESSAGE_LEN + COMMAND_LEN_MAX + FRAME_LEN;
-/// What stands around entries and rows. Some tens of bytes, or a membership's few addresses.
-const FRAME_LEN: usize = 64 << 10;

@@ -4,6 +4,7 @@
 //! the changes above the machine's store are. The disk is read at the start only.
 
 use crate::disk::Disk;
+use crate::limits::MESSAGE_LEN;
 use crate::meters::Meters;
 use crate::position::Position;
 use crate::record::{Facts, Owner};
@@ -22,9 +23,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-
-/// Bytes of entries sent to another member at once, unless a single one has more.
-pub(crate) const MESSAGE_LEN: usize = 1 << 20;
 
 /// The writing end; openraft has the only one.
 pub(crate) struct Log {
@@ -644,12 +642,12 @@ mod tests {
     async fn a_message_ends_before_what_it_cannot_hold() {
         let mut story = Story::new();
         story.append(1, 3, MESSAGE_LEN / 4).await;
-        story.append(1, 2, crate::COMMAND_LEN_MAX).await;
+        story.append(1, 2, crate::limits::COMMAND_LEN_MAX).await;
         let mut reader = story.log().get_log_reader().await;
         for (start, count) in [(0, 3), (1, 2), (3, 1), (4, 1)] {
             let entries = reader.limited_get_log_entries(start, 5).await.unwrap();
             assert_eq!(entries.len(), count, "from {start} on");
-            assert!(entries.iter().map(entry_len).sum::<usize>() <= crate::MESSAGE_LEN_MAX);
+            assert!(entries.iter().map(entry_len).sum::<usize>() <= crate::limits::MESSAGE_LEN_MAX);
         }
         story.close();
     }

@@ -7,7 +7,8 @@
 
 use crate::group::{Member, Role};
 use crate::machine::Machine;
-use crate::raft::{Raft, RaftError, refused, stopped};
+use crate::raft::Raft;
+use crate::raft_error::{RaftError, refused, stopped};
 use crate::transport::Peer;
 use crate::types::{LogId, Node, Types};
 use openraft::ChangeMembers;

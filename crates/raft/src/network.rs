@@ -30,7 +30,7 @@ const APPEND_WAIT: Duration = Duration::from_secs(5);
 const CHUNK_WAIT: Duration = Duration::from_secs(10);
 /// Bytes of a snapshot sent at once. A guess: a hundredth of a second of a disk's and a network's work.
 const CHUNK_LEN: usize = 1 << 20;
-const _: () = assert!(CHUNK_LEN <= crate::log::MESSAGE_LEN, "see MESSAGE_LEN_MAX");
+const _: () = assert!(CHUNK_LEN <= crate::limits::MESSAGE_LEN, "see MESSAGE_LEN_MAX");
 /// While the other member puts a snapshot in place, it is asked so often whether it is done.
 const INSTALL_POLL: Duration = Duration::from_millis(100);
 
@@ -243,7 +243,7 @@ impl Way {
         vote: Vote,
         mut export: Box<dyn Export>,
     ) -> Result<SnapshotResponse<Types>, StreamingError<Types>> {
-        let local = |error: crate::MachineError| {
+        let local = |error: crate::machine_error::MachineError| {
             StreamingError::StorageError(openraft::StorageError::read_snapshot(
                 None,
                 openraft::alias::ErrorSourceOf::<Types>::from_error(&error),

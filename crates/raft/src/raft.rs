@@ -4,18 +4,21 @@
 //! the machine has. Members of a group take the shorter times of [`Timing`], and keep some of the log for those who
 //! lag.
 
-use crate::COMMAND_LEN_MAX;
-use crate::agreement::{self, Agreement, Outcast};
+use crate::agreement::{Agreement, Outcast};
 use crate::disk::{Directory, Disk};
 use crate::doubt::Doubt;
+use crate::driver::{Applier, Driver};
 use crate::founding::{self, Mistaken};
 use crate::group::Group;
 use crate::inbox::Inbox;
-use crate::leading::{self, Standing};
+use crate::level;
+use crate::limits::COMMAND_LEN_MAX;
 use crate::log::{Log, LogReader};
-use crate::machine::{Applier, Driver, Machine, too_new};
+use crate::machine::Machine;
 use crate::meters::Meters;
 use crate::network::Network;
+use crate::raft_error::{RaftError, refused, stopped};
+use crate::standing::{self, Standing};
 use crate::stop::{Fault, Stop};
 use crate::synced::Synced;
 use crate::timing::Timing;
@@ -23,9 +26,8 @@ use crate::transport::{Peer, Transport};
 use crate::types::{Command, Node, Types};
 use ::io::task;
 use ::io::time::{self, Moment};
-use ::types::encoding;
 use openraft::async_runtime::WatchReceiver;
-use openraft::errors::{ClientWriteError, Fatal, ForwardToLeader, RaftError as OpenraftError};
+use openraft::errors::Fatal;
 use openraft::storage::RaftLogStorage;
 use openraft::{Config, ServerState, SnapshotPolicy};
 use std::collections::BTreeMap;
@@ -68,44 +70,6 @@ impl fmt::Debug for GroupOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GroupOptions").field("founders", &self.founders).finish_non_exhaustive()
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum RaftError {
-    #[error("{dir} is in use by another process; stop it first, or choose another directory")]
-    InUse { dir: PathBuf },
-    #[error("the Raft log in {dir}: {source}")]
-    Log { dir: PathBuf, source: std::io::Error },
-    #[error("the Raft log in {dir} does not belong to this store: {reason}; restore both from one copy")]
-    Mismatch { dir: PathBuf, reason: String },
-    #[error("the member in {dir} has other rows than its group: {reason}. {}", agreement::ADVICE)]
-    Diverged { dir: PathBuf, reason: String },
-    #[error("this change takes {len} bytes in the log, and {COMMAND_LEN_MAX} are allowed; change less at once")]
-    TooLong { len: usize },
-    /// The group has members that do not know its form, or had them until now.
-    #[error(
-        "this change needs level {needed} of what is written, and the group has {level}; start the newer program on \
-         all its members"
-    )]
-    Level { needed: u8, level: u8 },
-    #[error("this member leads and decides nothing: {reason}")]
-    Doubt { reason: String },
-    #[error("this member does not lead; ask {leader}")]
-    NotLeader { leader: String },
-    #[error("Raft has stopped on this node: {reason}")]
-    Stopped { reason: String },
-    #[error("no leader after {waited:?}; start the other members, and see whether they reach each other")]
-    NoLeader { waited: Duration },
-    #[error("this member belongs to a group of several; give all of them in its configuration")]
-    Several,
-    /// A server that is to join has data already.
-    #[error(
-        "the server at {addr} does not wait to join as member {id}: its log is not empty. If it is of no use to \
-         anybody, empty that server's directory and start it again. Nothing was changed"
-    )]
-    NotNew { id: u64, addr: String },
-    #[error("{reason}")]
-    Members { reason: String },
 }
 
 /// A cheap handle; all clones are the same member. Without a [`Raft::shutdown`] it ends when the last is dropped, and
@@ -255,10 +219,10 @@ impl<M: Machine> Raft<M> {
             retain_len: group.as_ref().map_or(0, |group| group.retain_len),
         };
         let flusher = task::spawn_owned("raft flush", flushing.run());
-        let (told, standing) = watch::channel(leading::first(&raft));
+        let (told, standing) = watch::channel(standing::first(&raft));
         let mut tasks = vec![
             task::spawn_owned("raft watch", watch(raft.clone(), stop.clone())),
-            task::spawn_owned("raft standing", leading::follow(raft.clone(), told)),
+            task::spawn_owned("raft standing", standing::follow(raft.clone(), told)),
         ];
         let mistaken = Mistaken::default();
         if let Some(group) = group {
@@ -355,7 +319,7 @@ impl<M: Machine> Raft<M> {
         if needed > level {
             return Err(RaftError::Level { needed, level });
         }
-        let bytes = encode::<M>(&command);
+        let bytes = level::encode::<M>(&command);
         if bytes.len() > COMMAND_LEN_MAX {
             return Err(RaftError::TooLong { len: bytes.len() });
         }
@@ -594,38 +558,5 @@ async fn watch<M: Machine>(raft: openraft::Raft<Types, Applier<M>>, stop: Stop) 
     match raft.metrics().borrow_watched().running_state.clone() {
         Ok(()) | Err(Fatal::Stopped) => {}
         Err(fatal) => stop.because(fatal),
-    }
-}
-
-pub(crate) fn stopped(stop: &Stop, error: &Fatal<Types>) -> RaftError {
-    RaftError::Stopped { reason: stop.reason().unwrap_or_else(|| error.to_string()) }
-}
-
-pub(crate) fn refused(stop: &Stop, error: OpenraftError<Types, ClientWriteError<Types>>) -> RaftError {
-    match error {
-        OpenraftError::Fatal(fatal) => stopped(stop, &fatal),
-        OpenraftError::APIError(ClientWriteError::ForwardToLeader(forward)) => elsewhere(forward),
-        // Nobody knows whether it will be applied: whoever asks again must be recognised.
-        OpenraftError::APIError(ClientWriteError::LogEntryDiscarded(forward)) => elsewhere(forward),
-        OpenraftError::APIError(other) => RaftError::Members { reason: other.to_string() },
-    }
-}
-
-pub(crate) fn elsewhere(forward: ForwardToLeader<Types>) -> RaftError {
-    let leader = forward.leader_node.map(|node| node.addr).filter(|addr| !addr.is_empty());
-    RaftError::NotLeader { leader: leader.unwrap_or_else(|| "again later, when one is elected".into()) }
-}
-
-/// A command as it stands in the log: the level of its form, then the command.
-fn encode<M: Machine>(command: &M::Command) -> Vec<u8> {
-    encoding::encode(command, vec![M::level_of(command)])
-}
-
-/// What is applied must be understood as a whole, or members make different rows of it.
-pub(crate) fn decode<M: Machine>(machine: &M, bytes: &[u8]) -> Result<M::Command, String> {
-    match (bytes.split_first(), machine.level_max()) {
-        (Some((&level, _)), max) if level > max => Err(format!("it is {}", too_new(level, max))),
-        (Some((_, command)), _) => encoding::decode(command).map_err(|error| error.to_string()),
-        (None, _) => Err("it has no bytes".into()),
     }
 }

@@ -33,7 +33,7 @@ const MAGIC: [u8; 2] = *b"Lv";
 const VERSION: u8 = 3;
 const LOG_ID_LEN: usize = 16;
 /// Longest body: a command of the greatest length, behind its log id.
-const BODY_LEN_MAX: usize = LOG_ID_LEN + crate::COMMAND_LEN_MAX;
+const BODY_LEN_MAX: usize = LOG_ID_LEN + crate::limits::COMMAND_LEN_MAX;
 
 /// Whose log it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

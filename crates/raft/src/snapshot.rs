@@ -3,7 +3,7 @@
 //! A machine keeps itself, so to openraft "making a snapshot" is nothing but a flush, and what is sent is read out of
 //! the store while it is in use: see [`crate::Machine::export`].
 
-use crate::MachineError;
+use crate::machine_error::MachineError;
 
 /// The whole state as it was at one moment, read bit by bit.
 pub trait Export: Send {

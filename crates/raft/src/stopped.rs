@@ -5,6 +5,7 @@
 //! knows.
 
 use crate::disk::Disk;
+use crate::level;
 use crate::machine::Machine;
 use crate::position::Position;
 use crate::types::Payload;
@@ -38,7 +39,7 @@ pub fn replay<M: Machine>(disk: &dyn Disk, machine: &M) -> io::Result<u64> {
                 position = Position { members: Position::members_of(id, membership), ..position };
                 None
             }
-            Payload::Normal(command) => Some(crate::raft::decode(machine, &command.0).map_err(damaged)?),
+            Payload::Normal(command) => Some(level::decode(machine, &command.0).map_err(damaged)?),
         };
         machine.apply(&position.encode(), command).map_err(|error| damaged(format!("entry {}: {error}", id.index)))?;
         count += 1;

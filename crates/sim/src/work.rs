@@ -1,7 +1,7 @@
 //! What the clients of a run do: some write, read, append, rename and delete files; some work on a few names together.
 
 use crate::client::{BLOCK_LEN, Client, Error, Shape, Writer};
-use crate::executor::Sim;
+use crate::executor::{HostId, Sim};
 use crate::history::{Event, Name, Op, Outcome};
 use crate::metad::{Refused, Wish};
 use crate::tokens::intrude_always;
@@ -35,7 +35,15 @@ pub(crate) struct Work {
     pub(crate) done: Cell<u64>,
 }
 
+/// A client that the run waits for.
 struct Busy(Rc<Work>);
+
+impl Busy {
+    fn begin(work: &Rc<Work>) -> Self {
+        work.busy.set(work.busy.get() + 1);
+        Self(Rc::clone(work))
+    }
+}
 
 impl Drop for Busy {
     fn drop(&mut self) {
@@ -47,14 +55,17 @@ fn path(text: &str) -> FsPath {
     FsPath::parse(text).expect("a sound path")
 }
 
-/// Starts a client's process: number below `namer_count` works on names.
-pub(crate) fn start(world: &Rc<World>, work: &Rc<Work>, number: usize, life: u64) {
+fn client_on_host(world: &Rc<World>, number: usize, life: u64) -> (HostId, Rc<Client>) {
     let host = World::client_host(number);
     world.net.up(host);
-    let client = Client::new(Rc::clone(world), number, life);
+    (host, Client::new(Rc::clone(world), number, life))
+}
+
+/// Starts a client's process: number below `namer_count` works on names.
+pub(crate) fn start(world: &Rc<World>, work: &Rc<Work>, number: usize, life: u64) {
+    let (host, client) = client_on_host(world, number, life);
     world.sim.spawn(host, Rc::clone(&client).renew_always());
-    work.busy.set(work.busy.get() + 1);
-    let busy = Busy(Rc::clone(work));
+    let busy = Busy::begin(work);
     let work = Rc::clone(work);
     let names = number < world.plan.namer_count;
     client.loses_answers.set(names);
@@ -70,11 +81,8 @@ pub(crate) fn start_visitor(world: &Rc<World>, work: &Rc<Work>, life: u64) {
         return;
     }
     let number = world.plan.client_count;
-    let host = World::client_host(number);
-    world.net.up(host);
-    let client = Client::new(Rc::clone(world), number, life);
-    work.busy.set(work.busy.get() + 1);
-    let busy = Busy(Rc::clone(work));
+    let (host, client) = client_on_host(world, number, life);
+    let busy = Busy::begin(work);
     let work = Rc::clone(work);
     world.sim.spawn(host, async move {
         let _busy = busy;
@@ -88,11 +96,8 @@ pub(crate) fn start_users(world: &Rc<World>, work: &Rc<Work>, seed: u64, life: u
         return;
     }
     let number = world.plan.client_count + 2;
-    let host = World::client_host(number);
-    world.net.up(host);
-    let client = Client::new(Rc::clone(world), number, life);
-    work.busy.set(work.busy.get() + 1);
-    let busy = Busy(Rc::clone(work));
+    let (host, client) = client_on_host(world, number, life);
+    let busy = Busy::begin(work);
     let work = Rc::clone(work);
     world.sim.spawn(host, async move {
         let _busy = busy;
@@ -106,9 +111,7 @@ pub(crate) fn start_intruder(world: &Rc<World>, work: &Rc<Work>, life: u64) {
         return;
     }
     let number = world.plan.client_count + 3;
-    let host = World::client_host(number);
-    world.net.up(host);
-    let client = Client::new(Rc::clone(world), number, life);
+    let (host, client) = client_on_host(world, number, life);
     let work = Rc::clone(work);
     world.sim.spawn(host, async move { intrude_always(client, work).await });
 }

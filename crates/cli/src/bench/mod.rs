@@ -9,13 +9,12 @@ mod files;
 mod fill;
 mod latency;
 mod meta;
+mod own_client;
 mod scratch;
 mod servers;
 
 use crate::shell::{Common, Session, Stop};
-use client::{Client, Options};
 use std::sync::Arc;
-use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -47,13 +46,4 @@ pub(crate) async fn run(args: Args, session: &Arc<Session>) -> Result<(), Stop> 
         What::Fill(args) => fill::run(args).await,
         What::Servers => servers::run(session, &session.target("/")?).await,
     }
-}
-
-/// What servers put off until after the answer is a cost of the work too.
-const SETTLE: Duration = Duration::from_millis(500);
-
-/// A client of one's own: connections that nobody else uses.
-fn own_client(dir: &crate::shell::Target, options: Options) -> Client {
-    let real_user = dir.client.store().options().real_user.clone();
-    Client::with_options(dir.client.url(), dir.client.user(), Options { real_user, ..options })
 }

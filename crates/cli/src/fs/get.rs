@@ -2,7 +2,8 @@
 
 use crate::shell::browse::Found;
 use crate::shell::copy::{CopyArgs, How, preserve_local};
-use crate::shell::transfer::{TransferArgs, each, no_directory};
+use crate::shell::failure::no_directory;
+use crate::shell::transfer::{TransferArgs, each};
 use crate::shell::tree::{self, Job};
 use crate::shell::{Common, Failure, Session, Stop, shown};
 use std::ffi::OsString;

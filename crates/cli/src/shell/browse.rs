@@ -1,7 +1,9 @@
 //! Looking around in a store: what an operand stands for, and what lies below.
 
+use super::failure::{Failure, Stop};
 use super::glob::{self, Part};
-use super::{Failure, Session, Stop, Target};
+use super::session::Session;
+use super::target::Target;
 use client::{Error, Listing, Status};
 
 /// Something that is there.

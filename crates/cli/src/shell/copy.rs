@@ -1,8 +1,10 @@
 //! One file from here to there. Each is written under a temporary name first, so a name never shows a part of a file.
 
 use super::browse::Found;
+use super::failure::{Failure, Stop, shown};
+use super::session::Session;
+use super::target::Target;
 use super::temps::{Temp, Ticket, beside, beside_local};
-use super::{Failure, Session, Target, shown};
 use client::{Create, Reader, Status, Writer};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -234,7 +236,7 @@ impl Session {
     }
 
     /// A file of the store onto standard output.
-    pub(crate) async fn print_file(&self, from: &Found) -> Result<u64, super::Stop> {
+    pub(crate) async fn print_file(&self, from: &Found) -> Result<u64, Stop> {
         refuse_unusable(from)?;
         let remote = |error| from.target.failure(&error);
         let mut reader = from.target.client.open(&from.target.path).await.map_err(remote)?;

@@ -1,7 +1,6 @@
 //! Why a command did not do all it was asked, as it is printed.
 
 use super::advice;
-use super::transfer::no_directory;
 use client::ErrorKind;
 use std::fmt::{self, Write};
 use std::io;
@@ -103,6 +102,16 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.subject, self.reason)?;
         self.advice.as_ref().map_or(Ok(()), |advice| write!(f, " ({advice})"))
+    }
+}
+
+/// Why nothing is copied or moved to a destination that is no directory but would have to be one.
+pub(crate) fn no_directory(destination: impl fmt::Display, exists: bool, several: bool) -> Failure {
+    let failure = Failure::new(destination, if exists { "is not a directory" } else { "no such directory" });
+    match (several, exists) {
+        (true, _) => failure.advise("several sources need a directory to go to"),
+        (false, false) => failure.advise("make it first, with mkdir -p"),
+        (false, true) => failure,
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod progress;
 pub(crate) mod session;
 pub(crate) mod size;
 pub(crate) mod span;
+pub(crate) mod target;
 pub(crate) mod temps;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -20,4 +21,5 @@ pub(crate) mod trash;
 pub(crate) mod tree;
 
 pub(crate) use failure::{Failure, Stop, shown};
-pub(crate) use session::{Common, LongHelp, PORT_BASE_VARIABLE, Session, Target, names_directory};
+pub(crate) use session::{Common, LongHelp, PORT_BASE_VARIABLE, Session};
+pub(crate) use target::Target;

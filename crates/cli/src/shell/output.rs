@@ -1,6 +1,6 @@
 //! Standard output: lines and bytes, and the quiet end when nobody reads them any more.
 
-use super::{Failure, Stop};
+use super::failure::{Failure, Stop};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};

@@ -4,6 +4,7 @@ use super::failure::{FAILED, Failure, Stop};
 use super::output::{Output, harmless};
 use super::progress::Progress;
 use super::span;
+use super::target::Target;
 use super::temps::Temps;
 use client::{Acting, Client, Options, Patience, Url};
 use io::{Clock, SystemClock};
@@ -94,68 +95,6 @@ pub(crate) struct Session {
     pub(crate) progress: Progress,
     /// 0, or the gravest of what was reported.
     exit_code: AtomicU8,
-}
-
-/// A path in a store.
-#[derive(Clone, Debug)]
-pub(crate) struct Target {
-    pub(crate) client: Client,
-    /// Absolute and tidy.
-    pub(crate) path: String,
-    /// The user wrote the whole URL, so that is how it is shown.
-    full: bool,
-}
-
-/// The whole URL: for errors, where it must be plain which store is meant.
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.client.url(), self.path)
-    }
-}
-
-impl Target {
-    /// As the user wrote it: with the store or without.
-    pub(crate) fn shown(&self) -> String {
-        if self.full { self.to_string() } else { self.path.clone() }
-    }
-
-    pub(crate) fn child(&self, name: &str) -> Self {
-        let path = format!("{}/{name}", self.path.trim_end_matches('/'));
-        Self { path, ..self.clone() }
-    }
-
-    pub(crate) fn with_path(&self, path: String) -> Self {
-        Self { path, ..self.clone() }
-    }
-
-    pub(crate) fn is_root(&self) -> bool {
-        self.path == "/"
-    }
-
-    /// Last component; empty for the root.
-    pub(crate) fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or_default()
-    }
-
-    pub(crate) fn parent(&self) -> Option<Self> {
-        let (parent, _) = self.path.rsplit_once('/')?;
-        let parent = if parent.is_empty() { "/" } else { parent };
-        (!self.is_root()).then(|| self.with_path(parent.into()))
-    }
-
-    /// True if `self` is `above`, or lies below it, in the same store.
-    pub(crate) fn is_within(&self, above: &Self) -> bool {
-        let rest = self.path.strip_prefix(above.path.trim_end_matches('/'));
-        self.same_store(above) && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    }
-
-    pub(crate) fn same_store(&self, other: &Self) -> bool {
-        self.client.url() == other.client.url()
-    }
-
-    pub(crate) fn failure(&self, error: &client::Error) -> Failure {
-        Failure::of(self, error)
-    }
 }
 
 /// The store that `levada up` runs beside this command, by the same environment: as in its container.
@@ -316,11 +255,6 @@ pub(crate) fn acting(given: Option<String>) -> Acting {
     Acting::of_environment(given, || Some(host::user::current())).expect("this process has a user")
 }
 
-/// True for what can only mean a directory: `x/`, `.`, `x/..`.
-pub(crate) fn names_directory(typed: &str) -> bool {
-    matches!(typed.rsplit('/').next(), Some("" | "." | ".."))
-}
-
 /// Resolves `.`, `..` and doubled slashes, as a shell user means them.
 fn tidy(path: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
@@ -375,16 +309,6 @@ mod tests {
         let patience = |common: Common| Session::new("test", &common).unwrap().patience();
         assert_eq!(patience(said.patient_for(short)), Duration::ZERO);
         assert_eq!([patience(unsaid.clone().patient_for(short)), patience(unsaid)], [short, PATIENCE]);
-    }
-
-    #[test]
-    fn what_can_only_be_a_directory() {
-        for text in ["/", "a/", ".", "..", "/a/.", "a/.."] {
-            assert!(names_directory(text), "{text}");
-        }
-        for text in ["a", "/a", "a.", "..a", "/a/.b"] {
-            assert!(!names_directory(text), "{text}");
-        }
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! What is not to stay: files that are not called yet what they will be, taken away when a command is interrupted.
 
-use super::Target;
+use super::target::Target;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

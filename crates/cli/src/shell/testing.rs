@@ -1,7 +1,7 @@
 //! Things that are there, for tests of what is printed of them.
 
 use super::browse::Found;
-use super::{Common, Session};
+use super::session::{Common, Session};
 use client::{Kind, Status};
 use types::Millis;
 

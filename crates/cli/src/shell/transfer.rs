@@ -1,7 +1,9 @@
 //! Many files, a few at a time.
 
 use super::browse::{Found, Walk};
-use super::{Failure, Session, Stop, Target, names_directory};
+use super::failure::{Failure, Stop, no_directory};
+use super::session::Session;
+use super::target::{Target, names_directory};
 use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -92,16 +94,6 @@ pub(crate) async fn destination(session: &Session, typed: &str, several: bool) -
         return Err(no_directory(&destination, there.is_some(), several).into());
     }
     Ok((destination, into))
-}
-
-/// Why nothing is copied or moved to a destination that is no directory but would have to be one.
-pub(crate) fn no_directory(destination: impl std::fmt::Display, exists: bool, several: bool) -> Failure {
-    let failure = Failure::new(destination, if exists { "is not a directory" } else { "no such directory" });
-    match (several, exists) {
-        (true, _) => failure.advise("several sources need a directory to go to"),
-        (false, false) => failure.advise("make it first, with mkdir -p"),
-        (false, true) => failure,
-    }
 }
 
 /// `--threads`, `--quiet`: what every command that moves files takes.

@@ -8,7 +8,8 @@
 //!
 //! Where a name is taken, the milliseconds of the moment stand behind it.
 
-use super::{Failure, Stop, Target};
+use super::failure::{Failure, Stop};
+use super::target::Target;
 use chrono::{NaiveDateTime, Utc};
 use client::{Error, ErrorKind};
 

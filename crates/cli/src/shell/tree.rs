@@ -2,7 +2,9 @@
 
 use super::browse::{Found, Walk};
 use super::copy::make_directory;
-use super::{Failure, Session, Stop, Target};
+use super::failure::{Failure, Stop};
+use super::session::Session;
+use super::target::Target;
 use serde::Serialize;
 use std::path::PathBuf;
 use tokio::sync::mpsc::Sender;

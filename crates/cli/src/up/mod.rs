@@ -7,11 +7,14 @@ mod plan;
 mod processes;
 mod ready;
 mod said;
+mod servers;
 
 pub(crate) use args::Args;
 
 use crate::roles::{DataReady, MetaReady, StartError, say, serve, stop_asked};
+use in_process::InProcess;
 use plan::Plan;
+use processes::Processes;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -28,8 +31,8 @@ pub(crate) fn run(args: Args) -> ExitCode {
             ready::report(&plan, json, seconds, meta, data)
         };
         let end = match args.processes {
-            true => processes::run(&plan, stop, report).await,
-            false => in_process::run(&plan, stop, report).await,
+            true => servers::run::<Processes>(&plan, stop, report).await,
+            false => servers::run::<InProcess>(&plan, stop, report).await,
         };
         if end.is_ok() && !json && !args.delete_at_end {
             say(&format!("Stopped; the data is in {}.", plan.dir.display()));

@@ -7,11 +7,12 @@ use crate::config::{self, DataFile, MetaFile};
 use crate::hadoop::Protected;
 use crate::log::Log;
 use crate::own_dir::{self, OwnDir};
-use crate::ports::{Held, Ports};
+use crate::ports::Ports;
 use crate::reach::Reach;
 use crate::roles::{MetaReady, StartError, not_started};
 use crate::secure::{Certificates, Kerberos};
 use crate::welcome::Security;
+use io::HeldPorts;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,7 @@ pub(super) struct Plan {
     metas: Vec<(SocketAddr, SocketAddr)>,
     /// Transfer, RPC and HTTP addresses of the datanodes.
     datas: Vec<(SocketAddr, SocketAddr, SocketAddr)>,
-    _held: Held,
+    _held: HeldPorts,
     pub(super) datanodes: u16,
     pub(super) disks: u16,
     replication: u16,
@@ -95,7 +96,7 @@ impl Plan {
         let of_data = datas.iter_mut().flat_map(|(xfer, ipc, http)| [xfer, ipc, http]);
         let mut addrs: Vec<_> = metas.iter_mut().flat_map(|(rpc, http)| [rpc, http]).chain(of_data).collect();
         reach.must_have_ports(addrs.iter().map(|addr| addr.port()))?;
-        let mut held = Held::default();
+        let mut held = HeldPorts::default();
         if let Ports::Free(_) = ports {
             for addr in &mut addrs {
                 **addr = held.hold(**addr).map_err(|error| StartError::new("a free port", &error))?;

@@ -1,6 +1,7 @@
 //! A process for each role, which ends when this one does.
 
 use super::plan::Plan;
+use super::servers::Servers;
 use crate::config;
 use crate::roles::{DataReady, MetaReady, StartError};
 use futures_util::future::{join_all, pending};
@@ -14,67 +15,61 @@ use tokio::process::{Child, ChildStdin, Command};
 /// How long a child may take to stop after SIGTERM before it is killed; a flush of a full overlay takes about a second.
 const STOP_MAX: Duration = Duration::from_secs(20);
 
-pub(super) async fn run(
-    plan: &Plan,
-    stop: impl Future<Output = ()>,
-    report: impl Fn(&[MetaReady], &[DataReady]) -> Result<(), StartError>,
-) -> Result<(), StartError> {
-    let _keeper = plan.certificates.clone().map(|all| io::task::spawn_owned("certificates", all.keep()));
-    let (mut metas, mut nodes) = (Vec::new(), Vec::new());
-    // A start may last for ever: of a datanode that no metadata server takes, for one.
-    let end = tokio::select! {
-        () = stop => Ok(()),
-        end = serve(plan, report, &mut metas, &mut nodes) => end.map(|never| match never {}),
-    };
-    // A datanode says goodbye to a metadata server that runs: what starts next need not wait for who may be there.
-    for roles in [&mut nodes, &mut metas] {
-        roles.iter().for_each(Role::ask_to_stop);
-        for role in roles {
-            role.stopped().await;
-        }
-    }
-    end
+#[derive(Default)]
+pub(super) struct Processes {
+    metas: Vec<Role>,
+    nodes: Vec<Role>,
 }
 
-/// Starts all, and watches them. What has started is in `metas` and `nodes`, for whoever stops it.
-async fn serve(
-    plan: &Plan,
-    report: impl Fn(&[MetaReady], &[DataReady]) -> Result<(), StartError>,
-    metas: &mut Vec<Role>,
-    nodes: &mut Vec<Role>,
-) -> Result<Infallible, StartError> {
-    for number in plan.meta_numbers() {
-        let conf = plan.conf(&if number == 1 { "meta".to_owned() } else { format!("meta{number}") });
-        config::write(&conf, &plan.meta_file(number))?;
-        metas.push(Role::spawn("meta", &conf)?);
-    }
-    let mut ready: Vec<MetaReady> = Vec::new();
-    for meta in metas.iter_mut() {
-        ready.push(meta.ready().await?);
-    }
-    for number in 1..=plan.datanodes {
-        let conf = plan.conf(&format!("data{number}"));
-        config::write(&conf, &plan.data_file(number, &ready))?;
-        nodes.push(Role::spawn("data", &conf)?);
-    }
-    let mut data: Vec<DataReady> = Vec::new();
-    for node in nodes.iter_mut() {
-        data.push(node.ready().await?);
-    }
-    plan.remember()?;
-    plan.make_home(&ready).await;
-    report(&ready, &data)?;
-    if let [meta] = &mut metas[..] {
-        tokio::select! {
-            status = meta.child.wait() => Err(StartError::new("the metadata server ended", &ended(status))),
-            never = watch(nodes, "datanode") => match never {},
+impl Servers for Processes {
+    async fn start(&mut self, plan: &Plan) -> Result<(Vec<MetaReady>, Vec<DataReady>), StartError> {
+        for number in plan.meta_numbers() {
+            let conf = plan.conf(&if number == 1 { "meta".to_owned() } else { format!("meta{number}") });
+            config::write(&conf, &plan.meta_file(number))?;
+            self.metas.push(Role::spawn("meta", &conf)?);
         }
-    } else {
-        tokio::select! {
-            never = watch(metas, "metadata server") => match never {},
-            never = watch(nodes, "datanode") => match never {},
+        let ready = all_ready(&mut self.metas).await?;
+        for number in 1..=plan.datanodes {
+            let conf = plan.conf(&format!("data{number}"));
+            config::write(&conf, &plan.data_file(number, &ready))?;
+            self.nodes.push(Role::spawn("data", &conf)?);
+        }
+        let data = all_ready(&mut self.nodes).await?;
+        Ok((ready, data))
+    }
+
+    /// A store goes on without a datanode, and without one of several metadata servers.
+    async fn failure(&mut self) -> StartError {
+        if let [meta] = &mut self.metas[..] {
+            tokio::select! {
+                status = meta.child.wait() => StartError::new("the metadata server ended", &ended(status)),
+                never = watch(&mut self.nodes, "datanode") => match never {},
+            }
+        } else {
+            tokio::select! {
+                never = watch(&mut self.metas, "metadata server") => match never {},
+                never = watch(&mut self.nodes, "datanode") => match never {},
+            }
         }
     }
+
+    async fn stop(mut self) {
+        for roles in [&mut self.nodes, &mut self.metas] {
+            roles.iter().for_each(Role::ask_to_stop);
+            for role in roles {
+                role.stopped().await;
+            }
+        }
+    }
+}
+
+/// What each says when it has started.
+async fn all_ready<T: serde::de::DeserializeOwned>(roles: &mut [Role]) -> Result<Vec<T>, StartError> {
+    let mut all = Vec::new();
+    for role in roles {
+        all.push(role.ready().await?);
+    }
+    Ok(all)
 }
 
 /// Tells of each process that ends; the store goes on without it.

@@ -218,6 +218,13 @@ async fn flush_until_next_block(store: &Store, writer: &mut Writer, data: &[u8])
     }
 }
 
+/// Writes what is left of `data`.
+async fn finish(store: &Store, mut writer: Writer, data: &[u8]) {
+    writer.write(&data[writer.position() as usize..]).await.unwrap();
+    writer.close().await.unwrap();
+    assert!(store.book.contents("/f") == data, "other bytes than those written");
+}
+
 fn widths(store: &Store, node: usize) -> Vec<usize> {
     store.nodes[node].widths.lock().unwrap().clone()
 }
@@ -232,10 +239,7 @@ async fn a_block_whose_chain_lost_a_node_ends_early_where_there_is_another() {
     let data = bytes(2_500_000);
     let mut writer = create(&store.client).await;
     flush_until_next_block(&store, &mut writer, &data).await;
-    let rest = data[writer.position() as usize..].to_vec();
-    writer.write(&rest).await.unwrap();
-    writer.close().await.unwrap();
-    assert!(store.book.contents("/f") == data, "other bytes than those written");
+    finish(&store, writer, &data).await;
     assert_eq!(store.book.count("addBlock"), 4, "one block was short, and the others are as long as can be");
     assert_eq!((widths(&store, 0), widths(&store, 3)), (vec![3, 2, 3, 3, 3], vec![]));
     assert_eq!(store.book.count("getAdditionalDatanode"), 1);
@@ -251,10 +255,7 @@ async fn a_node_that_is_back_gets_the_next_block() {
     let data = bytes(300_000);
     let mut writer = create(&store.client).await;
     flush_until_next_block(&store, &mut writer, &data).await;
-    let rest = data[writer.position() as usize..].to_vec();
-    writer.write(&rest).await.unwrap();
-    writer.close().await.unwrap();
-    assert!(store.book.contents("/f") == data, "other bytes than those written");
+    finish(&store, writer, &data).await;
     assert_eq!(widths(&store, 0), [3, 2, 3]);
 }
 
@@ -271,9 +272,6 @@ async fn a_block_goes_on_with_the_nodes_that_are_left_where_there_is_no_other() 
         writer.flush().await.unwrap();
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let rest = data[writer.position() as usize..].to_vec();
-    writer.write(&rest).await.unwrap();
-    writer.close().await.unwrap();
-    assert!(store.book.contents("/f") == data, "other bytes than those written");
+    finish(&store, writer, &data).await;
     assert_eq!(store.book.count("addBlock"), 1);
 }

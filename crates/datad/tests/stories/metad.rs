@@ -291,10 +291,8 @@ fn of_several_servers_the_leader_counts() {
 fn a_replica_that_was_reopened_in_vain_is_told_as_left_open() {
     let world = World::new();
     world.cluster.write(&[0], 5, b"bytes");
-    let gone = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        info(listener.local_addr().unwrap())
-    };
+    let mut held = io::HeldPorts::default();
+    let gone = info(held.hold(([127, 0, 0, 1], 0).into()).unwrap());
     let ask = Ask::again(5, Stage::PipelineSetupAppend, GENERATION + 1, 5, 5);
     assert!(chain(world.cluster.connect(0), vec![gone], &ask).is_err());
     let is_it = |replica: &Replica| (replica.block, replica.generation) == (5, GENERATION + 1);

@@ -1,6 +1,6 @@
 //! A file that was opened at the edge: one content, read from what is kept, and from upstream where that ends.
 
-use super::Edge;
+use super::asking::Edge;
 use super::kept::Origin;
 use super::remembered::{Said, is_refusal};
 use super::upstream::Upstream;

@@ -1,8 +1,8 @@
 //! A file that a session has open.
 
 use super::refusals::of_read;
-use super::requests::info;
 use super::room::Share;
+use super::status::info;
 use crate::opened::Opened;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -12,12 +12,15 @@
 //! holds much and does nothing holds up nobody else.
 
 mod file;
+mod not_done;
 mod outbox;
 mod reads;
 mod refusals;
 mod requests;
 mod room;
 mod session;
+mod shared;
+mod status;
 
 use crate::counts::RootCounts;
 use crate::users::Users;
@@ -25,7 +28,7 @@ use io::socket::{SocketOptions, apply};
 use io::task::Owned;
 use io::{ConnectionLimit, TaskGroup};
 use room::Room;
-use session::Shared;
+use shared::Shared;
 use std::io::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;

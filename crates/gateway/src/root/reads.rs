@@ -4,9 +4,9 @@
 //! now and then before.
 
 use super::file::{OpenFile, Opening, opened};
+use super::not_done::NotDone;
 use super::refusals::of_read;
-use super::requests::NotDone;
-use super::session::Common;
+use super::shared::Common;
 use client::RangeRead;
 use futures_util::future::try_join_all;
 use std::collections::HashMap;

@@ -1,10 +1,10 @@
 //! Requests that the store has to answer, one by one.
 
 use super::file::{OpenFile, Opening, opened};
-use super::outbox::Gone;
+use super::not_done::NotDone;
 use super::reads;
-use super::refusals::refusal;
-use super::session::Common;
+use super::shared::Common;
+use super::status::info;
 use client::{Error, ErrorKind, Kind, Status};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::collections::HashMap;
@@ -13,40 +13,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use xroot::{
-    Element, ErrorCode, FsPath, Handle, Info, ListingText, Open, Refusal, Request, Session, Space, StreamId,
-    TYPE_OF_NOTHING, Target, answer,
+    Element, ErrorCode, FsPath, Handle, ListingText, Open, Refusal, Request, Session, Space, StreamId, TYPE_OF_NOTHING,
+    Target, answer,
 };
 
 /// For a place for one more open file, while no session is idle that has some. A guess: clients wait for much longer.
 const PLACE_TIME_MAX: Duration = Duration::from_secs(2);
 /// Paths whose types are asked for at a time. A guess.
 const STATUS_COUNT_MAX: usize = 16;
-
-/// Why a request was not answered as asked.
-#[derive(Debug)]
-pub(super) enum NotDone {
-    Refused(Refusal),
-    /// Nobody is there to be told.
-    Gone,
-}
-
-impl From<Refusal> for NotDone {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
-impl From<Gone> for NotDone {
-    fn from(Gone: Gone) -> Self {
-        Self::Gone
-    }
-}
-
-impl From<Error> for NotDone {
-    fn from(error: Error) -> Self {
-        Self::Refused(refusal(&error))
-    }
-}
 
 /// A request, and the files that it names.
 #[derive(Debug)]
@@ -195,20 +169,5 @@ async fn space(common: &Common) -> Result<Space, Error> {
         Ok(stats) => Ok(Space { capacity: stats.capacity, free: stats.remaining, used: stats.used }),
         Err(error) if error.kind() == ErrorKind::Denied => Ok(Space::default()),
         Err(error) => Err(error),
-    }
-}
-
-/// A status in the words of the protocol.
-pub(super) fn info(status: &Status) -> Info {
-    Info {
-        id: status.id,
-        len: status.len,
-        is_dir: status.is_dir(),
-        is_other: status.kind == Kind::Symlink,
-        mode: status.mode,
-        modified_s: status.modified.0 / 1000,
-        accessed_s: status.accessed.0 / 1000,
-        owner: status.owner.clone(),
-        group: status.group.clone(),
     }
 }

@@ -1,13 +1,10 @@
 //! One connection: requests come in, some are under way at a time, answers go out as they are ready.
 
 use super::file::Opening;
+use super::not_done::NotDone;
 use super::outbox::{self, Gone, Outbox};
-use super::requests::{self, Asked, NotDone};
-use super::room::{Holder, Room};
-use crate::counts::RootCounts;
-use crate::reading::Reading;
-use crate::users::Users;
-use client::Error as StoreError;
+use super::requests::{self, Asked};
+use super::shared::{Common, Shared};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use io::{ConnectionPermit, LogLimit};
@@ -32,44 +29,6 @@ const READ_LEN: usize = 32 << 10;
 const VERSION: &str = concat!("levada ", env!("CARGO_PKG_VERSION"));
 
 static STRANGERS: LogLimit = LogLimit::new(Duration::from_secs(1));
-
-/// What all sessions share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) users: Users,
-    /// Room for answers, in bytes.
-    pub(super) answers: Arc<Room>,
-    /// Room for open files.
-    pub(super) files: Room,
-    pub(super) counts: RootCounts,
-}
-
-/// What the requests of a session share.
-#[derive(Debug)]
-pub(super) struct Common {
-    pub(super) shared: Arc<Shared>,
-    pub(super) outbox: Outbox,
-    connection: Arc<ConnectionPermit>,
-    /// The session in the room for open files.
-    pub(super) files: Arc<Holder>,
-    /// Of this machine, as the client reached it.
-    pub(super) addr: SocketAddr,
-    /// Who he says he is, from the first request on that the store answers; empty: he does not.
-    user: OnceLock<String>,
-    reading: OnceCell<Reading>,
-}
-
-impl Common {
-    /// The store, in the name of whoever asks. Where it believes no names, that is the one for whom the gateway reads.
-    pub(super) async fn reading(&self) -> Result<&Reading, StoreError> {
-        let users = &self.shared.users;
-        let reading = async || match self.user.get().map(String::as_str) {
-            None | Some("") => Ok(users.own()),
-            Some(user) => Ok(users.named(user).await?.unwrap_or_else(|| users.own())),
-        };
-        self.reading.get_or_try_init(reading).await
-    }
-}
 
 pub(super) async fn run(socket: TcpStream, peer: SocketAddr, connection: Arc<ConnectionPermit>, shared: Arc<Shared>) {
     let (outbox, queue) = Outbox::new(Arc::clone(&shared.answers), Arc::clone(&connection));

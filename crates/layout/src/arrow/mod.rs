@@ -13,8 +13,8 @@ mod schema;
 
 use crate::error::{LayoutError, Result};
 use crate::limits::Budget;
+use crate::tables::{Column, Layout, Piece, Table};
 use crate::want::{Next, Want};
-use crate::{Column, Layout, Piece, Table};
 use flat::Flat;
 use schema::Field;
 

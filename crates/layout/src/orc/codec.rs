@@ -97,7 +97,8 @@ fn chunks(stored: &[u8]) -> impl Iterator<Item = Result<(bool, &[u8])>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{Limits, What};
+    use crate::limits::Limits;
+    use crate::what::What;
 
     fn budget() -> Budget {
         Budget::new(Limits { objects_len_max: 10_000, object_len_max: 1000, ..Limits::default() })

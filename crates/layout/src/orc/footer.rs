@@ -3,9 +3,10 @@
 use super::proto::{self, Fields, Numbers};
 use super::stripe::{ENCRYPTED_COLUMNS, Stripe};
 use crate::error::{LayoutError, Result};
-use crate::limits::{self, Budget, What};
+use crate::limits::{self, Budget};
+use crate::tables::{Column, Table};
 use crate::want::Want;
-use crate::{Column, Table};
+use crate::what::What;
 
 /// The column of what each stripe says of its columns: who reads any of them reads that. As no column of a struct can
 /// be selected by.

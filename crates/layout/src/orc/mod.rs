@@ -22,8 +22,8 @@ mod stripe;
 
 use crate::error::{LayoutError, Result};
 use crate::limits::Budget;
+use crate::tables::{Layout, Table};
 use crate::want::{Next, Want};
-use crate::{Layout, Table};
 use codec::Codec;
 use stripe::Stripe;
 

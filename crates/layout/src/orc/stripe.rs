@@ -3,8 +3,8 @@
 use super::proto;
 use crate::error::{LayoutError, Result};
 use crate::limits::Budget;
+use crate::tables::{Column, Piece};
 use crate::want::Want;
-use crate::{Column, Piece};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stripe {

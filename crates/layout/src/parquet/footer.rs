@@ -3,8 +3,8 @@
 use super::thrift::{BINARY, I32, I64, LIST, STRUCT, Thrift};
 use crate::error::{LayoutError, Result};
 use crate::limits::{self, Budget};
+use crate::tables::{Column, Piece, Table};
 use crate::want::Want;
-use crate::{Column, Piece, Table};
 
 /// A column's bytes of one row group.
 #[derive(Debug)]

@@ -15,8 +15,8 @@ mod thrift;
 
 use crate::error::{LayoutError, Result};
 use crate::limits::Budget;
+use crate::tables::{Layout, Piece};
 use crate::want::{Next, Want};
-use crate::{Layout, Piece};
 use footer::Footer;
 
 /// Bytes at the end that say how long the footer is.

@@ -3,9 +3,9 @@
 
 use super::footer::Chunk;
 use super::thrift::{I32, I64, LIST, Thrift};
-use crate::Piece;
 use crate::error::{LayoutError, Result};
 use crate::limits::Budget;
+use crate::tables::Piece;
 use crate::want::Want;
 
 /// Bytes between two lists that are read rather than asked around. The statistics of pages may lie there; a guess.

@@ -14,22 +14,20 @@
 //! All numbers are varints; differences have their sign in the lowest bit. A len is its difference to the one before.
 //! A record that cannot be read is as none: the file is asked again.
 
+mod error;
 mod places;
 mod varint;
 
+pub use error::RecordError;
+
 use crate::error::LayoutError;
-use crate::limits::{Budget, Limits, What};
+use crate::limits::{Budget, Limits};
 use crate::room::{Boundless, Room};
-use crate::{Column, Layout, Piece, Table};
+use crate::tables::{Column, Layout, Piece, Table};
+use crate::what::What;
+use error::Result;
 use places::Expect;
 use varint::Reader;
-
-/// Why a record cannot be read. Ask the file again.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the record of a layout cannot be read: {0}")]
-pub struct RecordError(&'static str);
-
-type Result<T> = std::result::Result<T, RecordError>;
 
 const VERSION: u8 = 1;
 /// Of the body. Four million pieces of seven bytes and the longest names; those in use take less than two.

@@ -2,7 +2,7 @@
 //! them; a column takes the one that costs least.
 
 use super::varint;
-use crate::Piece;
+use crate::tables::Piece;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {

@@ -1,7 +1,7 @@
 //! Numbers in as few bytes as they need: seven bits each, the last one without its highest bit. Those with a sign have
 //! it in the lowest bit.
 
-use super::{RecordError, Result};
+use super::error::{RecordError, Result};
 
 const CUT: RecordError = RecordError("it ends too early");
 

@@ -18,8 +18,8 @@ mod unzip;
 
 use crate::error::{LayoutError, Result};
 use crate::limits::{Budget, Limits};
+use crate::tables::{Layout, Table};
 use crate::want::{Next, Want};
-use crate::{Layout, Table};
 use cursor::Cursor;
 use key::Key;
 use ntuple::Ntuple;

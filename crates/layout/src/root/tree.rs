@@ -10,8 +10,8 @@ use super::fields::{self, Field, Go, Numbers};
 use super::streamers::Streamers;
 use crate::error::{LayoutError, Result};
 use crate::limits::{Budget, name};
+use crate::tables::{Column, Piece, Table};
 use crate::want::Want;
-use crate::{Column, Piece, Table};
 
 /// Branches within each other. ROOT's own splitting goes to 99.
 const DEPTH_MAX: u32 = 128;

@@ -62,7 +62,8 @@ pub(crate) fn unzip<'a>(stored: &'a [u8], len: u64, budget: &mut Budget) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::{Limits, What};
+    use crate::limits::Limits;
+    use crate::what::What;
 
     #[test]
     fn what_is_stored_counts_though_nothing_comes_of_it() {

@@ -112,19 +112,25 @@ def describe_root(path):
     return lines
 
 
+def varint_at(data, at):
+    """A number of seven bits a byte, the lowest first, and where it ends."""
+    number, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return number, at
+
+
 def thrift(data, at):
     """A struct in Thrift's compact protocol, as a dict by field numbers, and where it ends."""
 
     def varint():
         nonlocal at
-        number, shift = 0, 0
-        while True:
-            byte = data[at]
-            at += 1
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return number
+        number, at = varint_at(data, at)
+        return number
 
     def value(kind):
         nonlocal at
@@ -222,14 +228,8 @@ def protobuf(data):
 
     def varint():
         nonlocal at
-        number, shift = 0, 0
-        while True:
-            byte = data[at]
-            at += 1
-            number |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return number
+        number, at = varint_at(data, at)
+        return number
 
     while at < len(data):
         head = varint()

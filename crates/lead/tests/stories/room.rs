@@ -6,7 +6,7 @@
 //! nodes stays small.
 
 use crate::next_change::next_change;
-use blocks::{Command, Node, Reply, Service, apply};
+use blocks::{Command, Node, PipelineRow, Reply, Service, apply};
 use lead::{
     Cluster, Lack, LivenessRules, MembershipRound, MembershipStep, NodeUsage, Repair, RepairContext, Shortage, Surplus,
 };
@@ -305,6 +305,28 @@ impl World {
         panic!("it does not come to rest");
     }
 
+    /// A pipeline and a container of it. The members in these places have gone, one by one, and others have come.
+    fn pipeline_with_newcomers(&mut self, places: std::ops::Range<usize>) -> (PipelineId, ContainerId) {
+        let with_container = |(id, _)| Some((id, self.cluster.containers_of(id).next()?));
+        let (pipeline, home) = self.cluster.pipelines().find_map(with_container).unwrap();
+        let mut members = self.cluster.member_ids(home).to_vec();
+        let mut others = self.capacity.keys().copied().filter(|node| !members.contains(node)).collect::<Vec<_>>();
+        for place in places {
+            let epoch = self.cluster.pipeline(pipeline).unwrap().row.epoch;
+            members[place] = others.remove(0);
+            self.propose(&Command::SetMembers { pipeline, epoch, members: members.clone() }).unwrap();
+        }
+        (pipeline, home)
+    }
+
+    /// All members of the pipeline have what is in these containers, and that is noted.
+    fn make_whole(&mut self, pipeline: PipelineId, homes: &[ContainerId]) {
+        let PipelineRow { epoch, members, .. } = self.cluster.pipeline(pipeline).unwrap().row.clone();
+        members.iter().for_each(|node| self.stored.get_mut(node).unwrap().extend(homes));
+        let containers = homes.iter().map(|home| (*home, pipeline, epoch)).collect();
+        self.propose(&Command::Whole { containers }).unwrap();
+    }
+
     fn lose(&mut self, node: NodeId) {
         self.up.remove(&node);
         // A silence long enough, in which the others are heard.
@@ -455,21 +477,11 @@ fn who_lost_a_disk_keeps_what_fits() {
 #[test]
 fn a_pipeline_of_newcomers_is_mended_when_one_of_them_is_lost() {
     let mut world = World::new(1, false, 20);
-    let (pipeline, home) =
-        world.cluster.pipelines().find_map(|(id, _)| Some((id, world.cluster.containers_of(id).next()?))).unwrap();
-    let mut members = world.cluster.member_ids(home).to_vec();
-    let mut others = world.capacity.keys().copied().filter(|node| !members.contains(node)).collect::<Vec<_>>();
-    for place in 0..3 {
-        let epoch = world.cluster.pipeline(pipeline).unwrap().row.epoch;
-        members[place] = others.remove(0);
-        world.propose(&Command::SetMembers { pipeline, epoch, members: members.clone() }).unwrap();
-    }
+    let (pipeline, home) = world.pipeline_with_newcomers(0..3);
     let row = world.cluster.pipeline(pipeline).unwrap().row.clone();
     assert_eq!(row.joining.len(), 3);
-    for home in world.cluster.containers_of(pipeline).collect::<Vec<_>>() {
-        row.members.iter().for_each(|node| _ = world.stored.get_mut(node).unwrap().insert(home));
-        world.propose(&Command::Whole { containers: vec![(home, pipeline, row.epoch)] }).unwrap();
-    }
+    let homes: Vec<ContainerId> = world.cluster.containers_of(pipeline).collect();
+    world.make_whole(pipeline, &homes);
     for gone in world.cluster.pipeline(pipeline).unwrap().row.former.clone() {
         world.up.remove(&gone);
     }
@@ -485,26 +497,14 @@ fn a_pipeline_of_newcomers_is_mended_when_one_of_them_is_lost() {
 #[test]
 fn what_is_whole_on_newcomers_waits_for_no_other_container() {
     let mut world = World::new(1, false, 20);
-    let (pipeline, written) =
-        world.cluster.pipelines().find_map(|(id, _)| Some((id, world.cluster.containers_of(id).next()?))).unwrap();
-    let oldest = world.cluster.member_ids(written)[0];
-    let mut members = world.cluster.member_ids(written).to_vec();
-    let mut others = world.capacity.keys().copied().filter(|node| !members.contains(node)).collect::<Vec<_>>();
-    for place in 1..3 {
-        let epoch = world.cluster.pipeline(pipeline).unwrap().row.epoch;
-        members[place] = others.remove(0);
-        world.propose(&Command::SetMembers { pipeline, epoch, members: members.clone() }).unwrap();
-    }
+    let (pipeline, written) = world.pipeline_with_newcomers(1..3);
     let row = world.cluster.pipeline(pipeline).unwrap().row.clone();
     let whole: Vec<ContainerId> = world.cluster.containers_of(pipeline).filter(|home| *home != written).collect();
     assert!(!whole.is_empty() && row.joining.len() == 2);
-    for home in &whole {
-        row.members.iter().for_each(|node| _ = world.stored.get_mut(node).unwrap().insert(*home));
-    }
-    let containers = whole.iter().map(|home| (*home, pipeline, row.epoch)).collect();
-    world.propose(&Command::Whole { containers }).unwrap();
+    world.make_whole(pipeline, &whole);
     row.former.iter().for_each(|node| _ = world.up.remove(node));
-    world.lose(oldest);
+    let is_oldest = |node: &&NodeId| row.joining.iter().all(|(id, _)| id != *node);
+    world.lose(*row.members.iter().find(is_oldest).unwrap());
     world.beat();
     let rules = world.rules();
     let mut carved = BTreeSet::new();

@@ -13,25 +13,19 @@
 
 use super::taking::{addr, list_one};
 use super::whose::{self, Replicas, named};
-use crate::block_tokens;
 use crate::core::Core;
-use crate::node_questions::{self, Answer, Policy};
+use crate::node_questions::Answer;
 use crate::recovery::{self, survivor};
 use crate::refusal;
 use hdfs::Exception;
 use hdfs::exception::INVALID_BLOCK_TOKEN;
-use lead::{FencedReplica, RecoveryPlan, ReportedReplica, agree_on_found};
+use lead::{FencedReplica, ReportedReplica, agree_on_found};
 use namespace::{Reply, Reserve};
-use security::block_token::Mode;
 use std::sync::Arc;
-use std::time::Duration;
 use types::mutation::{self, Mutation};
 use types::{BlockId, ContainerId, FileId, Generation, NodeId};
 use wire::admin::backup::{RecoverFoundRequest, RecoverFoundResponse};
 use wire::node;
-
-/// For one datanode to answer.
-const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// Answers the block as it is listed in a moment.
 pub(crate) async fn recover_found(
@@ -91,7 +85,7 @@ async fn recover(core: &Arc<Core>, block: BlockId, replicas: &mut Replicas, forc
         return Err(refusal::illegal(lack));
     }
     let Some(agreed) = agree_on_found(&shown.shown) else { return Ok(()) };
-    let finished = finish(core, &nodes, block, whose, generation, &agreed).await;
+    let finished = recovery::finish_replicas(core, &nodes, block, whose, generation, &agreed).await;
     if finished.is_empty() {
         return Err(Exception::io(format!("no datanode finished its replica of {block}: recover it once more")));
     }
@@ -171,27 +165,4 @@ async fn show(
         nodes_with.extend(nodes.iter().find(|(node, _)| *node == id).map(|(_, addr)| addr.clone()));
     }
     all
-}
-
-/// Which datanodes have put the block by now.
-async fn finish(
-    core: &Core,
-    nodes: &[(NodeId, String)],
-    block: BlockId,
-    (file, home): (FileId, ContainerId),
-    generation: Generation,
-    agreed: &RecoveryPlan,
-) -> Vec<NodeId> {
-    let token = block_tokens::of_order(core, file, home, Mode::Write, block);
-    let request = node::FinishRecoveryRequest { block: block.0, generation: generation.0, len: agreed.len, token };
-    let nodes: Vec<_> = nodes.iter().filter(|(id, _)| agreed.nodes.contains(id)).cloned().collect();
-    let answers = node_questions::ask::<_, node::FinishRecoveryResponse>(
-        core,
-        &nodes,
-        node::FINISH_RECOVERY,
-        &request,
-        ANSWER_MAX,
-        Policy::All,
-    );
-    answers.await.into_iter().filter_map(|(id, answer)| answer.said().map(|_| id)).collect()
 }

@@ -1,7 +1,7 @@
 //! Who calls: by a ticket, by a delegation token, by neither; and what becomes of tokens.
 
 use crate::played_kerberos::{Realm, Ticket};
-use crate::support::{CLIENT, config};
+use crate::support::{CLIENT, config, held_ports};
 use hdfs::exception::{ACCESS_CONTROL, AUTHORIZATION, INVALID_TOKEN, IO, RETRIABLE, STANDBY};
 use hdfs::proto::*;
 use io::{Clock, ManualClock, SystemClock};
@@ -435,11 +435,6 @@ async fn where_nothing_is_proven_there_are_no_tokens() {
     metad.shutdown().await;
 }
 
-/// A port that is free now.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 async fn member(dir: &Path, id: u64, ports: &[u16]) -> Metad {
     let mut config = Config {
         security: secure(),
@@ -455,7 +450,7 @@ async fn member(dir: &Path, id: u64, ports: &[u16]) -> Metad {
 #[tokio::test]
 async fn a_token_outlives_its_leader() {
     let dir = tempfile::tempdir().unwrap();
-    let ports = [free_port(), free_port(), free_port()];
+    let (_held, ports) = held_ports(3);
     let mut members = BTreeMap::new();
     for id in 1..=3 {
         members.insert(id, member(dir.path(), id, &ports).await);

@@ -1,11 +1,11 @@
 //! From where a metadata server takes the messages of other members.
 
 use crate::certificates::equip;
-use crate::support::Datanode;
+use crate::support::{Datanode, held_ports};
 use bytes::Bytes;
 use hdfs::exception::{HADOOP_ILLEGAL_ARGUMENT, ILLEGAL_ARGUMENT, STANDBY};
 use hdfs::proto::*;
-use metad::{Config, MemberAddr, Metad, StartError};
+use metad::{Config, MemberAddr, Metad};
 use prost::Message;
 use rpc::{CallError, Client, ClientOptions};
 use security::node_name::{Expected, NodeName};
@@ -83,11 +83,6 @@ async fn one_that_is_listed_alone_answers_no_stranger() {
     assert!(refused.contains("takes no messages of any"), "{refused}");
 }
 
-/// A port that is free now.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 /// Three servers on one machine, known by a name, found a group; `more` wait to be added.
 async fn group(dir: &Path, more: usize) -> (Vec<Metad>, Vec<String>) {
     group_with(dir, more, |_| {}).await
@@ -95,23 +90,7 @@ async fn group(dir: &Path, more: usize) -> (Vec<Metad>, Vec<String>) {
 
 /// The same, each set up by `set`.
 async fn group_with(dir: &Path, more: usize, set: impl Fn(&mut Config)) -> (Vec<Metad>, Vec<String>) {
-    for attempt in 0..5 {
-        let ports = (0..3 + more).map(|_| free_port()).collect();
-        match group_at(&dir.join(attempt.to_string()), ports, &set).await {
-            Ok(group) => return group,
-            // Whoever asks for any port may get one that was free a moment ago.
-            Err(StartError::Listen { .. }) => {}
-            Err(error) => panic!("{error}"),
-        }
-    }
-    panic!("no ports stayed free");
-}
-
-async fn group_at(
-    dir: &Path,
-    ports: Vec<u16>,
-    set: impl Fn(&mut Config),
-) -> Result<(Vec<Metad>, Vec<String>), StartError> {
+    let (_held, ports) = held_ports(3 + more);
     let addrs: Vec<String> = ports.iter().map(|port| format!("localhost:{port}")).collect();
     let listed: Vec<&str> = addrs[..3].iter().map(String::as_str).collect();
     let mut servers = Vec::new();
@@ -124,9 +103,9 @@ async fn group_at(
             config.members = members(&listed)
         }
         set(&mut config);
-        servers.push(metad::start(config).await?);
+        servers.push(metad::start(config).await.unwrap());
     }
-    Ok((servers, addrs))
+    (servers, addrs)
 }
 
 /// One joins that knows none of the others.
@@ -280,7 +259,7 @@ async fn changes_that_are_too_long_are_refused_and_stop_no_others() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobodys_data_waits_for_a_member_that_is_down() {
     let dir = tempfile::tempdir().unwrap();
-    let ports: Vec<u16> = (0..3).map(|_| free_port()).collect();
+    let (_held, ports) = held_ports(3);
     let addrs: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
     let listed: Vec<&str> = addrs.iter().map(String::as_str).collect();
     let client = |addr: &String| Client::new(addr.clone(), host::user::current(), hdfs::protocol::CLIENT);

@@ -1,7 +1,6 @@
 //! What was done to the files below a directory, and what a loss of power may leave of it.
 
-use super::TOLD;
-use super::trace::{self, Call, Line};
+use super::trace::{self, Call, Line, TOLD};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::BufReader;

@@ -36,10 +36,8 @@ pub fn victim_dir() -> Option<PathBuf> {
 /// find.
 pub fn tell(text: &str) {
     use std::io::Write;
-    std::io::stderr().write_all(format!("{TOLD}{text}").as_bytes()).expect("somebody listens");
+    std::io::stderr().write_all(format!("{}{text}", trace::TOLD).as_bytes()).expect("somebody listens");
 }
-
-const TOLD: &str = "told: ";
 
 /// Runs the test `victim` of the calling test program, named by its whole path, under strace, with `dir` (absolute) to
 /// work in, and gives all it did there.

@@ -8,6 +8,9 @@ pub(super) const CALLS: &str = "open,openat,creat,close,dup,dup2,dup3,fcntl,lsee
      pwritev2,ftruncate,fallocate,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,\
      linkat,symlink,symlinkat,copy_file_range,splice,sendfile";
 
+/// What the victim tells begins so, among the rest that it writes to its standard error.
+pub(super) const TOLD: &str = "told: ";
+
 /// A call that returned without an error, or a sync that failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Call {

@@ -1,6 +1,6 @@
 //! The commit that is packed: the only source of times and of names of versions.
 
-use super::{Result, output};
+use super::output::{Result, output};
 use std::path::Path;
 use std::process::Command;
 

@@ -4,10 +4,12 @@
 //! "!<arch>\n"  debian-binary "2.0\n"  control.tar.gz: control, scripts, sums  data.tar.gz: the files
 //! ```
 
+use super::gzip;
+use super::hex::hex;
+use super::output::Result;
 use super::packages::{MAINTAINER, Parts};
 use super::program::{Glibc, Program};
 use super::tree::Tree;
-use super::{Result, gzip, hex};
 use md5::{Digest, Md5};
 use std::fmt::Write;
 

@@ -10,9 +10,12 @@
 //! The layer has the program and what it cannot do without: a user, a directory for its data, one for temporary files,
 //! and the C library, unless the program is static.
 
+use super::commit::Commit;
+use super::gzip;
+use super::hex::hex;
+use super::output::{Result, output};
 use super::program::{Arch, Program};
 use super::tree::{Owner, Tree};
-use super::{Commit, Result, gzip, hex, output};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::path::Path;

@@ -15,19 +15,20 @@
 mod commit;
 mod deb;
 mod gzip;
+mod hex;
 mod image;
+mod output;
 mod packages;
 mod program;
 mod tree;
 
 use commit::Commit;
+use hex::hex;
+use output::Result;
 use program::{Arch, Program};
 use sha2::{Digest, Sha256};
-use std::error::Error;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 pub(crate) const USAGE: &str =
     "xtask dist [--target TRIPLE[.GLIBC]] [--binary FILE] [--tool FILE] [--version V] [--out DIR]
@@ -132,23 +133,6 @@ fn check_version(version: &str) -> Result<()> {
         return Ok(());
     }
     Err(format!("{version:?} is no version as Debian has them").into())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string grows");
-        text
-    })
-}
-
-/// What a command prints; an error names the command.
-fn output(command: &mut std::process::Command) -> Result<String> {
-    let shown = format!("{command:?}");
-    let output = command.output().map_err(|error| format!("{shown}: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("{shown}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)).into());
-    }
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 #[cfg(test)]

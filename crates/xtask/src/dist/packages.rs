@@ -1,8 +1,9 @@
 //! What the archive and the Debian package hold, each in the places of its own.
 
+use super::gzip;
+use super::output::{Result, output};
 use super::program::Program;
 use super::tree::{Owner, Tree};
-use super::{Result, gzip, output};
 use std::fs;
 use std::path::Path;
 use std::process::Command;

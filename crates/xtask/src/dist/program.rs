@@ -1,6 +1,6 @@
 //! The program that is packed: built, taken apart into what runs and what debuggers read, and asked what it needs.
 
-use super::{Result, output};
+use super::output::{Result, output};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

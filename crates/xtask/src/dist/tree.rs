@@ -1,6 +1,6 @@
 //! Files and directories that become an archive: sorted by name, with owners and modes that are said, not found.
 
-use super::Result;
+use super::output::Result;
 use std::collections::BTreeMap;
 
 /// By path, without a slash in front. A directory comes before what is in it, as a prefix sorts first.

@@ -1,6 +1,8 @@
 //! The clients: each takes the next file that nobody has, until there is none.
 
-use super::{FOLDER_FILE_COUNT, Pattern, Plan, own_client, path_of};
+use super::pattern::Pattern;
+use super::plan::Plan;
+use crate::bench::own_client::own_client;
 use crate::shell::{Failure, Session, Target};
 use client::{Client, Create};
 use io::task::Owned;
@@ -15,6 +17,8 @@ use std::time::Duration;
 const FAILURE_COUNT_MAX: u64 = 10;
 /// Bytes compared at a time. Fits a processor's second-level cache beside those they are compared with.
 const STEP_LEN: usize = 256 << 10;
+
+const FOLDER_FILE_COUNT: u64 = 10_000;
 
 pub(super) struct Clients {
     clients: Vec<Client>,
@@ -195,4 +199,9 @@ impl Job {
         }
         Ok(())
     }
+}
+
+/// Where the files lie below the directory of the run: a directory of a million entries would measure something else.
+fn path_of(dir: &Target, file: u64) -> Target {
+    dir.child(&format!("{}", file / FOLDER_FILE_COUNT)).child(&format!("{file}"))
 }

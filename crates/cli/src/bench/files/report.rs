@@ -1,6 +1,7 @@
 //! What a run came to: a page for people, a line for programs.
 
-use super::{Plan, Shape, What};
+use super::args::Shape;
+use super::plan::{Plan, What};
 use crate::bench::cost::{BySide, Cost};
 use crate::bench::latency::{Latencies, Percentiles};
 use crate::shell::size;

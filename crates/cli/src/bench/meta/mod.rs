@@ -17,12 +17,11 @@ mod workers;
 
 use super::scratch::in_directory;
 use crate::shell::{Failure, Session, Stop, Target};
-use call::{Call, ENTRY_COUNT};
+use call::Call;
 use report::{Row, table};
 use round::{Fixture, Round, Sample};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use workers::Workers;
 
 #[derive(Debug, clap::Args)]
@@ -65,10 +64,6 @@ Exit code 1: a call failed, and nothing is reported.";
 /// So that files open at a time, and all latencies, fit in memory with ease.
 const COUNT_MAX: u64 = 100_000;
 const ROUND_COUNT_MAX: i64 = 100;
-/// A metadata server of Levada writes changes from memory to its store within a second: that is a cost of the calls
-/// too.
-const SETTLE: Duration = Duration::from_millis(1250);
-
 pub(super) async fn run(mut args: Args, session: &Arc<Session>) -> Result<(), Stop> {
     let place = session.target(&args.dir)?;
     if args.calls.is_empty() {

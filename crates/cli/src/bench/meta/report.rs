@@ -1,6 +1,7 @@
 //! What the measurements came to: a table for people, a line for each kind and number of connections for programs.
 
-use super::{Call, ENTRY_COUNT, Sample};
+use super::call::{Call, ENTRY_COUNT};
+use super::round::Sample;
 use crate::bench::cost::{Cost, Side};
 use crate::bench::latency::Latencies;
 use serde::Serialize;

@@ -1,6 +1,5 @@
 //! One round with one number of connections: makes what each call needs, measures the call, removes all of it.
 
-use super::SETTLE;
 use super::acts::{add_block, create, create_open, delete, list, mkdir, open, rename, stat, write};
 use super::call::{Call, ENTRY_COUNT};
 use super::workers::{Done, Workers};
@@ -12,6 +11,10 @@ use std::time::Duration;
 
 /// Files that are opened: many, so that the server does not answer about the same one all the time.
 const OPENED_COUNT: u64 = 64;
+
+/// A metadata server of Levada writes changes from memory to its store within a second: that is a cost of the calls
+/// too.
+const SETTLE: Duration = Duration::from_millis(1250);
 
 /// What one measurement came to.
 #[derive(Debug)]

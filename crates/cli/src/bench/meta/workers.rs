@@ -1,6 +1,6 @@
 //! Connections at work side by side: each makes one call at a time.
 
-use super::super::own_client;
+use crate::bench::own_client::own_client;
 use crate::shell::{Failure, Session, Target};
 use client::{Client, Options};
 use io::task::Owned;

@@ -10,9 +10,9 @@ mod schema;
 
 use super::cursor::Cursor;
 use super::unzip::unzip;
-use crate::Table;
 use crate::error::{LayoutError, Result};
 use crate::limits::Budget;
+use crate::tables::Table;
 use crate::want::{Next, Want};
 use frame::{Envelope, Frame};
 use schema::Schema;

@@ -11,8 +11,8 @@ use super::frame::Frame;
 use super::schema::Schema;
 use crate::error::{LayoutError, Result};
 use crate::limits::Budget;
+use crate::tables::{Column, Piece};
 use crate::want::Want;
-use crate::{Column, Piece};
 
 const DAMAGED: LayoutError = LayoutError::Damaged("the pages of an ntuple do not fit together");
 /// Behind each page that has one.

@@ -1,9 +1,9 @@
 //! The fields of an ntuple, within each other, and the columns in which their values are stored.
 
 use super::frame::Frame;
-use crate::Column;
 use crate::error::{LayoutError, Result};
 use crate::limits::{Budget, name};
+use crate::tables::Column;
 
 #[derive(Debug, Default)]
 pub(crate) struct Schema {

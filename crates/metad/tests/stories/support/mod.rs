@@ -6,7 +6,7 @@ use bytes::Bytes;
 use hdfs::Exception;
 use hdfs::exception::INVALID_BLOCK_TOKEN;
 use hdfs::proto::*;
-use io::{Clock, ManualClock};
+use io::{Clock, HeldPorts, ManualClock};
 use metad::{Config, Metad};
 use prost::Message;
 use rpc::CallError;
@@ -37,6 +37,13 @@ const LOST_AFTER_MS: u64 = 15_000;
 pub(crate) fn config(dir: &Path) -> Config {
     let config = Config::new(dir.join("meta"), "127.0.0.1:0".parse().unwrap());
     Config { lost_after_ms: LOST_AFTER_MS, ..config }
+}
+
+/// Ports of this machine for servers that are to know each other's. They are theirs as long as the first is kept.
+pub(crate) fn held_ports(count: usize) -> (HeldPorts, Vec<u16>) {
+    let mut held = HeldPorts::default();
+    let ports = (0..count).map(|_| held.hold(([127, 0, 0, 1], 0).into()).unwrap().port()).collect();
+    (held, ports)
 }
 
 impl World {
