@@ -5,9 +5,9 @@
 //! while, it sleeps until several packets are here, and takes the acks with them. Writers have far more under way than
 //! that before they wait for an ack.
 //!
-//! Who does wait for one, as after `hflush`, is held up by [`Gather::patience`], once for the whole chain, since all its
-//! nodes begin to wait at about the same time. That is a pause, after which packets are taken one by one again, for as
-//! long as [`Gather`] thinks right.
+//! Who does wait for one, as after `hflush`, is held up by [`Gather::patience`], once for the whole chain, since all of
+//! its nodes begin to wait at about the same time. That is a pause, after which packets are taken one by one again, for
+//! as long as [`Gather`] thinks right.
 
 use std::time::Duration;
 
