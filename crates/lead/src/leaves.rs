@@ -34,7 +34,7 @@ pub(crate) mod tests {
     use crate::leader::tests::{HOME, NOW, leader, load, node, rows, rules, run};
     use crate::liveness::{LivenessRules, Turn};
     use crate::membership::next_change;
-    use crate::{Leader, NodeUsage};
+    use crate::{Claim, Heartbeat, Leader, NodeUsage};
     use blocks::{Leave, LeaveKind, Node, RepairHold};
     use std::time::Duration;
     use types::rows::MemoryRows;
@@ -97,6 +97,26 @@ pub(crate) mod tests {
                 let leave = leader.cluster.node(node(2)).unwrap().leave;
                 assert_eq!(leave.map(|leave| leave.kind), left);
             }
+        }
+    }
+
+    /// The goodbye of the process before waited for the log, and is applied behind the registration of the one that is
+    /// there now. That one sends heartbeats, and counts as away until it has registered again.
+    #[test]
+    fn a_goodbye_that_came_late_is_put_right_by_the_next_heartbeat() {
+        let heartbeats = [Heartbeat::default(), Heartbeat { is_diskless: true, ..Heartbeat::default() }];
+        for heartbeat in heartbeats {
+            let (mut rows, mut leader) = (rows(), leader());
+            let next = leader.cluster.node(node(2)).unwrap().node.clone();
+            run(&mut rows, &mut leader, &Command::Register(next.clone()));
+            set(&mut rows, &mut leader, 2, Some(LeaveKind::Restart));
+            assert!(!leader.cluster.node(node(2)).unwrap().is_up(NOW));
+            assert!(leader.on_heartbeat(node(2), &heartbeat, NOW).is_none(), "it is to register");
+            assert_eq!(leader.cluster.claim(NOW, NOW, &next), Claim::Takes, "its row is written anew");
+            run(&mut rows, &mut leader, &Command::Register(next.clone()));
+            leader.on_registered(&next, NodeUsage::default(), NOW).expect("nobody else is let in");
+            assert!(leader.on_heartbeat(node(2), &heartbeat, NOW).is_some());
+            assert!(leader.cluster.node(node(2)).unwrap().is_up(NOW));
         }
     }
 

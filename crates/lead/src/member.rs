@@ -150,6 +150,13 @@ impl Member {
         self.leave.is_some_and(|leave| leave.kind == LeaveKind::Restart)
     }
 
+    /// Its heartbeats do not count before it has registered: this process does not know whether its address still
+    /// holds, or a goodbye came behind its registration. That one waited for the log as the node was started again; the
+    /// row says that it is away, and only another registration ends that.
+    pub(crate) fn must_register(&self) -> bool {
+        self.seen.is_none() || self.has_said_goodbye()
+    }
+
     /// What it has to do at the moment.
     pub(crate) fn load(&self) -> u32 {
         self.transfer_count.saturating_add(self.placed_count)

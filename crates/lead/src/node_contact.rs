@@ -26,7 +26,7 @@ impl Cluster {
     /// [`Self::on_heartbeat`], false if it has to register first.
     pub fn on_diskless(&mut self, node: NodeId, usage: NodeUsage) -> bool {
         match self.nodes.get_mut(&node) {
-            Some(member) if member.seen.is_some() => {
+            Some(member) if !member.must_register() => {
                 member.set_usage(usage);
                 member.diskless = true;
                 true
@@ -57,10 +57,10 @@ impl Cluster {
         }
     }
 
-    /// False: the node must register first, since this process does not know whether its address still holds.
+    /// False: the node must register first ([`Member::must_register`]).
     pub fn on_heartbeat(&mut self, now: Duration, node: NodeId, usage: NodeUsage) -> bool {
         match self.nodes.get_mut(&node) {
-            Some(member) if member.seen.is_some() => {
+            Some(member) if !member.must_register() => {
                 member.on_heartbeat(usage, now);
                 true
             }

@@ -48,7 +48,8 @@ pub(crate) async fn on_goodbye(
     if !core.raise_level(command::LEAVES).await.map_err(refusal::raft)? {
         return Ok(());
     }
-    // It may have been started again while the group was asked: the goodbye is of the process before.
+    // It may have been started again while the group was asked: the goodbye is of the process before. Where that
+    // happens while the log is waited for, its next heartbeat is answered that it is to register.
     let now = core.monotonic();
     let standing = core.with_cluster(|cluster, _| cluster.standing(now, node, incarnation, xfer_addr));
     if standing != Standing::Current {

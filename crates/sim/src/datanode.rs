@@ -54,6 +54,8 @@ pub(crate) struct Datanode {
     ledger: RefCell<Ledger>,
     /// A session whose connection breaks as it tells of changes: nobody hears of them, nor does the node of that.
     breaks: Cell<Option<usize>>,
+    /// It has said goodbye: its sessions are over, as those of `datad` then.
+    is_ending: Cell<bool>,
     report_due: Notify,
     deletions_due: Notify,
     /// Orders to delete that were carried out.
@@ -108,6 +110,7 @@ impl Datanode {
             node,
             ledger: RefCell::default(),
             breaks: Cell::default(),
+            is_ending: Cell::default(),
             report_due: Notify::default(),
             deletions_due: Notify::default(),
             deleted_count: Cell::default(),
@@ -183,6 +186,17 @@ impl Datanode {
     // ── sessions ──
 
     async fn ask<T: 'static>(
+        &self,
+        member: usize,
+        call: impl FnOnce(Rc<Metad>) -> crate::executor::Boxed<Result<T, Refused>> + 'static,
+    ) -> Result<T, Broken> {
+        if self.is_ending.get() {
+            std::future::pending::<()>().await;
+        }
+        self.tell(member, call).await
+    }
+
+    async fn tell<T: 'static>(
         &self,
         member: usize,
         call: impl FnOnce(Rc<Metad>) -> crate::executor::Boxed<Result<T, Refused>> + 'static,
@@ -290,9 +304,10 @@ impl Datanode {
     /// Tells each server that the process ends; the one that leads writes it down.
     pub(crate) async fn goodbye(&self, leaving_ms: u64) {
         let process = self.process;
+        self.is_ending.set(true);
         for member in 0..self.world.plan.metad_count {
             let request = HeartbeatRequest { leaving_ms, ..HeartbeatRequest::default() };
-            _ = self.ask(member, move |metad| Box::pin(metad.heartbeat(process, request))).await;
+            _ = self.tell(member, move |metad| Box::pin(metad.heartbeat(process, request))).await;
         }
     }
 
