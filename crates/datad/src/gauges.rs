@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tls::Credentials;
 
 const FAMILIES: &[Described] = &[
+    gauge("levada_registered", "1 if a metadata server that leads knows the datanode, 0 while it waits for that", &[]),
     gauge("levada_transfers", "Operations of data transfer under way", &[]),
     gauge("levada_transfers_max", "As many may be under way at a time", &[]),
     gauge("levada_buffer_bytes", "Memory that streams and requests hold", &[]),
@@ -49,6 +50,7 @@ pub(crate) fn register(registry: &mut Registry, node: &Arc<Node>, own: Option<Ar
 
 fn read(node: &Node, readings: &mut Readings<'_>) {
     let mut put = |name, value: f64| readings.put(name, &[], value);
+    put("levada_registered", if node.is_registered() { 1.0 } else { 0.0 });
     put("levada_transfers", node.admission.transfer_count() as f64);
     put("levada_transfers_max", node.admission.transfer_count_max() as f64);
     put("levada_buffer_bytes", (node.service.budget.used_len() + node.service.fronts.used_len()) as f64);

@@ -3,6 +3,9 @@
 use crate::{Config, start};
 use metrics::Format;
 
+/// There is no metadata server.
+const WAITS: &str = "levada_registered 0.0";
+
 #[tokio::test]
 async fn the_page_has_what_a_datanode_shows() {
     let dir = tempfile::tempdir().unwrap();
@@ -12,7 +15,8 @@ async fn the_page_has_what_a_datanode_shows() {
     testkit::metrics_page::compare(&["Of every server", "Of datanodes"], families);
     let text = node.metrics().render(Format::Prometheus);
     let dir = dir.path().display();
-    for series in [format!("levada_disk_ok{{dir=\"{dir}\"}} 1.0"), "levada_transfers 0.0".to_owned()] {
+    for series in [format!("levada_disk_ok{{dir=\"{dir}\"}} 1.0"), "levada_transfers 0.0".to_owned(), WAITS.to_owned()]
+    {
         assert!(text.lines().any(|line| line == series), "{series} is not in\n{text}");
     }
     node.shutdown().await;

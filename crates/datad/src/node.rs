@@ -60,4 +60,10 @@ impl Node {
         });
         Ok(Self { replicas, admission, service, port, maintenance, stop })
     }
+
+    /// A metadata server that leads knows it. Before, and while there is none, it serves what it has, and gets no new
+    /// blocks.
+    pub(crate) fn is_registered(&self) -> bool {
+        self.replicas.node.with(|node| node.servers.has_leader())
+    }
 }

@@ -15,6 +15,7 @@ pub(crate) fn status(node: &Node) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "node": node.replicas.disks.node_id().to_string(),
         "pool": node.replicas.disks.pool(),
+        "registered": node.is_registered(),
         "uptime_s": node.replicas.now().as_secs(),
         "transfers": node.admission.transfer_count(),
         "disks": disks.collect::<Vec<_>>(),

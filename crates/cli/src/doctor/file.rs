@@ -3,6 +3,7 @@
 use super::certificates;
 use super::finding::Finding;
 use super::listener::{self, Listener};
+use super::page;
 use crate::config::{self, DataFile, Https, MetaFile};
 use crate::shell::size;
 use io::{Clock, SystemClock};
@@ -100,6 +101,11 @@ async fn datanode(file: &DataFile, findings: &mut Vec<Finding>) {
     if reached == 0 {
         let advice = "start a metadata server first, or correct `metad`; the datanode waits for one";
         findings.push(Finding::fault("metad", "no metadata server answers", advice));
+    }
+    // Behind TLS its name would have to be known, and who vouches for it.
+    let page = file.http_addr.filter(|_| file.https.is_none());
+    if let Some(addr) = page.filter(|addr| matches!(listener::at(*addr, &locks), Listener::Server { .. })) {
+        findings.extend(page::registration(addr).await);
     }
     if data.xfer_addr.ip().is_loopback() && !data.metad.split(',').all(is_local) {
         let advice = "bind `xfer_addr` and `ipc_addr` to an address that the other machines reach";
@@ -288,6 +294,7 @@ fn clock(findings: &mut Vec<Finding>) {
 mod tests {
     use super::super::finding::Level;
     use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     async fn levels(text: &str) -> Vec<(Level, &'static str)> {
         let dir = tempfile::tempdir().unwrap();
@@ -351,6 +358,35 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("meta/log")).unwrap();
         let _lock = io::file::lock(&dir.path().join("meta/log/lock")).unwrap();
         assert_eq!(found().await, Level::Well);
+    }
+
+    /// It serves its page while it waits to be registered.
+    #[tokio::test]
+    async fn a_datanode_that_runs_and_is_not_registered_is_a_fault() {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let file = dir.path().join("file.toml");
+        let addrs = "xfer_addr = '127.0.0.1:0'\nipc_addr = '127.0.0.1:0'\nmetad = '127.0.0.1:1'";
+        let text = format!("http_addr = '{addr}'\n[data]\ndir = '{}'\n{addrs}", dir.path().display());
+        std::fs::write(&file, text).unwrap();
+        let _lock = io::file::lock(&dir.path().join(LOCK)).unwrap();
+        for (status, expected) in [
+            (r#"{"registered": false}"#, Some(Level::Fault)),
+            (r#"{"registered": true}"#, Some(Level::Well)),
+            ("{}", None),
+            ("no JSON", None),
+        ] {
+            let serve = async {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let mut request = [0; 64];
+                assert!(socket.read(&mut request).await.unwrap() > 0);
+                socket.write_all(format!("HTTP/1.0 200 OK\r\n\r\n{status}").as_bytes()).await.unwrap();
+            };
+            let (findings, ()) = tokio::join!(examine(&file), serve);
+            let found = findings.iter().find(|finding| finding.found.contains("this datanode"));
+            assert_eq!(found.map(|finding| finding.level), expected, "{status}: {findings:?}");
+        }
     }
 
     #[tokio::test]

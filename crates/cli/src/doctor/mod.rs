@@ -7,6 +7,7 @@ mod certificates;
 mod file;
 mod finding;
 mod listener;
+mod page;
 mod store;
 
 use crate::fs::run_session;

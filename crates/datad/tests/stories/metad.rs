@@ -451,6 +451,7 @@ fn a_server_of_another_store_ends_no_node() {
     let mut cluster = Cluster::with(1, |config| config.metad = addrs.clone());
     cluster.runtimes.extend(runtimes);
     cluster.runtime.block_on(cluster.node(0).registered());
+    let is_registered = || cluster.node(0).status()()["registered"] == true;
     let is_alive = || {
         let failed = async { tokio::time::timeout(Duration::from_millis(1), cluster.node(0).failed()).await };
         cluster.runtime.block_on(failed).is_err()
@@ -460,7 +461,7 @@ fn a_server_of_another_store_ends_no_node() {
     eventually("a registration", || !told(emptied).registered.is_empty());
     let before = told(sound).heartbeats.len();
     eventually("heartbeats", || told(sound).heartbeats.len() > before + 2);
-    assert!(is_alive() && told(emptied).heartbeats.is_empty());
+    assert!(is_alive() && is_registered() && told(emptied).heartbeats.is_empty());
     cluster.write(&[0], 7, b"bytes");
     eventually("a report", || told(sound).heartbeats.iter().any(|beat| !beat.put.is_empty()));
     {
@@ -468,6 +469,7 @@ fn a_server_of_another_store_ends_no_node() {
         (told.forgetful, told.pool) = (true, Some("BP-3-127.0.0.1-3"));
     }
     eventually("the end", || !is_alive());
+    assert!(!is_registered());
 }
 
 /// A metadata server that is known as localhost dials the address of the machine that the datanode registered, and
