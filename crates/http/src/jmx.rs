@@ -42,9 +42,11 @@ fn of_namenode(status: &Value) -> Vec<Value> {
             "CapacityTotal": space["capacity_len"], "CapacityUsed": space["used_len"],
             "CapacityRemaining": space["free_len"], "UnderReplicatedBlocks": blocks["under_replicated"],
             "PendingReplicationBlocks": blocks["pending"], "PendingDeletionBlocks": status["doomed_blocks"],
-            "NumLiveDataNodes": nodes["live"], "NumDeadDataNodes": dead_count(nodes),
             "VolumeFailuresTotal": status["disks"]["failed"],
         }));
+        if let (Some(state), Some(nodes)) = (beans.last_mut(), nodes["list"].as_array()) {
+            node_counts(nodes).into_iter().for_each(|(name, count)| state[name] = count.into());
+        }
         beans.push(json!({
             "name": "Hadoop:service=NameNode,name=NameNodeInfo",
             "Total": space["capacity_len"], "Used": space["used_len"], "Free": space["free_len"],
@@ -58,10 +60,28 @@ fn of_namenode(status: &Value) -> Vec<Value> {
     beans
 }
 
-/// Silent nodes without those on leave, whose restart or maintenance HDFS waits for as well. None: not known.
-fn dead_count(nodes: &Value) -> Option<usize> {
-    let is_dead = |node: &&Value| node["live"] == false && node["leave"].is_null();
-    nodes["list"].as_array().map(|list| list.iter().filter(is_dead).count())
+/// As HDFS counts: among the dead are those in maintenance, and those that were decommissioned, and they are counted
+/// apart, too. One that restarts is neither dead nor live: HDFS waits for it as well.
+fn node_counts(nodes: &[Value]) -> [(&'static str, usize); 8] {
+    const LIVE: &str = "live";
+    const DEAD: &str = "dead";
+    let presence = |node: &Value| match (node["state"].as_str(), node["leave"].as_str()) {
+        (Some("live"), _) => Some(LIVE),
+        (Some("away"), Some("restart")) => None,
+        _ => Some(DEAD),
+    };
+    let count = |is_counted: &dyn Fn(&Value) -> bool| nodes.iter().filter(|node| is_counted(node)).count();
+    let of = |wanted: &str, state: &str| count(&|node| presence(node) == Some(wanted) && node["admin_state"] == state);
+    [
+        ("NumLiveDataNodes", count(&|node| presence(node) == Some(LIVE))),
+        ("NumDeadDataNodes", count(&|node| presence(node) == Some(DEAD))),
+        ("NumDecomLiveDataNodes", of(LIVE, "DECOMMISSIONED")),
+        ("NumDecomDeadDataNodes", of(DEAD, "DECOMMISSIONED")),
+        ("NumDecommissioningDataNodes", count(&|node| node["admin_state"] == "DECOMMISSION_INPROGRESS")),
+        ("NumInMaintenanceLiveDataNodes", of(LIVE, "IN_MAINTENANCE")),
+        ("NumInMaintenanceDeadDataNodes", of(DEAD, "IN_MAINTENANCE")),
+        ("NumEnteringMaintenanceDataNodes", count(&|node| node["admin_state"] == "ENTERING_MAINTENANCE")),
+    ]
 }
 
 fn of_datanode(status: &Value) -> Vec<Value> {
@@ -98,20 +118,34 @@ mod tests {
 
     #[test]
     fn a_leader_a_standby_and_a_datanode_have_hadoops_beans() {
-        let node = |live: bool, leave: Option<&str>| json!({ "live": live, "leave": leave });
-        let silent = [node(false, None), node(false, Some("restart")), node(false, Some("maintenance"))];
-        let nodes = [&silent[..], &[node(true, None), node(true, Some("maintenance"))]].concat();
+        let node = |state, leave: Option<&str>, admin_state| json!({ "state": state, "leave": leave, "admin_state": admin_state });
+        let nodes = [
+            node("dead", None, "NORMAL"),
+            node("dead", None, "DECOMMISSION_INPROGRESS"),
+            node("away", Some("restart"), "NORMAL"),
+            node("away", Some("maintenance"), "IN_MAINTENANCE"),
+            node("away", None, "DECOMMISSIONED"),
+            node("live", None, "NORMAL"),
+            node("live", Some("maintenance"), "ENTERING_MAINTENANCE"),
+            node("live", Some("maintenance"), "IN_MAINTENANCE"),
+            node("live", None, "DECOMMISSIONED"),
+        ];
         let leader = json!({
             "group": {}, "leader": true, "safe_mode": false, "version": "1", "pool": "p", "writers": 3,
-            "doomed_blocks": 2, "nodes": { "live": 2, "dead": 3, "list": nodes }, "disks": { "failed": 4 },
+            "doomed_blocks": 2, "nodes": { "list": nodes }, "disks": { "failed": 4 },
             "space": { "capacity_len": 200, "used_len": 50, "free_len": 100 },
             "blocks": { "missing": 7, "corrupt": 8, "under_replicated": 9, "pending": 10 },
         });
         let state = page(&leader, Some("Hadoop:service=NameNode,name=FSNamesystemState"));
         assert_eq!(names(&state), ["Hadoop:service=NameNode,name=FSNamesystemState"]);
         let state = &state["beans"][0];
-        assert_eq!((&state["FSState"], &state["NumLiveDataNodes"]), (&json!("Operational"), &json!(2)));
-        assert_eq!(state["NumDeadDataNodes"], 1, "two are on leave, and so is one that is up");
+        assert_eq!(state["FSState"], "Operational");
+        for (of, live, dead) in [("", 4, 4), ("Decom", 1, 1), ("InMaintenance", 1, 1)] {
+            let counts = ["Live", "Dead"].map(|state_of| state[&format!("Num{of}{state_of}DataNodes")].clone());
+            assert_eq!(counts, [json!(live), json!(dead)], "{of}: one restarts");
+        }
+        let begun = ["Decommissioning", "EnteringMaintenance"].map(|of| state[&format!("Num{of}DataNodes")].clone());
+        assert_eq!(begun, [json!(1), json!(1)]);
         assert_eq!((&state["CapacityRemaining"], &state["VolumeFailuresTotal"]), (&json!(100), &json!(4)));
         assert_eq!(names(&page(&leader, Some("Hadoop:service=NameNode,name=FSNamesystem*"))).len(), 2);
         assert_eq!(names(&page(&leader, None)).len(), 4);

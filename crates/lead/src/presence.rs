@@ -14,6 +14,17 @@ pub enum Presence {
     Dead,
 }
 
+impl Presence {
+    /// As monitors read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Away => "away",
+            Self::Dead => "dead",
+        }
+    }
+}
+
 impl Leader {
     pub fn presence(&self, member: &Member, rules: &LivenessRules) -> Presence {
         // Of one that is lost others copy what it has, whatever was announced.

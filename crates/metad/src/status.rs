@@ -3,7 +3,11 @@
 use crate::core::Core;
 use crate::free_space::Level;
 use crate::leadership::Leadership;
+use crate::repair;
+use crate::to_hdfs::reported_admin_state;
 use blocks::LeaveKind;
+use hdfs::proto::datanode_info_proto::AdminState;
+use lead::Presence;
 use raft::Role;
 use serde_json::{Value, json};
 
@@ -77,8 +81,10 @@ struct Counts {
 }
 
 fn of_leader(core: &Core) -> Value {
-    let now = core.monotonic();
-    let (mut live, mut capacity_len, mut used_len, mut free_len) = (0u64, 0u64, 0u64, 0u64);
+    let rules = repair::rules(core);
+    let now = rules.now;
+    let (mut live, mut away, mut dead) = (0u64, 0u64, 0u64);
+    let (mut capacity_len, mut used_len, mut free_len) = (0u64, 0u64, 0u64);
     let (mut sound, mut full, mut failed) = (0u64, 0u64, 0u64);
     let mut unread_ms_max = 0u64;
     let (nodes, containers, pipelines, counts) = core.with_leader(|leader, _| {
@@ -89,8 +95,14 @@ fn of_leader(core: &Core) -> Value {
                 let (node, usage) = (&member.node, &member.usage);
                 let is_live = member.is_live(now);
                 let disks = disks.get(&node.id).map_or(&[][..], Vec::as_slice);
+                let admin_state = reported_admin_state(leader, member, &rules).unwrap_or(AdminState::Normal);
+                let presence = leader.presence(member, &rules);
+                match presence {
+                    Presence::Live => live += 1,
+                    Presence::Away => away += 1,
+                    Presence::Dead => dead += 1,
+                }
                 if is_live {
-                    live += 1;
                     capacity_len = usage.capacity_len.saturating_add(capacity_len);
                     used_len = usage.used_len.saturating_add(used_len);
                     free_len = usage.free_len.saturating_add(free_len);
@@ -111,7 +123,8 @@ fn of_leader(core: &Core) -> Value {
                 });
                 json!({
                     "disks": disks, "id": node.id.to_string(), "addr": node.xfer_addr(), "rack": node.rack,
-                    "live": is_live, "used_len": usage.used_len, "free_len": usage.free_len,
+                    "live": is_live, "state": presence.name(), "admin_state": admin_state.as_str_name(),
+                    "used_len": usage.used_len, "free_len": usage.free_len,
                     "transfers": member.transfer_count,
                     "leave": leave, "leave_until_ms": member.leave.map(|leave| leave.until.0),
                 })
@@ -136,7 +149,7 @@ fn of_leader(core: &Core) -> Value {
         "pool": core.pool,
         "uptime_s": core.uptime().as_secs(),
         "nodes": {
-            "live": live, "dead": nodes.len() as u64 - live, "in_maintenance": counts.maintenance,
+            "live": live, "away": away, "dead": dead, "in_maintenance": counts.maintenance,
             "restarting": counts.restarting, "list": nodes,
         },
         "repair_held_until_ms": counts.hold.map(|hold| hold.until.0),

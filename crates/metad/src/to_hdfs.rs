@@ -17,7 +17,7 @@ use hdfs::proto::{
     TokenProto,
 };
 use io::OsRandom;
-use lead::{Cluster, Leader, Member};
+use lead::{Cluster, Leader, LivenessRules, Member};
 use namespace::BlockRef;
 use namespace::{BlockView, FileBlocks, Kind, Status, StatusRow};
 use std::collections::{BTreeMap, BTreeSet};
@@ -226,6 +226,19 @@ fn admin_state(member: &Member) -> Option<AdminState> {
     match member.service {
         Service::Draining => Some(AdminState::DecommissionInprogress),
         Service::Serving => member.is_in_maintenance().then_some(AdminState::InMaintenance),
+    }
+}
+
+/// The same for reports, which take that look.
+pub(crate) fn reported_admin_state(leader: &Leader, member: &Member, rules: &LivenessRules) -> Option<AdminState> {
+    match admin_state(member) {
+        _ if leader.has_drained(member, rules) => Some(AdminState::Decommissioned),
+        Some(AdminState::InMaintenance) => {
+            // As in HDFS, one that is down has no way left to be entered.
+            let may_go = !member.is_live(rules.now) || leader.may_be_away(member.node.id, rules);
+            Some(if may_go { AdminState::InMaintenance } else { AdminState::EnteringMaintenance })
+        }
+        state => state,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::fsck;
 use crate::refusal;
 use crate::repair::{census, rules};
 use crate::session::Session;
-use crate::to_hdfs::Locator;
+use crate::to_hdfs::{Locator, reported_admin_state};
 use hdfs::Exception;
 use hdfs::proto::datanode_info_proto::AdminState;
 use hdfs::proto::*;
@@ -62,16 +62,7 @@ impl<'a> Reporter<'a> {
         let info = self.locator.datanode(member);
         let block_count: u64 = types::len::total(self.disks_of(member).iter().map(|disk| disk.replica_count));
         DatanodeInfoProto {
-            admin_state: match () {
-                () if leader.has_drained(member, &self.rules) => Some(AdminState::Decommissioned.into()),
-                () if info.admin_state == Some(AdminState::InMaintenance.into()) => {
-                    // As in HDFS, one that is down has no way left to be entered.
-                    let may_go = !member.is_live(self.rules.now) || leader.may_be_away(member.node.id, &self.rules);
-                    let state = if may_go { AdminState::InMaintenance } else { AdminState::EnteringMaintenance };
-                    Some(state.into())
-                }
-                () => info.admin_state,
-            },
+            admin_state: reported_admin_state(leader, member, &self.rules).map(Into::into),
             num_blocks: Some(u32::try_from(block_count).unwrap_or(u32::MAX)),
             software_version: self.versions.get(&member.node.id).cloned(),
             ..info

@@ -119,9 +119,9 @@ fn nodes(leader: &Leader, rules: &LivenessRules, readings: &mut Readings<'_>) {
         }
     }
     let mut put = |family, label: &[&str], value: u64| readings.put(family, label, value as f64);
-    put("levada_datanodes", &["live"], live);
-    put("levada_datanodes", &["away"], away);
-    put("levada_datanodes", &["dead"], dead);
+    put("levada_datanodes", &[Presence::Live.name()], live);
+    put("levada_datanodes", &[Presence::Away.name()], away);
+    put("levada_datanodes", &[Presence::Dead.name()], dead);
     put("levada_datanodes_on_leave", &["maintenance"], leader.maintenance_count() as u64);
     put("levada_datanodes_on_leave", &["restart"], leader.restarting_count() as u64);
     put("levada_cluster_capacity_bytes", &[], capacity_len);

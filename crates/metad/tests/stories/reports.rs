@@ -3,6 +3,7 @@
 use crate::support::{User, World, refusal};
 use hdfs::proto::datanode_info_proto::AdminState;
 use hdfs::proto::*;
+use std::time::Duration;
 use wire::admin::ADMIN_PROTOCOL;
 use wire::admin::datanodes::{DRAIN, DrainRequest, DrainResponse};
 use wire::node;
@@ -96,7 +97,7 @@ async fn a_drain_is_a_decommissioning() {
 
 #[tokio::test]
 async fn a_drained_node_is_decommissioned() {
-    let world = World::new(2).await;
+    let mut world = World::new(2).await;
     let root = world.root();
     let id = world.nodes[0].id.to_string();
     let request = DrainRequest { datanode: id.clone(), drain: true };
@@ -108,4 +109,13 @@ async fn a_drained_node_is_decommissioned() {
     };
     world.until("it is empty", async || state().await == Some(AdminState::Decommissioned.into())).await;
     assert!(datanode_report(&root, DatanodeReportTypeProto::Decommissioning).await.is_empty());
+
+    // It is switched off, as it was drained for. HDFS's reports have it among the dead; nobody misses it.
+    world.nodes[0].kill();
+    world.pass(Duration::from_secs(60)).await;
+    assert_eq!(datanode_report(&root, DatanodeReportTypeProto::Dead).await.len(), 1);
+    let nodes = &world.metad.status()["nodes"];
+    assert_eq!(["live", "away", "dead"].map(|state| nodes[state].as_u64()), [Some(1), Some(1), Some(0)], "{nodes}");
+    let its = nodes["list"].as_array().unwrap().iter().find(|node| node["id"] == id).unwrap();
+    assert_eq!((&its["state"], &its["admin_state"]), (&"away".into(), &"DECOMMISSIONED".into()), "{its}");
 }
