@@ -234,6 +234,11 @@ fn repair(status: &RepairStatusResponse, now: Millis) -> Finding {
     Finding::advice("repair", found, "`levada admin repair resume`, when the work is done that it waits for")
 }
 
+/// As it told last.
+fn has_lost_all_disks(node: &Datanode) -> bool {
+    !node.disks.is_empty() && node.disks.iter().all(|disk| !disk.failure.is_empty())
+}
+
 /// Of a datanode that is not up. Where somebody has it away, that is no fault: a script may ask each night.
 fn away(node: &Datanode, now: Millis) -> Finding {
     let (addr, until) = (&node.addr, until(now, node.leave_left_ms));
@@ -241,6 +246,16 @@ fn away(node: &Datanode, now: Millis) -> Finding {
         return Finding::well("datanodes", format!("{addr} is drained, and down: nothing that it has is needed"));
     }
     match (node.leave(), node.silent_ms) {
+        // It comes back with nothing: its leave excuses its silence, and not that loss.
+        (LeaveKind::Maintenance | LeaveKind::Restart, _) if has_lost_all_disks(node) => {
+            let found = format!("{addr} has lost all its disks, while it is away {until}");
+            let advice = "replace them, or mount them again if they are sound. Nobody waits for it: others copy what \
+                          they have of it";
+            match node.covered {
+                true => Finding::advice("datanodes", format!("{found}; others have all that it had"), advice),
+                false => Finding::fault("datanodes", format!("{found}; not all that it had is elsewhere"), advice),
+            }
+        }
         (LeaveKind::Maintenance, _) => {
             let advice = "have it back by then; after that, others copy what it has";
             Finding::advice("datanodes", format!("{addr} is down for its maintenance, {until}"), advice)
@@ -355,6 +370,7 @@ fn blocks(stats: &FsStats, examined: Option<&ExamineResponse>, findings: &mut Ve
 mod tests {
     use super::super::finding::Level;
     use super::*;
+    use client::admin::datanodes::Disk;
 
     #[test]
     fn a_store_that_fills_up_is_told_of_in_time() {
@@ -388,6 +404,15 @@ mod tests {
     fn who_is_away_on_purpose_is_no_fault() {
         let down = Datanode { addr: "h:1".into(), silent_ms: Some(20_000), ..Datanode::default() };
         let leaves = |kind: LeaveKind| Datanode { leave: kind.into(), leave_left_ms: 600_000, ..down.clone() };
+        let bare = |covered, kind| Datanode {
+            disks: ["it is gone", "it hangs"].map(|why| Disk { failure: why.into(), ..Disk::default() }).into(),
+            covered,
+            ..leaves(kind)
+        };
+        let one_left = |mut node: Datanode| {
+            node.disks[1].failure.clear();
+            node
+        };
         let revoked = |covered| Datanode { silent_ms: None, covered, ..down.clone() };
         for (node, level, says) in [
             (leaves(LeaveKind::Maintenance), Level::Advice, "until 1970-01-01 00:10 UTC (for 10 min more)"),
@@ -395,6 +420,10 @@ mod tests {
             (Datanode { draining: true, drained: true, ..down.clone() }, Level::Well, "drained"),
             (Datanode { draining: true, ..down.clone() }, Level::Fault, "down for 20 s"),
             (down.clone(), Level::Fault, "copied from others"),
+            (bare(false, LeaveKind::Maintenance), Level::Fault, "not all that it had is elsewhere"),
+            (bare(false, LeaveKind::Restart), Level::Fault, "has lost all its disks"),
+            (bare(true, LeaveKind::Maintenance), Level::Advice, "others have all that it had"),
+            (one_left(bare(false, LeaveKind::Maintenance)), Level::Advice, "is down for its maintenance"),
             (revoked(true), Level::Advice, "revoked"),
             (revoked(false), Level::Fault, "revoked"),
         ] {
