@@ -34,7 +34,7 @@ use std::process::ExitCode;
 
 /// A distributed store that stock HDFS clients use as they are
 #[derive(Debug, Parser)]
-#[command(name = "levada", version, subcommand_required = true, arg_required_else_help = true)]
+#[command(name = "levada", version = host::version::VERSION, subcommand_required = true, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

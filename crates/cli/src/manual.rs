@@ -5,6 +5,7 @@
 
 use crate::roles::StartError;
 use clap::CommandFactory;
+use host::version::VERSION;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -37,7 +38,7 @@ fn write_pages(program: clap::Command, dir: &Path) -> Result<(), StartError> {
         let mut page = Vec::new();
         let path = dir.join(format!("{name}.1"));
         // No date: the same program makes the same page.
-        let rendered = clap_mangen::Man::new(command.version(env!("CARGO_PKG_VERSION"))).date("").render(&mut page);
+        let rendered = clap_mangen::Man::new(command.version(VERSION)).date("").render(&mut page);
         let written = rendered.and_then(|()| std::fs::write(&path, page));
         written.map_err(|error| StartError::new(&path.display().to_string(), &error))?;
     }

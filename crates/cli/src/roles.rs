@@ -6,6 +6,7 @@
 use crate::config::{ConfigError, DataFile, Https, MetaFile};
 use crate::reload::Reload;
 use crate::service::Service;
+use host::version::VERSION;
 use security::joining::JoinToken;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
@@ -270,7 +271,7 @@ pub(crate) fn run_meta(args: MetaArgs) -> ExitCode {
         let (stop, service) = (stop_asked(args.until_stdin_ends), Service::of_environment());
         let mut reload = Reload::new(args.config);
         let file: MetaFile = reload.read()?;
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), dir = %file.meta.dir.display(), "metadata server starts");
+        tracing::info!(version = VERSION, dir = %file.meta.dir.display(), "metadata server starts");
         let role = MetaRole::start(file).await?;
         let ready = role.ready();
         tracing::info!(rpc = %ready.rpc, http = %ready.http, "metadata server serves");
@@ -302,7 +303,7 @@ pub(crate) fn run_data(args: DataArgs) -> ExitCode {
         let service = Service::of_environment();
         let mut reload = Reload::new(args.config);
         let file: DataFile = reload.read()?;
-        tracing::info!(version = env!("CARGO_PKG_VERSION"), metad = file.data.metad, "datanode starts");
+        tracing::info!(version = VERSION, metad = file.data.metad, "datanode starts");
         // Nothing of the datanode itself changes while it runs.
         let mut reloading = std::pin::pin!(reload.follow(|_: DataFile| Ok(Vec::new())));
         let start = async {

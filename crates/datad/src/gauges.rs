@@ -33,7 +33,7 @@ const DIR: &[&str] = &["dir"];
 
 /// Adds what is read of the datanode at the moment of a scrape. `own`: its certificate, if it has one.
 pub(crate) fn register(registry: &mut Registry, node: &Arc<Node>, own: Option<Arc<Credentials>>) {
-    host::process::register(registry, env!("CARGO_PKG_VERSION"), "datanode");
+    host::process::register(registry, "datanode");
     // Weak: a node that ends is not to be kept by who scrapes it.
     let node = Arc::downgrade(node);
     registry.read(FAMILIES, move |readings| {

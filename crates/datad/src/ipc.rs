@@ -17,6 +17,7 @@ use datanode::Known;
 use hdfs::exception::{ACCESS_CONTROL, Exception, INVALID_BLOCK_TOKEN, REPLICA_NOT_FOUND, UNSUPPORTED_OPERATION};
 use hdfs::proto;
 use hdfs::protocol::CLIENT_DATANODE;
+use host::version::VERSION;
 use metrics::RpcCalls;
 use prost::Message;
 use rpc::{Call, Origins, Proof};
@@ -249,7 +250,7 @@ fn meter(call: &Call) -> Result<Bytes, Exception> {
 /// `hdfs dfsadmin -getDatanodeInfo`. HDFS tells the versions of its configuration files; ours has one.
 fn info(replicas: &Replicas) -> Result<Bytes, Exception> {
     let local_info = proto::DatanodeLocalInfoProto {
-        software_version: env!("CARGO_PKG_VERSION").into(),
+        software_version: VERSION.into(),
         config_version: "levada".into(),
         uptime: replicas.now().as_secs(),
     };

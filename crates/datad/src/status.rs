@@ -1,6 +1,7 @@
 //! The state of the node in numbers, for people and monitors.
 
 use crate::node::Node;
+use host::version::VERSION;
 use serde_json::{Value, json};
 
 pub(crate) fn status(node: &Node) -> Value {
@@ -12,7 +13,7 @@ pub(crate) fn status(node: &Node) -> Value {
         })
     });
     json!({
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": VERSION,
         "node": node.replicas.disks.node_id().to_string(),
         "pool": node.replicas.disks.pool(),
         "registered": node.is_registered(),

@@ -4,6 +4,7 @@ use crate::edge::Edge;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use host::version::VERSION;
 use http::{Limits, Pages, Server};
 use io::ConnectionLimit;
 use metrics::{Counter, Described, Family, Readings, Registry, counter, gauge};
@@ -132,7 +133,7 @@ impl RootCounts {
 
     /// What XRootD's own tools print of a server.
     pub(crate) fn as_xml(&self, addr: SocketAddr) -> String {
-        let (version, accepted, sent) = (env!("CARGO_PKG_VERSION"), self.accepted.get(), self.sent.get());
+        let (version, accepted, sent) = (VERSION, self.accepted.get(), self.sent.get());
         format!(
             "<statistics ver=\"{version}\" src=\"{addr}\" pgm=\"levada\"><stats id=\"link\"><tot>{accepted}</tot>\
              <out>{sent}</out></stats></statistics>"
@@ -148,7 +149,7 @@ impl Counts {
         edge: Option<&Arc<Edge>>,
     ) -> (Self, Registry) {
         let mut registry = Registry::default();
-        host::process::register(&mut registry, env!("CARGO_PKG_VERSION"), "gateway");
+        host::process::register(&mut registry, "gateway");
         let limits = [limit, root_limit].map(Arc::downgrade);
         registry.read(FAMILIES, move |readings| {
             let count = |limit: &Weak<ConnectionLimit>| limit.upgrade().map_or(0, |limit| limit.count()) as f64;

@@ -13,6 +13,7 @@
 //! | [`process`] | processor time used so far; a number that names the process |
 //! | [`size`] | numbers of bytes, as people write them |
 //! | [`user`] | names and groups of the machine's users |
+//! | [`version`] | the version of the program |
 
 pub mod limit;
 pub mod log_level;
@@ -22,3 +23,4 @@ pub mod network;
 pub mod process;
 pub mod size;
 pub mod user;
+pub mod version;

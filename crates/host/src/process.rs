@@ -1,5 +1,6 @@
 //! What this process has used of the machine, for those who measure and for `/metrics`.
 
+use crate::version::VERSION;
 use io::{Clock, SystemClock};
 use metrics::{Described, Readings, Registry, counter, gauge};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -52,11 +53,11 @@ const FAMILIES: &[Described] = &[
 ];
 
 /// Adds what is read of this process. `role`: which server shows it.
-pub fn register(registry: &mut Registry, version: &'static str, role: &'static str) {
+pub fn register(registry: &mut Registry, role: &'static str) {
     static START: OnceLock<f64> = OnceLock::new();
     let start = *START.get_or_init(|| SystemClock::new().now().0 as f64 / 1e3);
     registry.read(FAMILIES, move |readings| {
-        readings.put("levada_build_info", &[version, role], 1.0);
+        readings.put("levada_build_info", &[VERSION, role], 1.0);
         readings.put("process_start_time_seconds", &[], start);
         read(readings);
     });
@@ -105,13 +106,14 @@ mod tests {
     #[test]
     fn a_scraper_sees_the_process() {
         let mut registry = Registry::default();
-        register(&mut registry, "1.2.3", "metadata");
+        register(&mut registry, "metadata");
         let text = registry.render(metrics::Format::Prometheus);
         for family in FAMILIES {
             let value = text.lines().find(|line| line.starts_with(family.name)).and_then(|line| line.split(' ').nth(1));
             let value: f64 = value.unwrap_or_else(|| panic!("{} is not in\n{text}", family.name)).parse().unwrap();
             assert!(value > 0.0 || family.name.contains("syncs"), "{text}");
         }
-        assert!(text.contains("levada_build_info{version=\"1.2.3\",role=\"metadata\"} 1.0\n"), "{text}");
+        let info = format!("levada_build_info{{version=\"{VERSION}\",role=\"metadata\"}} 1.0\n");
+        assert!(text.contains(&info), "{text}");
     }
 }

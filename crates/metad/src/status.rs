@@ -7,6 +7,7 @@ use crate::repair;
 use crate::to_hdfs::reported_admin_state;
 use blocks::LeaveKind;
 use hdfs::proto::datanode_info_proto::AdminState;
+use host::version::VERSION;
 use lead::Presence;
 use raft::Role;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ pub(crate) fn status(leadership: &Leadership) -> Value {
     let mut status = match leadership.core() {
         Some(core) => of_leader(&core),
         None => {
-            json!({ "version": env!("CARGO_PKG_VERSION"), "overlay_len": leadership.machine.store().overlay_len() })
+            json!({ "version": VERSION, "overlay_len": leadership.machine.store().overlay_len() })
         }
     };
     let group = leadership.raft.group();
@@ -145,7 +146,7 @@ fn of_leader(core: &Core) -> Value {
     let (used, census, shortage) =
         (host::meter::answer(wire::meter::Role::Metadata), core.leader().census.last(), counts.shortage);
     json!({
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": VERSION,
         "pool": core.pool,
         "uptime_s": core.uptime().as_secs(),
         "nodes": {

@@ -2,6 +2,7 @@
 
 use crate::config::{self, MetaFile};
 use crate::shell::{Failure, Session, Stop, shown, size, time};
+use host::version::VERSION;
 use io::{Clock, SystemClock};
 use metad::{BackupError, BackupHeader, BackupWriter, VerifiedBackup};
 use serde::Serialize;
@@ -59,7 +60,7 @@ pub(super) async fn take(file: &Path, session: &Session) -> Result<(), Stop> {
         made_ms: begun.made_ms,
         entry: begun.entry,
         level: begun.level.try_into().unwrap_or(u8::MAX),
-        version: env!("CARGO_PKG_VERSION").into(),
+        version: VERSION.into(),
     };
     let mut writer = BackupWriter::create(file, &header).map_err(|error| failed(file, &error))?;
     let mut number = 0;

@@ -5,6 +5,7 @@ use crate::shell::{Session, Stop, advice, size, span, time};
 use client::admin::datanodes::{Datanode, LeaveKind, RepairStatusResponse};
 use client::admin::examine::ExamineResponse;
 use client::{Client, Error, ErrorKind, FsStats};
+use host::version::VERSION;
 use io::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -281,7 +282,7 @@ fn away(node: &Datanode, now: Millis) -> Finding {
 }
 
 fn versions(examined: &ExamineResponse, findings: &mut Vec<Finding>) {
-    let own = env!("CARGO_PKG_VERSION");
+    let own = VERSION;
     let others = examined.datanodes.iter().filter(|node| !node.version.is_empty() && node.version != examined.version);
     let others: Vec<String> = others.map(|node| format!("{} has {}", node.addr, node.version)).collect();
     if !others.is_empty() {

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::outside::Outside;
 use disks::Disks;
+use host::version::VERSION;
 use io::{Clock, OsRandom, SystemClock};
 use std::net::{IpAddr, SocketAddr};
 use types::Random;
@@ -46,7 +47,7 @@ impl Registration {
             storage: disks.storage_id().to_string(),
             rack: config.rack.clone(),
             usage: Some(usage),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: VERSION.to_owned(),
             pool: disks.pool().unwrap_or_default(),
             incarnation: Some(self.incarnation),
             // The address that was found out is the one that the request comes from, or the way back is another.

@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use io::{ConnectionPermit, LogLimit};
 use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
@@ -26,7 +26,8 @@ const LOGIN_TIME_MAX: Duration = Duration::from_secs(20);
 /// Bytes read from a socket at a time.
 const READ_LEN: usize = 32 << 10;
 
-const VERSION: &str = concat!("levada ", env!("CARGO_PKG_VERSION"));
+/// As clients ask for it.
+static VERSION: LazyLock<String> = LazyLock::new(|| format!("levada {}", host::version::VERSION));
 
 static STRANGERS: LogLimit = LogLimit::new(Duration::from_secs(1));
 
@@ -66,7 +67,7 @@ async fn serve(
     let addr = socket.local_addr()?;
     let mut id = [0; 16];
     io::random::fill(&mut id);
-    let mut session: Session<Opening> = Session::new(Config { version: VERSION, with_pages: true }, id);
+    let mut session: Session<Opening> = Session::new(Config { version: &VERSION, with_pages: true }, id);
     let login = tokio::time::sleep(LOGIN_TIME_MAX);
     tokio::pin!(login);
     let (user, reading) = (OnceLock::new(), OnceCell::new());

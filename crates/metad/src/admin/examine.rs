@@ -1,6 +1,7 @@
 //! What a doctor asks of a store beside its lists: clocks, versions, age.
 
 use crate::core::Core;
+use host::version::VERSION;
 use wire::admin::examine::{ExamineRequest, ExamineResponse, ServerVersion};
 
 pub(super) fn examine(core: &Core, _request: ExamineRequest) -> ExamineResponse {
@@ -13,7 +14,7 @@ pub(super) fn examine(core: &Core, _request: ExamineRequest) -> ExamineResponse 
     });
     ExamineResponse {
         now_ms: core.now().0,
-        version: env!("CARGO_PKG_VERSION").into(),
+        version: VERSION.into(),
         // As it is made in HDFS's form, and here: BP-<random>-<address>-<ms>.
         founded_ms: core.pool.rsplit('-').next().and_then(|ms| ms.parse().ok()).unwrap_or_default(),
         datanodes: datanodes.collect(),

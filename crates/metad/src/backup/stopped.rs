@@ -9,6 +9,7 @@
 use super::file::{BackupError, Header, Verified, Writer};
 use crate::config::Config;
 use crate::machine::{Machine, POSITION};
+use host::version::VERSION;
 use kv::{Import, KvError, Store};
 use raft::Machine as _;
 use std::fs::DirBuilder;
@@ -71,7 +72,7 @@ pub fn take_stopped(config: &Config, path: &Path, now: Millis) -> Result<Verifie
         made_ms: now.0,
         entry: raft::entry_index(&position).unwrap_or_default(),
         level: machine.level(),
-        version: env!("CARGO_PKG_VERSION").into(),
+        version: VERSION.into(),
     };
     let mut writer = Writer::create(path, &header)?;
     while let Some(piece) = export.chunk(PIECE_LEN)? {

@@ -13,7 +13,7 @@ use tls::Credentials;
 
 /// Adds what is read of the server at the moment of a scrape.
 pub(crate) fn register(registry: &mut Registry, leadership: &Arc<Leadership>, own: Option<Arc<Credentials>>) {
-    host::process::register(registry, env!("CARGO_PKG_VERSION"), "metadata");
+    host::process::register(registry, "metadata");
     server::register(registry, leadership);
     leader::register(registry, leadership);
     certificate::register(registry, own);

@@ -33,9 +33,32 @@ impl Commit {
         })
     }
 
+    /// What the program says of itself: `host::version`. By it two builds of a version are told from each other.
+    pub(super) fn build_version(&self) -> String {
+        format!("{}+{}", env!("CARGO_PKG_VERSION"), self.short)
+    }
+
     /// Before its release a version has what dpkg sorts below it, later commits above earlier ones.
     pub(super) fn version(&self) -> String {
         let version = env!("CARGO_PKG_VERSION");
         if self.is_release { version.to_owned() } else { format!("{version}~git{}.{}", self.digits, self.short) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_commit_is_a_build_of_its_own() {
+        let commit = Commit {
+            seconds: 0,
+            rfc3339: String::new(),
+            digits: "20261128150120".into(),
+            short: "c9840015".into(),
+            is_release: true,
+        };
+        let package = env!("CARGO_PKG_VERSION");
+        assert_eq!((commit.version(), commit.build_version()), (package.into(), format!("{package}+c9840015")));
     }
 }

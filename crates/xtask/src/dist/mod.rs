@@ -74,7 +74,7 @@ pub(crate) fn run(words: &[&str]) -> Result<()> {
     check_version(&version)?;
     let built = match options.binary {
         Some(binary) => binary,
-        None => program::build(crate::root(), options.target.as_deref())?,
+        None => program::build(crate::root(), options.target.as_deref(), &commit.build_version())?,
     };
     let out = options.out.unwrap_or_else(|| crate::root().join("target/dist"));
     std::fs::create_dir_all(&out)?;

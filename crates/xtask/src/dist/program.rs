@@ -53,6 +53,9 @@ impl Arch {
     }
 }
 
+/// Of `host::version`.
+const VERSION_VARIABLE: &str = "LEVADA_BUILD_VERSION";
+
 pub(super) struct Program {
     pub(super) arch: Arch,
     /// Where it lies, stripped.
@@ -113,8 +116,20 @@ impl Glibc {
     }
 }
 
-/// Builds it, with no paths of this machine in it; returns where it lies.
-pub(super) fn build(root: &Path, target: Option<&str>) -> Result<PathBuf> {
+/// Builds it, with no paths of this machine in it; returns where it lies. `version` is what it says of itself.
+pub(super) fn build(root: &Path, target: Option<&str>, version: &str) -> Result<PathBuf> {
+    let mut command = build_command(root, target, version)?;
+    let status = command.status()?;
+    if !status.success() {
+        return Err(format!("{command:?}: {status}").into());
+    }
+    let targets = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    // cargo-zigbuild takes the version of the C library off.
+    let triple = target.map(|target| target.split_once('.').map_or(target, |(triple, _)| triple));
+    Ok(targets.join(triple.unwrap_or_default()).join("dist/levada"))
+}
+
+fn build_command(root: &Path, target: Option<&str>, version: &str) -> Result<Command> {
     let mut prefixes = vec![(root.to_owned(), "levada".to_owned())];
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cargo = std::env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
@@ -131,19 +146,13 @@ pub(super) fn build(root: &Path, target: Option<&str>) -> Result<PathBuf> {
         prefixes.iter().map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display())).collect();
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root).env("CARGO_ENCODED_RUSTFLAGS", rust.join("\x1f")).env("CFLAGS", c.join(" "));
+    command.env(VERSION_VARIABLE, version);
     match target {
         Some(target) => command.args(["zigbuild", "--target", target]),
         None => command.arg("build"),
     };
     command.args(["--locked", "--profile", "dist", "-p", "levada"]);
-    let status = command.status()?;
-    if !status.success() {
-        return Err(format!("{command:?}: {status}").into());
-    }
-    let targets = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    // cargo-zigbuild takes the version of the C library off.
-    let triple = target.map(|target| target.split_once('.').map_or(target, |(triple, _)| triple));
-    Ok(targets.join(triple.unwrap_or_default()).join("dist/levada"))
+    Ok(command)
 }
 
 #[cfg(test)]
@@ -159,6 +168,17 @@ mod tests {
         assert_eq!(glibc, Some(Glibc { version: "2.28".into(), libgcc: true }));
         assert_eq!(Glibc::of_objdump("Dynamic Section:\n  FLAGS  PIE\n").unwrap(), None);
         assert!(Glibc::of_objdump("  NEEDED  libc.musl-x86_64.so.1\n").is_err());
+    }
+
+    /// Servers of a store are compared by it.
+    #[test]
+    fn a_program_that_is_handed_out_names_its_commit() {
+        let root = crate::root();
+        let read = std::fs::read_to_string(root.join("crates/host/src/version.rs")).unwrap();
+        assert!(read.contains(&format!("option_env!({VERSION_VARIABLE:?})")));
+        let command = build_command(root, None, "0.1.0+c9840015").unwrap();
+        let value = command.get_envs().find(|(name, _)| *name == VERSION_VARIABLE).and_then(|(_, value)| value);
+        assert_eq!(value, Some("0.1.0+c9840015".as_ref()));
     }
 
     #[test]
