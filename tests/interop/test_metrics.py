@@ -107,6 +107,7 @@ def test_work_is_counted(up, tmp_path, options):
 
     assert value(metad, "levada_leader", "levada_leader") == 1
     assert value(metad, "levada_datanodes", "levada_datanodes", state="live") == 3
+    assert all(value(one, "levada_registered", "levada_registered") == 1 for one in datads)
     ages = [one.value for one in metad["levada_datanode_heartbeat_age_seconds"].samples]
     assert len(ages) == 3 and all(0 <= age < 10 for age in ages)
     for families in [metad, *datads]:
