@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_leader_a_standby_and_a_datanode_have_hadoops_beans() {
-        let node = |state, leave: Option<&str>, admin_state| json!({ "state": state, "leave": leave, "admin_state": admin_state });
+        let node = |state, leave: Option<&str>, admin| json!({ "state": state, "leave": leave, "admin_state": admin });
         let nodes = [
             node("dead", None, "NORMAL"),
             node("dead", None, "DECOMMISSION_INPROGRESS"),
