@@ -91,6 +91,28 @@ fn what_is_flushed_is_seen_while_the_writer_goes_on() {
     }
 }
 
+/// After a megabyte without a pause each node sleeps until several packets are here; and then comes a small one, whose
+/// ack is waited for.
+#[test]
+fn who_waits_for_an_ack_behind_many_bytes_gets_it() {
+    let cluster = Cluster::new(3);
+    let data = pattern(10, 16 << 20);
+    let mut chain = cluster.chain(&[0, 1, 2], &Ask::create(10)).unwrap();
+    for megabytes in [3, 5, 16] {
+        let from = chain.offset as usize;
+        chain.send_all(&data[from..(megabytes << 20) - 3072]);
+        for _ in 0..3 {
+            let from = chain.offset as usize;
+            chain.send(&data[from..from + 1024]);
+            chain.acked(chain.seqno - 1);
+        }
+    }
+    chain.finish();
+    for node in 0..3 {
+        assert!(cluster.read(node, 10, 0, 16 << 20).unwrap() == data);
+    }
+}
+
 /// Sends until an ack tells of a failure, or the connection ends; says which node of the chain is to blame.
 fn send_until_failure(chain: &mut Chain, data: &[u8]) -> (u64, usize) {
     let (first, start) = (chain.seqno, chain.offset);
