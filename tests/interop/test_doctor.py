@@ -8,6 +8,8 @@ import tempfile
 import pytest
 
 from cli import levada
+from roles import Roles, free_port
+from store import eventually
 
 pytestmark = pytest.mark.levada
 
@@ -55,6 +57,27 @@ def test_a_port_that_is_another_one_each_time_is_told(up, tmp_path):
     done = levada(store.fs, "doctor", "--config", tmp_path / "meta.toml", "--json", check=False)
     ports = [finding for finding in map(json.loads, done.stdout.splitlines()) if finding["about"] == "ports"]
     assert ports and all(finding["level"] == "advice" and "at each start" in finding["found"] for finding in ports)
+
+
+def test_a_datanode_that_runs_is_asked_whether_it_is_known(tmp_path):
+    store = Roles(tmp_path / "store", 0)
+    try:
+        name = store.describe_datanode()
+        file, http = store.directory / f"{name}.toml", free_port()
+        file.write_text(f'http_addr = "127.0.0.1:{http}"\n' + file.read_text())
+
+        def told() -> list[str]:
+            done = levada(store.fs, "doctor", "--config", file, "--json", check=False)
+            findings = map(json.loads, done.stdout.splitlines())
+            return [finding["level"] for finding in findings if "this datanode" in finding["found"]]
+
+        assert told() == [], "it does not run yet"
+        store.start(name)
+        assert told() == ["well"]
+        store.kill("meta")
+        eventually(lambda: told() == ["fault"], 30, "it waits for a metadata server")
+    finally:
+        store.stop()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="it takes two users")
