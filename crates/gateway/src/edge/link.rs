@@ -190,8 +190,9 @@ mod tests {
     use bytes::Bytes;
     use client::{Options, Url};
     use hdfs::exception::{self, Exception};
+    use io::HeldPorts;
     use rpc::{Call, Server, ServerOptions, Service};
-    use std::net::SocketAddr;
+    use std::net::{Ipv4Addr, SocketAddr};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -267,7 +268,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_that_fails_takes_the_link_down_only_if_the_store_is_not_there() {
-        let server = Server::bind("127.0.0.1:0", ServerOptions::default(), Arc::new(Nothing)).await.unwrap();
+        // No server of another test answers there once this one has gone.
+        let mut held = HeldPorts::default();
+        let addr = held.hold((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let server = Server::bind(addr, ServerOptions::default(), Arc::new(Nothing)).await.unwrap();
         let url = Url::parse(&format!("hdfs://{}", server.local_addr())).unwrap();
         let store = Store::new(&url, Options::default());
         let link = Link::new(store.clone(), "me", TaskGroup::default(), Arc::default());

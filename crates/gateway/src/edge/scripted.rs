@@ -7,10 +7,11 @@ use bytes::Bytes;
 use client::{Client, ErrorKind, Options, RangeRead, Result, Store, Url};
 use hdfs::exception::{self, Exception};
 use hdfs::proto::{self, hdfs_file_status_proto::FileType};
-use io::TaskGroup;
+use io::{HeldPorts, TaskGroup};
 use prost::Message;
 use rpc::{Call, Server, ServerOptions, Service};
 use std::collections::{HashMap, HashSet};
+use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -152,6 +153,8 @@ pub(crate) struct World {
     metad: Arc<Metad>,
     /// `None`: it was stopped.
     server: Option<Server>,
+    /// No server of another test answers for this one once it has gone.
+    _held: HeldPorts,
     store: Store,
     pub(crate) edge: Arc<Edge>,
     pub(crate) tasks: TaskGroup,
@@ -161,13 +164,15 @@ impl World {
     /// With these files.
     pub(crate) async fn new(paths: &[&str]) -> Self {
         let metad = Arc::new(Metad::default());
-        let server = Server::bind("127.0.0.1:0", ServerOptions::default(), Arc::clone(&metad)).await.unwrap();
+        let mut held = HeldPorts::default();
+        let addr = held.hold((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let server = Server::bind(addr, ServerOptions::default(), Arc::clone(&metad)).await.unwrap();
         let url = Url::parse(&format!("hdfs://{}", server.local_addr())).unwrap();
         let options = Options { retry_pause: Duration::from_millis(1), ..Options::default() };
         let (store, tasks) = (Store::new(&url, options), TaskGroup::default());
         let config = EdgeConfig { cache_dir: None, cache_len: 0, memory: 256 << 20 };
         let edge = Edge::start(&config, &store, "edge", tasks.clone()).await.unwrap();
-        let world = Self { metad, server: Some(server), store, edge, tasks };
+        let world = Self { metad, server: Some(server), _held: held, store, edge, tasks };
         world.book().files = paths.iter().zip(10..).map(|(path, id)| ((*path).to_owned(), id)).collect();
         world
     }
