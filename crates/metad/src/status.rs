@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::free_space::Level;
 use crate::leadership::Leadership;
 use crate::repair;
-use crate::to_hdfs::reported_admin_state;
+use crate::to_hdfs::shown_admin_state;
 use blocks::LeaveKind;
 use hdfs::proto::datanode_info_proto::AdminState;
 use host::version::VERSION;
@@ -96,7 +96,7 @@ fn of_leader(core: &Core) -> Value {
                 let (node, usage) = (&member.node, &member.usage);
                 let is_live = member.is_live(now);
                 let disks = disks.get(&node.id).map_or(&[][..], Vec::as_slice);
-                let admin_state = reported_admin_state(leader, member, &rules).unwrap_or(AdminState::Normal);
+                let admin_state = shown_admin_state(leader, member, &rules).unwrap_or(AdminState::Normal);
                 let presence = leader.presence(member, &rules);
                 match presence {
                     Presence::Live => live += 1,

@@ -229,10 +229,15 @@ fn admin_state(member: &Member) -> Option<AdminState> {
     }
 }
 
+/// The same for pages, which anybody asks for: a drain that has ended is told as well.
+pub(crate) fn shown_admin_state(leader: &Leader, member: &Member, rules: &LivenessRules) -> Option<AdminState> {
+    let has_drained = leader.has_drained(member, rules);
+    if has_drained { Some(AdminState::Decommissioned) } else { admin_state(member) }
+}
+
 /// The same for reports, which take that look.
 pub(crate) fn reported_admin_state(leader: &Leader, member: &Member, rules: &LivenessRules) -> Option<AdminState> {
-    match admin_state(member) {
-        _ if leader.has_drained(member, rules) => Some(AdminState::Decommissioned),
+    match shown_admin_state(leader, member, rules) {
         Some(AdminState::InMaintenance) => {
             // As in HDFS, one that is down has no way left to be entered.
             let may_go = !member.is_live(rules.now) || leader.may_be_away(member.node.id, rules);

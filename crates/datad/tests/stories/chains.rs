@@ -91,8 +91,8 @@ fn what_is_flushed_is_seen_while_the_writer_goes_on() {
     }
 }
 
-/// After a megabyte without a pause each node sleeps until several packets are here; and then comes a small one, whose
-/// ack is waited for.
+/// After some megabytes without a pause each node sleeps until several packets are here; and then comes a small one,
+/// whose ack is waited for.
 #[test]
 fn who_waits_for_an_ack_behind_many_bytes_gets_it() {
     let cluster = Cluster::new(3);

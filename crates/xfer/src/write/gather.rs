@@ -22,10 +22,12 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// What it waits for: three packets of any stock client, or most of one of ours.
-    pub const LEN: usize = 192 << 10;
-    const NEEDED_MIN: usize = 1 << 20;
-    /// Who pauses again and again, as one that writes a log does, is held up once for so many bytes.
+    /// What it waits for: three packets of any stock client (Java's have 65,047 bytes), or most of one of ours.
+    pub const LEN: usize = 190 << 10;
+    /// Files of a few megabytes, and parts of files, are not held up at their end.
+    const NEEDED_MIN: usize = 4 << 20;
+    /// Who pauses again and again, as one that writes a log does, is held up once for so many bytes, in each block
+    /// more often at first.
     const NEEDED_MAX: usize = 16 << 20;
     /// A pause is no shorter than what a busy machine may need to run a writer's next thread.
     const PATIENCE_MIN: Duration = Duration::from_micros(500);
