@@ -32,6 +32,7 @@ pub(super) struct Plan {
     metas: Vec<(SocketAddr, SocketAddr)>,
     /// Transfer, RPC and HTTP addresses of the datanodes.
     datas: Vec<(SocketAddr, SocketAddr, SocketAddr)>,
+    /// Of those addresses, where any port will do.
     _held: HeldPorts,
     pub(super) datanodes: u16,
     pub(super) disks: u16,

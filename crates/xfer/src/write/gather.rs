@@ -1,9 +1,9 @@
 //! When a stream waits for several packets at once.
 //!
-//! A node that is as fast as its writer would sleep between two packets and wake for each, and for each ack from below:
+//! A node that is quicker than its writer sleeps between two packets and wakes for each, and for each ack from below:
 //! on a virtual machine that costs more than what is done with a packet. So once bytes have come without a pause for a
-//! while, it sleeps until several packets are here, and takes the acks with them. Writers have far more under way than
-//! that before they wait for an ack.
+//! while, it sleeps until several packets are here, and takes the acks with them. Most writers have far more under way
+//! than that before they wait for an ack.
 //!
 //! Who does wait for one, as after `hflush`, is held up by [`Gather::patience`], once for the whole chain, since all of
 //! its nodes begin to wait at about the same time. That is a pause, after which packets are taken one by one again, for
